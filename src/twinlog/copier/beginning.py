@@ -20,15 +20,15 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 PATIENCE_S = 5.0
-"""After so long the copier reports why a partition does not begin."""
+"""The copier reports the reason when a partition has waited for this time."""
 
 
 class PartitionStarter:
     """The partitions of one copier that wait for a cluster.
 
-    `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from where they begin.
-    `failed(error)` is called when the flow stops, `refused(grant, error)` for a partition that cannot begin, which
-    does not wait any more, and `event(kind, text)` when a partition is held back.
+    `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from their start positions.
+    `failed(error)` is called when the flow stops. `refused(grant, error)` is called for a partition that cannot begin,
+    which ends its wait. `event(kind, text)` is called when a partition is held back.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class PartitionStarter:
         self._event = event
         self._stopped = stopped
         self._logged = LogOnce(loop.clock)
-        """Which partitions cannot begin."""
+        """Which partitions are held back."""
         self._held: dict[TopicPartition, tuple[float, str]] = {}
-        """Since when they cannot (monotonic seconds), and why."""
+        """The time since which each partition is held back (monotonic seconds), and the reason."""
 
     @property
     def held_back(self) -> dict[TopicPartition, tuple[Grant, str]]:
-        """Partitions that could not begin for `PATIENCE_S`, and why."""
+        """Partitions that were held back for `PATIENCE_S`, each with the reason."""
         late = self._loop.clock.monotonic() - PATIENCE_S
         return {
             source: (self.waiting[source], why)
@@ -74,19 +74,19 @@ class PartitionStarter:
         }
 
     def add_grants(self, grants: Iterable[Grant]) -> list[Grant]:
-        """Note what is to begin."""
+        """Note partitions that are about to begin."""
         accepted = list(grants)
         self.waiting.update({grant.source: grant for grant in accepted})
         return accepted
 
     def remove_grant(self, partition: TopicPartition) -> Grant | None:
-        """Remove a partition that waits; returns its grant, None when it does not wait."""
+        """Remove a waiting partition; returns its grant, or None if the partition was not waiting."""
         self._logged.end_condition(partition)
         self._held.pop(partition, None)
         return self.waiting.pop(partition, None)
 
     async def begin_partitions(self, accepted: Sequence[Grant]) -> None:
-        """Begin with all of them; returns when none waits. No partition waits for a broker that only others need."""
+        """Begin with all grants; returns when all waits are over. Each partition waits only for its own brokers."""
         try:
             await self._refresh(accepted)
         except ClusterError as error:
@@ -123,7 +123,7 @@ class PartitionStarter:
         return [grant for grant in accepted if self.waiting.get(grant.source) is grant]
 
     async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
-        """Begin with those that are resolved now; whether there are any."""
+        """Begin with the grants that are resolved now; returns whether there were any."""
         resolved = await self._find(grants, refreshed=refreshed)
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
@@ -139,7 +139,7 @@ class PartitionStarter:
         return bool(begun)
 
     async def _find(self, grants: Sequence[Grant], *, refreshed: bool) -> StartPosition:
-        """Where partitions begin. A permission that is missing for a topic keeps only the topic's partitions back."""
+        """Find the start positions. A missing permission for a topic holds only the topic's partitions back."""
         try:
             return await self._start_positions.find_positions(grants, refreshed=refreshed)
         except RefusedError as error:
@@ -153,7 +153,7 @@ class PartitionStarter:
         return StartPosition(found.positions | rest.positions, found.errors | rest.errors, found.runs | rest.runs)
 
     async def _store(self, found: Mapping[Grant, Position], resolved: StartPosition) -> dict[TopicPartition, Position]:
-        """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
+        """Store start positions with their writers; returns the positions as they were stored. Raises ClusterError."""
         await self._producer.prepare_producer()
         positions = {
             grant.source: replace(position, writer=self._producer.writer(grant.remote, position))

@@ -1,7 +1,7 @@
-"""Copies the partitions it was granted: the heart of a task, on one event loop.
+"""Copies its granted partitions: the main part of a task, on one event loop.
 
-A copier outlives the lease that started it by a few seconds, so that the next lease can take it over without a pause;
-it ends at once when its driver is gone.
+A copier outlives its first lease by a few seconds, so that the next lease can take the copier over at once. The copier
+ends at once when its driver is gone.
 """
 
 from __future__ import annotations
@@ -63,14 +63,15 @@ MIN_REQUEST_BYTES = 8 << 20
 """A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
 
 IN_FLIGHT_SHARE = 4
-"""What part of the budget of memory may be on its way to all brokers of the target, beside one request for each."""
+"""The share of the memory budget that may be in flight to all brokers of the target, beside one request for each
+broker."""
 
 
 class Copier:
-    """Everything one task copies for one flow; all methods run on the loop's thread.
+    """Copies the partitions of a task for one flow; all methods run on the loop's thread.
 
     `allowed()` is asked before each append: it is False once the driver may have given the partitions to another task.
-    `lend()` gives a transactional id when the flow copies exactly once; without it the copier takes that of task 0.
+    `lend()` gives a transactional id when the flow copies exactly once; by default the copier takes the id of task 0.
     """
 
     def __init__(
@@ -234,10 +235,13 @@ class Copier:
         )
 
     async def start(self) -> None:
-        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one refuses for good,
-        TransformError where the flow's transform is not found here, and EngineError where SQL finds no Spark."""
+        """Reach both clusters, for as long as it takes, and begin.
+
+        Raises RefusedError when a cluster refuses for good, TransformError if the flow's transform is missing here, and
+        EngineError if SQL finds no Spark.
+        """
         self._transform.load()
-        # At the same time: the far cluster does not wait for the other.
+        # Both clusters are reached at the same time, because each distant cluster costs time.
         target = self.loop.spawn(self._reach_target)
         transforming = self.loop.spawn(self._transform.start)
         await self.retry(self.source.connect)
@@ -257,14 +261,14 @@ class Copier:
 
     @property
     def call(self) -> TransformCall | TransformImport | None:
-        """What the flow's transform works on, or its import; may be read from any thread."""
+        """The records that the flow's transform works on, or its import; may be read from any thread."""
         return self._transform.call
 
     def _offer(self, queue: AppendQueue) -> None:
         self._producer.offer_queue(queue)
 
     def _seen_foreign(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
-        # A transform that routes records writes to any partition, from other copiers as well, and several connectors
+        # A transform that routes records writes to any partition, from other copiers as well. Also, several connectors
         # between two clusters all copy heartbeats.
         owner = self._by_remote.get(remote)
         if remote.topic not in self._routes.topics and not (owner is not None and owner.grant.heartbeats):
@@ -280,7 +284,7 @@ class Copier:
         self._producer.notify_progress()
 
     async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do `step` until it works; a refusal is passed on, and so is the last fault once the copier was stopped."""
+        """Repeat `step` until it works; raises a refusal at once, and the last fault once the copier is stopped."""
         while True:
             try:
                 return await step()
@@ -292,7 +296,7 @@ class Copier:
                 await self.loop.sleep(RETRY_S)
 
     async def copy_partitions(self, grants: Iterable[Grant]) -> None:
-        """`add_grants` and `begin_partitions` in one."""
+        """Do `add_grants`, then `begin_partitions`."""
         await self.begin_partitions(self.add_grants(grants))
 
     def add_grants(self, grants: Iterable[Grant]) -> list[Grant]:
@@ -304,21 +308,25 @@ class Copier:
         return accepted
 
     async def begin_partitions(self, accepted: Sequence[Grant]) -> None:
-        """Begin to copy partitions, each from its position or, after a crash, from after what already arrived.
+        """Begin to copy partitions, each from its position or, after a crash, from after the records that already
+        arrived.
 
-        Partitions whose clusters do not answer yet are tried again until they are released.
+        Partitions whose clusters are still silent are tried again until they are released.
         """
         await self._beginning.begin_partitions(accepted)
 
     @property
     def granted(self) -> list[TopicPartition]:
-        """What this copier has, copied already, held, or waiting for a cluster."""
+        """The partitions of this copier: copied, waiting for a cluster, or held."""
         return [*self.partitions, *self._beginning.waiting, *self._held.held]
 
     @property
     def held_back(self) -> dict[TopicPartition, tuple[Grant, str, SourceOffset]]:
-        """What of it is not copied now: partitions that are held, or could not begin for some time; why, and where
-        their source ends, -1 while that is unknown."""
+        """The granted partitions that are stalled now: held partitions, and partitions that could not begin for some
+        time.
+
+        Each has its grant, the reason, and the end of its source partition, -1 while the end is unknown.
+        """
         waiting = {source: (grant, why, UNKNOWN) for source, (grant, why) in self._beginning.held_back.items()}
         held = {source: (one.grant, one.held.text, one.end) for source, one in self._held.held.items()}
         return waiting | held
@@ -349,9 +357,9 @@ class Copier:
         self._by_remote[grant.remote] = copy
 
     async def release_partitions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-        """Stop copying partitions, wait for what is in flight, store their positions and return them.
+        """Stop copying partitions, wait for appends in flight, store the positions and return them.
 
-        Partitions that were granted but did not begin yet never will; they have no position.
+        Granted partitions that are still waiting are withdrawn; they have no position.
         """
         partitions = list(partitions)
         await self._held.wait_held(partitions)
@@ -367,11 +375,11 @@ class Copier:
         return self._releasing.undrained
 
     def report_event(self, kind: str, text: str) -> None:
-        """Report something that an operator should see."""
+        """Report an event for operators."""
         self._listener.event(kind, text)
 
     def stop(self) -> None:
-        """Stop at once: nothing more is sent. What is in flight counts as unknown."""
+        """Stop sending at once. The result of appends in flight stays unknown."""
         self.stopped = True
         for part in self.partitions.values():
             part.stop_reading()
@@ -398,7 +406,7 @@ class Copier:
 
     def _partition_failed(self, part: PartitionCopy, error: TwinlogError) -> None:
         if reason_of(error) is not None and (part.left or self.partitions.get(part.source) is not part):
-            # The next copier of the partition meets the same.
+            # The next copier of the partition meets the same error.
             return
         if self._held.stops_flow(error, part.source):
             self._listener.failed(part.source, error)

@@ -1,4 +1,4 @@
-"""As which kind of Kafka's producers a copier appends: what differs between them is behind one interface."""
+"""The interface between a copier and its Kafka producer, which is idempotent or transactional."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TopicName, TopicPartition
 
 DRAIN_S = 2.0
-"""How long a release waits for appends in flight; a target that answers later than this leaves the position unclean."""
+"""How long a release waits for appends in flight; a target that answers later leaves the position unclean."""
 
 
 class CopierProducer(Protocol):
@@ -20,48 +20,51 @@ class CopierProducer(Protocol):
 
     @property
     def topics(self) -> set[TopicName]:
-        """Topics of our own whose leaders must be known."""
+        """Topics of the producer itself whose leaders must be known."""
 
     @property
     def trouble(self) -> str | None:
-        """What keeps all partitions from going on."""
+        """The trouble that delays all partitions, or None."""
 
     async def start(self) -> None:
         """Become a writer. Raises RefusedError without the rights, ClusterError while the cluster does not answer."""
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
 
     async def prepare_producer(self) -> None:
         """Make sure that every partition can begin. Raises ClusterError."""
 
     def writer(self, remote: TopicPartition, position: Position) -> Writer | None:
-        """Who is stored as appending to a partition that begins at `position`."""
+        """The writer to store for a partition that begins at `position`."""
 
     async def store_first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store where partitions begin, if that comes before appends; returns it as stored. Raises ClusterError."""
+        """Store start positions, if the store precedes the appends; returns the positions as stored. Raises
+        ClusterError."""
 
     def identity(self, remote: TopicPartition, position: Position) -> tuple[ProducerIdentity, int]:
-        """Who appends to a partition that begins at `position`, and with which sequence number first."""
+        """The identity that appends to a partition that begins at `position`, and its first sequence number."""
 
     def meets_late_appends(self, grant: Grant) -> bool:
-        """Whether appends of the copier before this one may still arrive."""
+        """Whether appends of the previous copier may still arrive."""
 
     def offer_queue(self, queue: AppendQueue) -> None:
-        """A queue may have something to send."""
+        """A queue may have appends to send."""
 
     def notify_progress(self) -> None:
-        """Something was acknowledged or passed over."""
+        """Appends were acknowledged or skipped."""
 
     def resolve_partition(self, part: PartitionCopy) -> None:
-        """The target lost the state of this producer: find out what arrived, and copy on from there."""
+        """The target lost the state of this producer: find the arrived records, and copy on after them."""
 
     def abort(self, part: PartitionCopy) -> None:
-        """A partition has failed: what it appended to the open transaction, if there is one, must not be committed."""
+        """A partition has failed: its appends to the open transaction, if there is one, must stay uncommitted."""
 
     async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
-        """Wait for what is in flight, and store last positions; returns partitions of which nothing may still
-        arrive. With `patient` the open transaction may take as long as it takes."""
+        """Wait for appends in flight, and store last positions; returns the partitions without possible late appends.
+
+        With `patient` the open transaction may take as long as it takes.
+        """
 
     def forget_partition(self, part: PartitionCopy) -> None:
         """The copier has released a partition."""

@@ -1,7 +1,7 @@
 """Keeps a copier in a Spark worker's process: a thread that lives across leases and answers the driver.
 
-Spark reuses its Python workers, so the next lease finds the copier of the lease before. When no lease follows within
-`GRACE_S`, or the driver goes, the copier stops.
+Spark reuses its Python workers, so the next lease finds the copier of the lease before. The copier stops when `GRACE_S`
+pass before the next lease, or when the driver goes.
 
 The driver takes a copier that is silent for seconds for dead and gives its partitions to another copier. So a second
 thread answers the driver while a transform keeps the copier busy.
@@ -57,11 +57,14 @@ log = logging.getLogger(__name__)
 
 
 REPORTED_S = 10.0
-"""A call that lasts so long is reported, and again whenever it has lasted twice as long."""
+"""A call of this duration is reported, and again each time that its duration has doubled."""
 
 
 class HeartbeatFallback:
-    """`call()` is the call that goes on, if any, and `send` reaches the driver; both may be used from any thread."""
+    """Sends heartbeats in place of a busy copier.
+
+    `call()` is the running call or None, and `send` reaches the driver; both may be used from any thread.
+    """
 
     def __init__(
         self,
@@ -76,12 +79,12 @@ class HeartbeatFallback:
         self._report_at_s = REPORTED_S
 
     def run(self, over: threading.Event) -> None:
-        """Until it is `over`."""
+        """Check every second until `over` is set."""
         while not over.wait(BEAT_S):
             self.send_heartbeat()
 
     def send_heartbeat(self) -> None:
-        """Beat where the copier does not."""
+        """Send a heartbeat if a call keeps the copier from sending it."""
         call, now = self._call(), self._now()
         if call is None or now - call.since < BEAT_S:
             return
@@ -95,16 +98,16 @@ class HeartbeatFallback:
 
 
 GRACE_S = 20.0
-"""Longer than Spark takes from one lease to the next, also where an executor was lost meanwhile; less than the minute
-after which it ends a Python process that has no task."""
+"""Longer than Spark takes from a lease to the next lease, even if an executor was lost meanwhile. Shorter than the
+minute after which Spark ends an idle Python process."""
 
 
 class CopierThread:
-    """One flow's copier in this process. Its `loop` brings the clock and the connections to brokers, `connect` that to
-    the driver.
+    """One flow's copier in this process.
 
-    Raises VersionMismatchError when the driver has another version, and DriverLostError, OSError, EOFError or
-    multiprocessing.AuthenticationError when it cannot be reached or does not answer.
+    `loop` brings the clock and the connections to brokers, `connect` the connection to the driver. Raises
+    VersionMismatchError when the driver has another version. Raises DriverLostError, OSError, EOFError or
+    multiprocessing.AuthenticationError when the driver is unreachable or silent.
     """
 
     def __init__(
@@ -154,17 +157,18 @@ class CopierThread:
         line.break_after(DEAD_S)
         try:
             greet_as_copier(line, self._ticket.flow, self.name)
-            # Only now: of another version they could not be read, and nobody would learn why.
+            # The settings are read after the greeting: settings of another version may be unreadable, and the error
+            # would hide the reason.
             return line, self._ticket.settings()
         except BaseException:
             line.close()
             raise
 
     def join_lease(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> bool:
-        """Work under a lease from now on, for Spark's `task`; False when this copier is about to end, and the task must
-        start another.
+        """Work under a lease from now on, for Spark's `task`; False when this copier is about to end, so the task must
+        start another copier.
 
-        `over` is set once it no longer works under this lease.
+        `over` is set once the copier has stopped working under this lease.
         """
         claim = Claim(ticket.lease, task)
         with self._lock:
@@ -176,11 +180,11 @@ class CopierThread:
         return True
 
     def works_under(self, lease: int) -> bool:
-        """Whether a lease that was joined still lasts."""
+        """Whether a joined lease still lasts."""
         return not self.ended.is_set() and self._in_lease and self._lease == lease
 
     def leave_lease(self, lease: int) -> None:
-        """The task ends before the lease does: another one will join it in a moment."""
+        """The task ends before the lease does: another task will join the lease in a moment."""
         with self._lock:
             if self.works_under(lease):
                 self._in_lease, self._claimed_until = False, self._now() + GRACE_S
@@ -197,7 +201,7 @@ class CopierThread:
             if not self._stopping:
                 self.error = DriverLostError(f"the connection to the driver broke: {error!r}")
         except Exception as error:
-            # The task raises it, whatever it is.
+            # The task raises any error.
             log.exception("copier %s", self.name)
             self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
         finally:
@@ -238,7 +242,7 @@ class CopierThread:
                 return
 
     def _take(self, message: Message, started: Any) -> None:
-        """Do what the driver asks for. Raises MessageError when no driver sends that."""
+        """Do the driver's request. Raises MessageError for a message that drivers never send."""
         match message:
             case CopierHeartbeatResponse(at, valid_s):
                 self._valid_until = max(self._valid_until, at + valid_s)
@@ -263,7 +267,7 @@ class CopierThread:
                 raise MessageError(f"the driver sent {type(message).__name__}, which it may not send")
 
     async def _borrow(self) -> LentId:
-        """A transactional id from the driver; the line breaks when none comes."""
+        """Return a transactional id from the driver; the wait ends with the line if the driver stays silent."""
         self._lent.clear()
         self._send(IdRequest())
         while not self._lent:
@@ -275,7 +279,7 @@ class CopierThread:
         await self._copier.begin_partitions(accepted)
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
-        # A partition that began a moment ago is in no report yet.
+        # A partition that began a moment ago is missing in the reports so far.
         self.reporter.report_now()
         await self._copier.release_partitions(partitions)
         undrained = self._copier.undrained.intersection(partitions)
@@ -287,7 +291,7 @@ class CopierThread:
         self._send(Released(tuple(partitions), tuple(undrained)))
 
     async def _leave(self) -> None:
-        """Release everything in order and report that to the driver, which then closes the line."""
+        """Release all partitions in order and report that to the driver, which then closes the line."""
         with self._lock:
             if self._leaving:
                 return
@@ -300,7 +304,7 @@ class CopierThread:
         self._over.set()
 
     def _drop(self) -> None:
-        """End at once: another process may run the flow, so nothing more may be written, positions included."""
+        """End at once: another process may run the flow, so all writes must stop, those of positions included."""
         self._valid_until = LONG_AGO
         with self._lock:
             self._leaving = True
@@ -310,7 +314,8 @@ class CopierThread:
         self._send(CopierEnded())
 
     def _report(self, report: Report) -> bool:
-        """Send the driver a report; False while it does not read, so that nothing here waits."""
+        """Send the driver a report; False while the driver reads too slowly, so that the copier's thread never
+        waits."""
         if not self._line.writable:
             return False
         self._send(ReportMessage(report))
@@ -331,6 +336,6 @@ class CopierThread:
             with self._sending:
                 self._line.send(message)
         except (OSError, EOFError):
-            # The reading side notices and ends everything.
+            # The reading side notices the broken line and ends the thread.
             self._valid_until = LONG_AGO
             self._line.shut_down()

@@ -1,4 +1,4 @@
-"""The transform of one copier: imported, started, and waited for when what evaluates it is lost."""
+"""The transform of one copier: its import, its start, and the wait for a new engine after the engine was lost."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RETRY_S = 0.2
 
 
 class CopierTransform:
-    """What changes a flow's records, if anything does.
+    """The transform of a flow's records, if the flow has a transform.
 
-    `event(kind, text)` is called with what operators should see, and `stopped()` is True once the copier ends.
+    `event(kind, text)` is called for operators, and `stopped()` is True once the copier ends.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class CopierTransform:
         self._logged = LogOnce(loop.clock)
 
     def load(self) -> None:
-        """Import it. Raises TransformError where it is not found here."""
+        """Import the transform. Raises TransformError if it is missing here."""
         settings = self._settings.transform
         if settings is None:
             return
-        # The user's modules may take longer than silence may last.
+        # The import of the user's modules may last longer than the copier may be silent.
         self._loading = TransformImport(self._loop.clock.monotonic(), settings.shown)
         try:
             from twinlog.transforms.copying import TransformLoader  # noqa: PLC0415 - who copies unchanged needs no numpy
@@ -64,8 +64,10 @@ class CopierTransform:
             self._loading = None
 
     async def start(self) -> None:
-        """Start what evaluates it, for as long as it takes. Raises TransformError for a query that is none, and
-        EngineError where SQL finds no Spark."""
+        """Start the engine of the transform, for as long as it takes.
+
+        Raises TransformError for an invalid query, and EngineError if SQL finds no Spark.
+        """
         transforming = self._transforming
         while transforming is not None and transforming.trouble is not None:
             try:
@@ -78,36 +80,36 @@ class CopierTransform:
                 await self._loop.sleep(RETRY_S)
 
     def close(self) -> None:
-        """Change no more records."""
+        """Stop changing records."""
         if self._transforming is not None:
             self._transforming.close()
 
     @property
     def call(self) -> TransformCall | TransformImport | None:
-        """What it works on, or its import; may be read from any thread."""
+        """The current call of the transform, or its import; may be read from any thread."""
         return self._loading if self._transforming is None else self._transforming.call
 
     def loaded(self) -> TransformLoader:
-        """The transform; there must be one."""
+        """The transform, which must exist."""
         assert self._transforming is not None
         return self._transforming
 
     def make_preparer(self, grant: Grant) -> Prepare | None:
-        """What prepares the fetches of a partition; None where its records stay as they are."""
+        """The function that prepares the fetches of a partition, or None if the records stay unchanged."""
         if self._transforming is None or grant.heartbeats:
             return None
         return self._transforming.make_preparer(grant.source, grant.remote)
 
     async def wait(self, part: PartitionCopy) -> None:
-        """What evaluates it was lost: a partition goes on with the same records once there is another one."""
+        """The engine was lost: the partition continues with the same records once there is a new engine."""
         transforming = self.loaded()
         reported = part.trouble
         self._report(part.source, reported)
         while not self._stopped() and not part.left and (trouble := transforming.trouble) is not None:
-            # Set at each turn: an acknowledged append clears it.
+            # The trouble is set at each turn, because an acknowledged append clears it.
             part.report_trouble(f"transform: {trouble}")
             if part.trouble != reported:
-                # The reason has changed: the next JVM does not start.
+                # The reason has changed: for example, the next JVM fails to start.
                 reported = part.trouble
                 self._report(part.source, reported)
             await self._loop.sleep(RETRY_S)

@@ -1,4 +1,5 @@
-"""Counts what other producers write to remote topics: reported at once at first, then as a sum once a minute."""
+"""Counts records of other producers in remote topics. The first are reported at once, later records as a sum each
+minute."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ SUM_S = 60.0
 """How often a sum is reported."""
 
 LOOK_S = 5.0
-"""How often it is looked whether a sum is due."""
+"""How often the copier looks whether a sum is due."""
 
 NAMED = 3
 """How many partitions a sum names."""
@@ -21,7 +22,8 @@ NAMED = 3
 
 @dataclass(slots=True)
 class _Seen:
-    """Offsets of one remote partition that are not ours: how many, in how many places, and between which."""
+    """Offsets of a remote partition with records of other producers: their number, the number of places, and their
+    bounds."""
 
     offsets: int
     places: int
@@ -32,7 +34,7 @@ class _Seen:
 class ForeignOffsets:
     """The foreign offsets of one copier; `event(kind, text)` reports them.
 
-    The first ones are reported at once; `report_sum` reports those of the following minute as one sum.
+    The first offsets are reported at once; `report_sum` reports the offsets of the following minute as one sum.
     """
 
     def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float]) -> None:
@@ -42,7 +44,7 @@ class ForeignOffsets:
         self._quiet_until = LONG_AGO
 
     def seen(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
-        """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
+        """Offsets from `first` up to `end`, which is excluded, lie between two appends of this copier."""
         seen = self._seen.get(remote)
         if seen is None:
             self._seen[remote] = _Seen(end - first, 1, first, end)

@@ -1,4 +1,4 @@
-"""Partitions of a copier that cannot be copied further: held, without acknowledgement for too long, or in trouble.
+"""Partitions of a copier that are stalled: held, without acknowledgement for too long, or in trouble.
 
 The other partitions of the copier are copied meanwhile; `model.held` has the reasons.
 """
@@ -30,17 +30,19 @@ from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 SILENT_S = 5.0
-"""A source broker that does not answer for so long is reported as the trouble of its partitions, and so is a target
-broker that throttles while appends wait for so long."""
+"""A source broker that is silent for this time is reported as the trouble of its partitions. The same applies to a
+target broker that throttles while appends wait for this time."""
 
 
 OPEN_S = 900.0
-"""A transaction of the source that is open for so long is reported as the trouble of its partitions. Brokers allow no
-longer ones by default (`transaction.max.timeout.ms`), and a hanging one never ends by itself (KIP-664)."""
+"""A source transaction that is open for this time is reported as the trouble of its partitions. Longer transactions
+exceed the default of brokers (`transaction.max.timeout.ms`), and a hanging transaction never ends by itself
+(KIP-664)."""
 
 
 class StallReasons:
-    """Of one copier's partitions; `transaction()` is what keeps its open transaction from going on, if anything."""
+    """The reasons why partitions of one copier stall; `transaction()` is the trouble of its open transaction, or
+    None."""
 
     def __init__(
         self,
@@ -56,13 +58,14 @@ class StallReasons:
         self._now = source.loop.clock.monotonic
 
     def find_reason(self, part: PartitionCopy) -> str | None:
-        """What holds a partition up, None when nothing does."""
+        """The reason why a partition stalls, or None."""
         trouble = part.trouble or self._transaction() or self._silent_target(part) or self._silent_source(part)
         return trouble or self._open_transaction(part)
 
     def source_answered_at(self, part: PartitionCopy) -> float | None:
-        """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
-        # A released partition was followed up to that moment.
+        """The time at which the end of a source partition was last known (monotonic seconds), None while it is
+        unknown."""
+        # A released partition was read up to the moment of its release.
         if part.read.answered_at is None or part.held_back or (part.paused and not part.left):
             return part.read.answered_at
         return max(part.read.answered_at, self._reader.answered_at(part.source) or part.read.answered_at)
@@ -103,7 +106,8 @@ NO_LIMIT_MS = 2**31 - 1
 
 
 class DeliveryTimeout:
-    """Of one copier, which has `partitions` and `routes`; `stopped()` is True once it ends."""
+    """Fails the partitions and routes of one copier whose appends wait too long; `stopped()` is True once the copier
+    ends."""
 
     def __init__(
         self,
@@ -120,7 +124,7 @@ class DeliveryTimeout:
         self._stopped = stopped
 
     def start(self) -> None:
-        """Begin to look, if there is a limit."""
+        """Begin the checks, if there is a limit."""
         if self._timeout_ms < NO_LIMIT_MS:
             self._loop.start(self._keep)
 
@@ -134,13 +138,13 @@ class DeliveryTimeout:
 
 
 ENDS_EVERY_S = 10.0
-"""How often the source is asked where held partitions end: their lag grows, though nothing of them is read."""
+"""How often the source is asked for the ends of held partitions: their lag grows, though they are not read."""
 
 
 @dataclass(slots=True)
 class HeldGrant:
-    """A held partition: what the driver granted, with the position that is stored for the partition. `end` is the
-    source's end, -1 while it is unknown."""
+    """A held partition: its grant, with the stored position of the partition. `end` is the source's end, -1 while it is
+    unknown."""
 
     grant: Grant
     held: HeldPartition
@@ -151,8 +155,8 @@ class CopierHeldPartitions:
     """The held partitions of one copier, by their source partition.
 
     `hold_partition` takes a partition out of the copier's work, once its appends in flight are answered, and stores its
-    position; then the driver hears of it. The driver has it tried again: it takes the partition back, and grants it
-    again to the copier of its choice.
+    position. Then the driver gets a report of it. The driver tries a held partition again: it takes the partition back,
+    and grants it again to the copier of its choice.
     """
 
     def __init__(
@@ -171,7 +175,7 @@ class CopierHeldPartitions:
         self._releasing = releasing
         self._listener = listener
         self._leaving: set[TopicPartition] = set()
-        """Partitions whose appends in flight are waited for."""
+        """Partitions that still have appends in flight on their way to be held."""
         self._left = loop.signal()
 
     def stops_flow(self, error: TwinlogError, source: TopicPartition) -> bool:
@@ -191,13 +195,12 @@ class CopierHeldPartitions:
         self._note(grant, error, Position(SourceOffset(-1), None) if position is None else position)
 
     def take_back(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-        """The driver takes back those of these partitions that are held; returns the positions that are stored for
-        them."""
+        """Give held partitions back to the driver; returns the stored positions of the partitions that were held."""
         found = [one for source in sources if (one := self.held.pop(source, None)) is not None]
         return {one.grant.source: one.grant.position for one in found if one.grant.position is not None}
 
     async def wait_held(self, sources: Iterable[TopicPartition]) -> None:
-        """Wait until none of these partitions is on its way to be held."""
+        """Wait until all of these partitions that are about to be held are held."""
         sources = set(sources)
         while sources & self._leaving:
             await self._left.wait(0.1)
@@ -231,9 +234,9 @@ class CopierHeldPartitions:
 
     async def _follow_ends(self) -> None:
         while self.held:
-            # A partition whose end is not known shows that itself.
+            # A partition whose end stays unknown shows that by its `end`.
             with suppress(TwinlogError):
-                # A topic that may not be described would keep the answer for all others back.
+                # A topic without the permission to describe it would delay the answer for all other topics.
                 held = [source for source, one in self.held.items() if one.held.reason != "missing right"]
                 await self._source.refresh_soon({source.topic for source in held})
                 ends = await self._source.list_offsets(

@@ -1,4 +1,4 @@
-"""A copier appends as an idempotent producer: each partition stores with its position who appends to it (KIP-98)."""
+"""A copier appends as an idempotent producer: each partition stores its writer with its position (KIP-98)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinlog.model.types import TopicName, TopicPartition
 
 
 class IdempotentProducer:
-    """`moved` is set when something was acknowledged."""
+    """Appends with a producer epoch for each partition; `moved` is set when appends were acknowledged."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Who hears what happens in a copier."""
+"""The callbacks of a copier."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CopierListener:
-    """A copier calls `failed` once per error that stops the flow, `held` when it holds a partition, and
-    `event(kind, text)` for what operators should see."""
+    """The callbacks of a copier: `failed` once per error that stops the flow, `held` when it holds a partition, and
+    `event(kind, text)` for operators."""
 
     failed: Callable[[TopicPartition | None, TwinlogError], None]
     event: Callable[[str, str], None]

@@ -1,4 +1,4 @@
-"""Stores the exact maps of the partitions that a copier copies, each before the position that it ends at."""
+"""Stores the exact maps of a copier's partitions, each before the position at which the map ends."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 NO_GENERATION = -1
-"""A position of this generation ends no map."""
+"""The generation of a position at which no map ends."""
 
 
 class MapWriter:
-    """The maps of one copier; one write at a time, so that no segment overtakes a newer one."""
+    """The maps of one copier; writes run in turn, so that newer segments always come later."""
 
     def __init__(self, loop: Loop, target: ClusterClient, settings: FlowSettings) -> None:
         self._clock = loop.clock
@@ -36,12 +36,12 @@ class MapWriter:
         self._writers: dict[TopicPartition, SegmentWriter] = {}
 
     def begin_partition(self, grant: Grant, position: Position, found: Sequence[CopiedRun] = ()) -> None:
-        """Take a partition over that will be copied on from `position`; `found` had arrived between the granted one
-        and that."""
-        # Older records were never copied, or will be: an offset of theirs leads to the first copy.
+        """Take over a partition that will be copied from `position`; `found` had arrived between the granted position
+        and `position`."""
+        # Older records were never copied, or will be copied: their offsets lead to the first copy.
         fresh = grant.position is None and (grant.begin == AT_FIRST or position.next_target == 0)
         least = first_generation(self._clock.wall()) if grant.tip is None else 0
-        # Segments that an earlier attempt wrote have another generation.
+        # Segments of an earlier attempt have another generation.
         before = self._writers.get(grant.source)
         self._writers[grant.source] = SegmentWriter.take_over(
             grant.source,
@@ -54,13 +54,13 @@ class MapWriter:
         )
 
     def add_runs(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
-        """Runs of records that were acknowledged, in their order."""
+        """Runs of acknowledged records, in their order."""
         writer = self._writers.get(partition)
         if writer is not None:
             writer.add_runs(runs)
 
     def close(self, partition: TopicPartition) -> None:
-        """Store with the next `write` where the map of a partition ends, for the next copier."""
+        """Have the next `write` store the end of a partition's map, for the next copier."""
         writer = self._writers.get(partition)
         if writer is not None:
             writer.close()
@@ -72,8 +72,8 @@ class MapWriter:
     async def write(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Store the segments by which maps end at these positions, after all runs noted until now.
 
-        Returns the positions as they are to be stored then. Raises ClusterError when maps could not be stored now,
-        RefusedError when they never will be.
+        Returns the positions to store after the segments. Raises ClusterError when maps could not be stored now,
+        RefusedError when the topic refuses them for good.
         """
         async with self._writing:
             return await self._write(positions)
@@ -84,7 +84,7 @@ class MapWriter:
         for partition, position in positions.items():
             writer = self._writers.get(partition)
             if writer is None:
-                # Released meanwhile: no map is known to reach so far.
+                # The partition was released meanwhile, so the end of its map is unknown.
                 marked[partition] = replace(position, generation=NO_GENERATION)
                 continue
             writer.skip_to(position.next_source)

@@ -1,7 +1,8 @@
-"""Looks at a remote topic's limit again when a record does not fit: it may have been raised, or be about to be.
+"""Reads a remote topic's limit again when a record exceeds the known limit: the limit may have been raised, or be about
+to.
 
-A grant carries `max.message.bytes` as the driver last read it. Once it is raised on the source, larger records may come
-at once, and the remote topic follows a moment later (`mirror/topics/configs.py`).
+A grant carries `max.message.bytes` as the driver last read it. Once the limit is raised on the source, larger records
+may come at once, and the remote topic follows a moment later (`mirror/topics/configs.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 
 FOLLOWS_S = 15.0
-"""How long a record waits for the remote topic's limit to follow its source's."""
+"""How long a record waits for the remote topic's limit to follow its source's limit."""
 
 LOOK_S = 0.5
 LIMIT_EVENT = "limit"
@@ -26,7 +27,7 @@ LIMIT_EVENT = "limit"
 
 
 class MaxMessageBytes:
-    """For the partitions of one copier; `event` asks the driver to raise a limit."""
+    """Reads limits for the partitions of one copier; `event` asks the driver to raise a limit."""
 
     def __init__(
         self,
@@ -43,7 +44,8 @@ class MaxMessageBytes:
         self._event = event
 
     async def refresh_limit(self, part: PartitionCopy) -> None:
-        """Find out what the remote topic takes now and let the partition go on with that, larger or not."""
+        """Read the current limit of the remote topic and let the partition continue with it, whether it was raised or
+        not."""
         reported = False
         deadline = self._loop.clock.monotonic() + FOLLOWS_S
         while not part.left:
@@ -68,6 +70,6 @@ class MaxMessageBytes:
 
 
 async def _limit(client: ClusterClient, topic: TopicName) -> int | None:
-    """The topic's `max.message.bytes`; None when the cluster does not answer for it."""
+    """The topic's `max.message.bytes`, or None if the cluster gives no answer for the topic."""
     found, _ = await describe_configs(client, [topic])
     return largest_batch(found.get(topic, ()))

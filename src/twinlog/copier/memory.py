@@ -1,6 +1,7 @@
-"""The memory of a copier: one budget of bytes for what is asked for, what was received, and what waits to be appended.
+"""The memory of a copier: one budget of bytes for requested answers, received answers, and waiting appends.
 
-Without one, memory grew with the number of partitions that have a backlog while the target is slow.
+The budget keeps memory constant while the target is slow; otherwise memory would grow with the number of partitions
+that have a backlog.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from twinlog.kafka.producer.appends import Append, RoutedRows
 from twinlog.model.types import TopicPartition
 
 LEAST_FETCH_BYTES = 256 << 10
-"""With less room than for twice this nothing is fetched."""
+"""Fetches need room for at least twice this many bytes."""
 
 ANSWERS = 4
-"""A quarter of the budget is for answers that are on their way, of all brokers together."""
+"""A quarter of the budget is for requested answers, of all brokers together."""
 
 STUCK_S = 2.0
-"""When there was no room for so long, partitions of which nothing was acknowledged for so long free theirs: what of
-them was not sent yet is dropped, and read again later."""
+"""When fetches found no room for this time, stuck partitions free their memory: partitions without an acknowledged
+append for this time. Their unsent records are dropped, and read again later."""
 
 SPARSE = 0.25
-"""From half of the budget on, an answer of which no more than this share waits is not worth its memory."""
+"""From half of the budget on, an answer is freed if at most this share of its bytes waits."""
 
 LOOK_PAUSE_S = 0.05
-"""Shortest time between two looks at everything that waits."""
+"""Shortest time between two looks at all waiting appends."""
 
 
 class _Kept(weakref.ref[Append | RoutedRows]):
@@ -39,10 +40,10 @@ class _Kept(weakref.ref[Append | RoutedRows]):
 class CopierMemory:
     """Counts bytes against `limit_bytes`; for one thread.
 
-    A batch that goes on as it came shares the memory of the whole answer that it came in. Once three quarters of the
-    budget are used, which is when the target is slower than the source, batches are copied out of their answers, so
-    that one that waits does not hold on to all the others. Each partition may read ahead by as much as there is room
-    left at that moment (Choudhury and Hahne's dynamic thresholds): many that wait leave room for one more.
+    A batch that is appended unchanged shares the memory of its whole answer. Three quarters of the budget are used when
+    the target is slower than the source. From then on batches are copied out of their answers, so that a waiting batch
+    holds only its own bytes. Each partition may read ahead by as many bytes as there is room left at that moment
+    (Choudhury and Hahne's dynamic thresholds): many waiting partitions leave room for a further partition.
     """
 
     def __init__(
@@ -64,8 +65,8 @@ class CopierMemory:
 
     @property
     def used_bytes(self) -> int:
-        """Answers that were asked for, answers of which anything waits, batches that were built or copied, and rows
-        that wait to become batches."""
+        """The bytes of requested answers, answers with waiting batches, built or copied batches, and rows that wait to
+        become batches."""
         return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
 
     @property
@@ -77,11 +78,12 @@ class CopierMemory:
         return max(0, self.limit_bytes - self.used_bytes)
 
     def share_bytes(self, brokers: int) -> int:
-        """The largest answer that one of so many brokers is asked for."""
+        """The largest answer to request from a broker, for a number of brokers."""
         return self.limit_bytes // ANSWERS // max(1, brokers)
 
     def reserve(self, node: int, most_bytes: int) -> int:
-        """Make room for an answer of a broker; returns how many bytes it may have, 0 when there is no room now."""
+        """Make room for an answer of a broker; returns the bytes that the answer may have, 0 when there is no room
+        now."""
         now = self._now()
         size = self._most(most_bytes)
         if self.used_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
@@ -98,16 +100,16 @@ class CopierMemory:
         return size
 
     def _most(self, most_bytes: int) -> int:
-        # Half of the room, so that some is left for the next broker.
+        # Half of the room, so that the next broker gets room, too.
         size = min(most_bytes, self.room_bytes // 2)
         return size if size >= min(most_bytes, LEAST_FETCH_BYTES) else 0
 
     def release(self, node: int) -> None:
-        """The answer came, and its memory counts now, or it will not come."""
+        """The answer came, and its memory counts now, or the answer is lost."""
         self._asked.pop(node, None)
 
     def track_waiting(self, waiting: Iterable[Append | RoutedRows]) -> None:
-        """Count what waits from now on, until it is gone."""
+        """Count waiting appends and rows from now on, until they are freed."""
         tight = self._tight
         for one in waiting:
             if isinstance(one, RoutedRows):
@@ -132,14 +134,14 @@ class CopierMemory:
             self._kept_bytes -= kept.size
 
     def _free_responses(self, share: float) -> None:
-        """Copy out what waits in answers of which no more than a share does, so that the rest of them is free."""
+        """Copy the waiting batches out of answers of which at most `share` waits, so that the answers are freed."""
         shared: dict[int, tuple[int, list[Append]]] = {}
         for part in self._partitions.values():
             for append in part.queue.waiting():
                 data = append.data
                 if type(data) is memoryview:
                     shared.setdefault(id(data.obj), (memoryview(data.obj).nbytes, []))[1].append(append)
-        # One response after the other: there is no room for copies of all of them at once.
+        # The answers are freed in turn, because the room is too small for copies of all of them.
         for size, appends in shared.values():
             if sum(append.bytes for append in appends) <= share * size:
                 for append in appends:
@@ -149,7 +151,8 @@ class CopierMemory:
         """No partition got memory for long: free the appends that waited longest for the target, up to half of the
         budget.
 
-        Of too little, a single answer would fill it with theirs again: they are read for as long as there is room.
+        With less freed memory, a single answer would fill it with records of the same partitions again, because
+        partitions are read as long as there is room.
         """
         stuck = [part for part in self._partitions.values() if now - part.waits_since > STUCK_S]
         for part in sorted(stuck, key=lambda part: part.waits_since):

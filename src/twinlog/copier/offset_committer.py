@@ -23,10 +23,10 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 STEADY = 4
-"""A partition that never stands still has its position stored at every fourth interval only."""
+"""A partition that always moves has its position stored at every fourth interval only."""
 
 UNSTORED_BYTES = 32 << 20
-"""Unless a copier has appended so much since: this bounds how many bytes are compared after a crash."""
+"""After this many uncommitted bytes all moved positions are stored: this bounds the bytes to compare after a crash."""
 
 
 class _StoredPosition(NamedTuple):
@@ -36,7 +36,8 @@ class _StoredPosition(NamedTuple):
 
 
 class IdleDetector:
-    """Whether a copier has just become idle: once for each idle time, and at most once in `interval_s` seconds."""
+    """Tells whether a copier has just become idle: once for each idle time, and at most once in `interval_s`
+    seconds."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -44,7 +45,7 @@ class IdleDetector:
         self._reported_at = LONG_AGO
 
     def became_idle(self, batches: int, now: float) -> bool:
-        """By the number of batches that it has appended so far."""
+        """Compare the number of batches that the copier has appended so far."""
         idle, self._seen = batches == self._seen, batches
         if not idle or batches == self._reported or now - self._reported_at < self._interval_s:
             return False
@@ -53,18 +54,20 @@ class IdleDetector:
 
 
 class DuePositions:
-    """The positions of one copier as they were stored last, and when; `interval_s` is that of `choose_due`."""
+    """The last stored positions of one copier, with their times; `interval_s` is the interval of `choose_due`."""
 
     def __init__(self, interval_s: float) -> None:
-        # Half an interval less, since turns are not exactly on time.
+        # Half an interval less, because turns may be late or early.
         self._rest_s = (STEADY - 0.5) * interval_s
         self._stored: dict[TopicPartition, _StoredPosition] = {}
         self._seen: dict[TopicPartition, Position] = {}
-        """Partitions that had moved at the last call, and how far."""
+        """The positions of the partitions that had moved at the last call."""
 
     def choose_due(self, parts: Iterable[PartitionCopy], now: float) -> list[PartitionCopy]:
-        """Those whose position is stored now: it moved, and stood still since the last call, or that of before is old
-        enough, or too much lies between.
+        """The partitions whose positions are stored now. Each has moved since its last store.
+
+        A partition is due if it has rested since the last call, or if its stored position is old enough. All moved
+        partitions are due if many bytes were copied since their stored positions.
         """
         moved = self.choose_moved(parts)
         before, self._seen = self._seen, {part.source: part.acknowledged for part in moved}
@@ -77,15 +80,15 @@ class DuePositions:
         ]
 
     def choose_moved(self, parts: Iterable[PartitionCopy]) -> list[PartitionCopy]:
-        """Those whose position is another one than was stored."""
+        """The partitions whose position differs from the stored position."""
         return [part for part in parts if self._moved(part)]
 
     def stored(self, source: TopicPartition, position: Position, copied_bytes: int, now: float) -> None:
-        """A position was stored that stands for so many bytes of this copier."""
+        """A position was stored that covers `copied_bytes` of this copier's bytes."""
         self._stored[source] = _StoredPosition(position, now, copied_bytes)
 
     def forget_partition(self, source: TopicPartition) -> None:
-        """Another copier stores it from now on."""
+        """Another copier stores the position from now on."""
         self._stored.pop(source, None)
 
     def _moved(self, part: PartitionCopy) -> bool:
@@ -104,16 +107,16 @@ class DuePositions:
 LOG_AFTER_S = 20.0
 LOG_AGAIN_S = 600.0
 LOOKS = 5
-"""So often in an interval it is looked whether the copier has become idle."""
+"""How often in an interval the committer looks whether the copier has become idle."""
 
 _FAILING = "positions cannot be stored"
 
 
 class OffsetCommitter:
-    """Stores on the target, for the next copier, how far the `partitions` of this one are copied, and where to.
+    """Stores the progress of this copier's `partitions` on the target, for the next copier.
 
-    A position is stored after the map that it relies on. `lost(error)` is called when a broker refuses, `event(kind,
-    text)` for what an operator should see. All methods run on the loop's thread.
+    A position is stored after its map. `lost(error)` is called when a broker refuses, `event(kind, text)` for
+    operators. All methods run on the loop's thread.
     """
 
     def __init__(
@@ -145,28 +148,29 @@ class OffsetCommitter:
             self._syncs = SyncWriter(loop, holder, settings, self._gather, event)
 
     def start(self, *, positions: bool) -> None:
-        """Begin to store in intervals; without `positions` a transaction takes them with it."""
+        """Begin to store in intervals; with `positions` False, transactions store the positions."""
         if positions:
             self._loop.start(self._keep_positions)
         if self._syncs is not None:
             self._loop.start(self._syncs.run)
 
     def stop(self) -> None:
-        """Store nothing more."""
+        """Stop storing."""
         self._stopped = True
         if self._syncs is not None:
             self._syncs.stop()
 
     def begin_partition(self, grant: Grant, position: Position, found: Sequence[CopiedRun]) -> None:
-        """A partition is about to be copied from a position; `found` had arrived between the granted one and that."""
+        """A partition is about to be copied from a position; `found` had arrived between the granted position and this
+        position."""
         self._maps.begin_partition(grant, position, found)
 
     async def store_first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store where partitions begin; returns the positions as they were stored. Raises ClusterError."""
+        """Store the start positions of partitions; returns the positions as they were stored. Raises ClusterError."""
         return await self._store(partial(dict, positions))
 
     async def store_position(self, part: PartitionCopy) -> None:
-        """Store how far a partition is acknowledged. Raises ClusterError."""
+        """Store the acknowledged position of a partition. Raises ClusterError."""
         await self._store_acknowledged([part])
 
     async def close(self, leaving: Sequence[PartitionCopy]) -> None:
@@ -186,7 +190,7 @@ class OffsetCommitter:
         await self.store_maps({part.source: part.committed for part in leaving})
 
     async def flush_syncs(self, leaving: Sequence[PartitionCopy]) -> None:
-        """Write the offset syncs that wait."""
+        """Write the waiting offset syncs."""
         if self._syncs is not None:
             await self._syncs.flush(part.source for part in leaving)
 
@@ -197,7 +201,7 @@ class OffsetCommitter:
         self._due.forget_partition(partition)
 
     async def store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store maps up to `positions`; returns these, marked with the generations of their maps. Raises
+        """Store maps up to `positions`; returns the positions with the generations of their maps. Raises
         ClusterError."""
         self._gather()
         return await self._maps.write(positions)
@@ -208,7 +212,8 @@ class OffsetCommitter:
         while not self._stopped:
             await self._loop.sleep(interval_s / LOOKS)
             begun = self._loop.clock.monotonic()
-            # A drained flow is waited for until its last positions are stored: they are stored as soon as it is idle.
+            # A caller that drains a flow waits for its last positions, so they are stored as soon as the copier is
+            # idle.
             due = (
                 self._due.choose_moved(self._partitions.values())
                 if idle.became_idle(self._tally.batches, begun)
@@ -216,8 +221,8 @@ class OffsetCommitter:
             )
             if not due and begun - chosen_at >= (LOOKS - 0.5) / LOOKS * interval_s:
                 chosen_at = begun
-                # Holes are gathered at each turn, and stored with the position: gathered seldom, they might be too many
-                # to keep.
+                # Holes are gathered at each turn, and stored with the position. Gathered less often, they might be too
+                # many to keep.
                 self._gather()
                 due = self._due.choose_due(self._partitions.values(), begun)
             if not due:
@@ -241,7 +246,7 @@ class OffsetCommitter:
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:
         def held() -> dict[TopicPartition, Position]:
-            # Another copier stores it for a partition that was released meanwhile.
+            # The position of a meanwhile released partition is stored by its next copier.
             return {part.source: part.acknowledged for part in parts if self._partitions.get(part.source) is part}
 
         stored = await self._store(held)
@@ -250,7 +255,8 @@ class OffsetCommitter:
                 part.set_generation(stored[part.source].generation)
 
     async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
-        """Store positions, asked for when it is their turn, after their maps; returns them as they were stored."""
+        """Store positions after their maps; returns them as they were stored. `positions()` is called once it is their
+        turn."""
         async with self._turn:
             sizes = {source: part.copied.bytes for source, part in self._partitions.items()}
             marked = await self.store_maps(positions())

@@ -21,15 +21,15 @@ from twinlog.settings.flow import FlowSettings
 
 RETRY_MS = 200
 RETRY_MAX_MS = 5_000
-"""The longest pause: a topic may be deleted for long, with each of its partitions asking for it."""
+"""The longest pause: a topic may be deleted for long, and each of its partitions asks for it."""
 
 
 class Recovery:
-    """Recovers partitions that cannot go on by themselves; after each step a partition copies or has failed.
+    """Recovers stalled partitions; after each step a partition copies or has failed.
 
-    `held(partition)` is True while the copier holds it and works. `identity_after(identity)` gives the identity that
-    follows `identity` for a partition, and `store(partition)` stores its acknowledged position with its writer. `moved`
-    is set when something was acknowledged.
+    `held(partition)` is True while the copier has the partition and works. `identity_after(identity)` gives the
+    identity that follows `identity` for a partition, and `store(partition)` stores its acknowledged position with its
+    writer. `moved` is set when appends were acknowledged.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Recovery:
         part.resume()
 
     async def check_source(self, part: PartitionCopy, end: SourceOffset | None) -> None:
-        """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
+        """The source lacks the next offset of a partition: find the reason, then stop or continue by policy."""
         await _once(self._checking, part, lambda: self._check(part, end))
 
     async def _check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
@@ -73,7 +73,7 @@ class Recovery:
             if not part.at_rest:
                 await self._moved.wait(0.05)
                 continue
-            # Recovery on the target may have it read again meanwhile, and would copy the same records twice.
+            # Recovery on the target may have it read again meanwhile, which would copy the same records twice.
             part.pause()
             before = part.acknowledged
             try:
@@ -89,27 +89,27 @@ class Recovery:
                 part.fail_partition(error)
                 return
             if end is not None and position == part.acknowledged:
-                # Nothing is missing, so only the leader epoch was wrong: a request with it would fail again.
+                # All records are there, so only the leader epoch was wrong; the next request is sent without the epoch.
                 position = replace(position, leader_epoch=-1)
                 await self._loop.sleep(RETRY_MS / 1000)
             if part.acknowledged is before and part.at_rest:
                 part.seek(position)
                 return
-            # Recovery on the target has moved it meanwhile.
+            # Recovery on the target has moved the position meanwhile.
 
     async def resolve_again(self, part: PartitionCopy) -> None:
-        """The target lost the state of this producer: read what arrived, and go on after it.
+        """The target lost the state of this producer: read the arrived records, and continue after them.
 
-        If that explains the error, the producer goes on with the sequence numbers of the log; if not, under a new epoch
-        (KIP-360). The new writer is stored first, for the next copier, and so is a position that went back because the
-        target lost records.
+        If the arrived records explain the error, the producer continues with the sequence numbers of the log, otherwise
+        under a new epoch (KIP-360). The new writer is stored first, for the next copier. A position that went back
+        because the target lost records is stored first, too.
         """
         await _once(self._resolving, part, lambda: self._resolve_until(part))
 
     async def _resolve_until(self, part: PartitionCopy) -> None:
         moved = False
         backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
-        # Released now, the partition would pass to a copier that does not know of the loss.
+        # If the partition were released now, its next copier would miss the loss.
         while (not part.left or part.misplaced is not None) and not part.failed and self._held(part):
             try:
                 moved = moved or await self._resolve(part)
@@ -127,8 +127,7 @@ class Recovery:
             await self._loop.sleep(backoff.count_failure())
 
     async def copy_again(self, part: PartitionCopy) -> None:
-        """The target lost committed records: find out how many, and copy them again. No transaction is
-        open."""
+        """The target lost committed records: find them, and copy them again. All transactions are closed."""
         await _once(self._resolving, part, lambda: self._copy_again(part))
 
     async def _copy_again(self, part: PartitionCopy) -> None:
@@ -147,7 +146,8 @@ class Recovery:
                 part.copy_again(replace(found, writer=None))
 
     async def _resolve(self, part: PartitionCopy) -> bool:
-        """Move a partition past what arrived; False when that is not known yet. Raises the error that prevents it."""
+        """Move a partition past the arrived records; False while they are unknown. Raises the error that prevents the
+        move."""
         # The stored map names the source offsets of lost records.
         await self._store(part)
         grant = part.grant_again()
@@ -181,7 +181,7 @@ class Recovery:
 async def _once(
     at_work: set[PartitionCopy], part: PartitionCopy, step: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
-    """Do a step for a partition, unless it is done already: a partition may ask more than once."""
+    """Do a step for a partition, unless the step is running already: a partition may ask more than once."""
     if part in at_work:
         return
     at_work.add(part)

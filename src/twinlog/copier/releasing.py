@@ -1,4 +1,4 @@
-"""Partitions that a copier gives back: what is in flight arrives first, then their positions are stored."""
+"""Partitions that a copier gives back: appends in flight are awaited first, then the positions are stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.model.types import TopicPartition
 
 
 class PartitionReleaser:
-    """Takes partitions out of one copier's `partitions` and `by_remote`, or out of those that wait to begin."""
+    """Takes partitions out of one copier's `partitions` and `by_remote`, or out of its waiting partitions."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class PartitionReleaser:
     async def release_partitions(
         self, released: Sequence[TopicPartition], *, patient: bool = False
     ) -> dict[TopicPartition, Position]:
-        """Stop copying partitions; returns the positions of those that had begun, which are stored by then.
+        """Stop copying partitions; returns the stored positions of the partitions that had begun.
 
-        With `patient` a transaction that takes long is waited for: the copier goes on with its other partitions.
+        With `patient` the release waits for a long transaction, while the copier continues with its other partitions.
         """
         for partition in released:
             self._withdraw(partition)
         leaving = [self._partitions[part] for part in released if part in self._partitions]
         if not leaving:
-            # What only waited, or is held, need not wait for the stores of others.
+            # Waiting or held partitions need no store, so they skip the wait for the stores of other partitions.
             return {}
         for part in leaving:
             part.stop_reading()
@@ -58,13 +58,13 @@ class PartitionReleaser:
         return {part.source: part.durable for part in leaving}
 
     def _withdraw(self, partition: TopicPartition) -> None:
-        """A partition that waits does not begin any more."""
+        """Withdraw a waiting partition."""
         withdrawn = self._beginning.remove_grant(partition)
         if withdrawn is not None:
             self.note_unbegun(withdrawn)
 
     def note_unbegun(self, grant: Grant) -> None:
-        """A partition that was granted has not begun, and does not any more."""
+        """A granted partition is withdrawn before it has begun."""
         self._committer.forget_partition(grant.source)
         self._logs_at_rest.forget_logs([grant.remote])
         # Appends of its previous copier may still be under way.

@@ -28,10 +28,10 @@ UNKNOWN = TargetOffset(-1)
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
-    """Records of one source partition, from an offset up to another one, which is the next to copy.
+    """Records of one source partition, from `first_source` up to `next_source`, the next offset to copy.
 
-    Target offsets are those of the remote partition (-1 unknown), `records` and `bytes` what was acknowledged or
-    committed. `lag` is how many source offsets follow the range (-1 unknown, or in a later range).
+    Target offsets are offsets of the remote partition (-1 unknown). `records` and `bytes` count the acknowledged or
+    committed records. `lag` is the number of source offsets after the range (-1 unknown, or in a later range).
     """
 
     topic: str
@@ -46,7 +46,7 @@ class CopiedRange:
 
 
 class CopiedRanges:
-    """Collected by the copier's thread, and taken by its task's."""
+    """Ranges of copied records: the copier's thread adds them, and its task's thread takes them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class CopiedRanges:
         self._ranges: defaultdict[TopicPartition, list[CopiedRange]] = defaultdict(list)
 
     def add(self, source: TopicPartition, begin: Position, end: Position, records: int, size: int, lag: int) -> None:
-        """A partition that was taken at position `begin` has come to `end`, `records` after the last call."""
+        """A partition that began at position `begin` has reached `end`, with `records` copied since the last call."""
         with self._lock:
             known = self._ends.get(source)
             # A partition that comes back from another copier begins a new range.
@@ -94,7 +94,8 @@ class CopiedRanges:
             self._ends.pop(source, None)
 
     def take_ranges(self) -> list[CopiedRange]:
-        """A range for each partition of which records were copied since the last call; several where it was away."""
+        """A range for each partition with records copied since the last call; several ranges if another copier had it
+        meanwhile."""
         with self._lock:
             taken, self._ranges = self._ranges, defaultdict(list)
         return [one for ranges in taken.values() for one in ranges]
@@ -107,16 +108,16 @@ def _offset(position: Position) -> TargetOffset:
 INTERVAL_S = 1.0
 POLL_S = 0.05
 FULL_EVERY_S = 60.0
-"""How often a record has all partitions; in between it has those that moved or are in trouble."""
+"""How often a record has all partitions; in between, a record has the partitions that moved or are in trouble."""
 
 QUIET_S = 10.0
-"""How often records are appended at all."""
+"""The longest time between two records in the topic."""
 
 OLD_S = 30.0
-"""A source end that was not confirmed for so long counts as unknown."""
+"""A source end counts as unknown if its last confirmation is older."""
 
 PIECE_BYTES = 500_000
-"""A record of the topic is no larger, and smaller still if the topic takes less; the default of brokers is 1 MB."""
+"""The largest record in the topic, smaller if the topic takes less; the default of brokers is 1 MB."""
 
 LAST_S = 1.0
 """How long a copier that releases partitions waits for the topic to take its last report of them."""
@@ -125,15 +126,15 @@ TIMEOUT_S = 5.0
 MOST_EVENTS = 100
 
 Shown = tuple[SourceOffset, SourceOffset, str | None, int]
-"""What a report shows of a partition beside counts: its position, the end of its source if known, its trouble, and the
-timestamp of the first record that waits."""
+"""The reported values of a partition beside counts: its position, the end of its source if known, its trouble, and the
+timestamp of its first waiting record."""
 
 
 class Reporter:
-    """Reports for one copier; `lease` is the number of the lease that it works under.
+    """Reports for one copier; `lease` is the number of its current lease.
 
-    `deliver(report)` passes a report to the driver; False when that has to wait. `refused(error)` is called once for a
-    missing permission: without reports other programs do not see what is copied.
+    `deliver(report)` passes a report to the driver; False when the report would have to wait. `refused(error)` is
+    called once for a missing permission, because other programs need the reports to see the progress.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class Reporter:
     ) -> None:
         self.lease = 0
         self.ranges = CopiedRanges()
-        """What was copied, for the rows of a task."""
+        """The copied ranges, for the rows of a task."""
         self._copier = copier
         self._now = copier.loop.clock.monotonic
         self._name = name
@@ -165,7 +166,7 @@ class Reporter:
         self._known: dict[TopicPartition, PartitionCopy] = {}
         self._last_shown: dict[TopicPartition, Shown] = {}
         self._held: dict[TopicPartition, tuple[str, SourceOffset]] = {}
-        """Partitions that are not copied now, with the trouble and the source's end that were reported."""
+        """Partitions that are stalled now, with the reported trouble and the reported end of the source."""
         self._line: dict[TopicPartition, PartitionProgress] = {}
         self._rest: dict[TopicPartition, PartitionProgress] = {}
         self._publishing = copier.loop.lock()
@@ -176,7 +177,7 @@ class Reporter:
         self._busy = self._age_s = 0.0
 
     def add_event(self, kind: str, text: str) -> None:
-        """Something an operator should see, sent with the next report."""
+        """Add an event for operators to the next report."""
         self._events.append((kind, text))
         del self._events[:-MOST_EVENTS]
 
@@ -210,7 +211,7 @@ class Reporter:
             self._line_at = now
 
     async def flush(self) -> None:
-        """Send the last report of partitions that were released, to the topic only if it takes that soon."""
+        """Send the last report of released partitions; the wait for the topic lasts at most `LAST_S`."""
         self.report_now()
         if self._copier.target.contact.reach().out:
             return
@@ -219,7 +220,7 @@ class Reporter:
         await done.wait(LAST_S)
 
     async def append_report(self) -> None:
-        """Append to the topic what it does not have yet. What does not arrive is in the next report."""
+        """Append the new progress to the topic. Refused progress is in the next report."""
         async with self._publishing:
             now = self._now()
             if now >= self._full_at:
@@ -247,7 +248,8 @@ class Reporter:
                 self._full_at = now + FULL_EVERY_S if now >= self._full_at else self._full_at
 
     async def _send(self, report: Report) -> list[Report]:
-        """Append a report in as many records as it needs; returns what the target did not take. Raises ClusterError."""
+        """Append a report in as many records as it needs; returns the pieces that the target refused. Raises
+        ClusterError."""
         waiting = list(in_pieces(report, self._piece_bytes))
         while waiting:
             piece = waiting[0]
@@ -268,7 +270,7 @@ class Reporter:
         return []
 
     def _smaller(self, piece: Report, size: int) -> list[Report]:
-        """A report that the topic does not take as a whole, in pieces; none when it has only one partition."""
+        """Cut a report that is too large for the topic into pieces; a report of a single partition is dropped."""
         if len(piece.partitions) + len(piece.events) > 1:
             self._piece_bytes = max(1, min(self._piece_bytes, size) // 2)
             return list(in_pieces(piece, self._piece_bytes))
@@ -306,7 +308,7 @@ class Reporter:
         self._gather_held_back(now)
 
     def _gather_held_back(self, now: float) -> None:
-        """Note the partitions that cannot begin: of these, too, somebody is to see why nothing of them is copied."""
+        """Note the partitions that cannot begin, so that operators see the reason for their stall."""
         held = self._copier.held_back
         self._held = {source: shown for source, shown in self._held.items() if source in held}
         for source, (grant, trouble, end) in held.items():
@@ -344,7 +346,7 @@ class Reporter:
 
 
 def _waiting_ms(part: PartitionCopy) -> int:
-    """The timestamp of the first record that was read and is not copied for good, -1 if none was read."""
+    """The timestamp of the first record that was read and still waits to be copied for good, or -1."""
     uncommitted = part.copied.first_uncommitted_ms
     if uncommitted is not None:
         return uncommitted

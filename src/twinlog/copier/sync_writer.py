@@ -1,4 +1,5 @@
-"""Writes the offset syncs of a copier independently of records: a cluster that does not take them holds up none."""
+"""Writes the offset syncs of a copier independently of records, so that records continue while a cluster refuses
+syncs."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _FAILING = "syncs cannot be written"
 class SyncWriter:
     """Decides which syncs are due and writes them, one write at a time.
 
-    `client` reaches the cluster that holds the topic. `gather()` has the copier pass acknowledged runs to
-    `add_runs`. `event("syncs", text)` reports an error.
+    `client` reaches the cluster that holds the topic. `gather()` makes the copier pass acknowledged runs to `add_runs`.
+    `event("syncs", text)` reports an error.
     """
 
     def __init__(
@@ -60,13 +61,13 @@ class SyncWriter:
         self._logged = LogOnce(loop.clock)
 
     def add_runs(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
-        """Runs of records that were acknowledged, in their order."""
+        """Runs of acknowledged records, in their order."""
         self._held.add(partition)
         for spans, base in joined(runs):
             self._emitter.acknowledged(partition, spans, base)
 
     async def run(self) -> None:
-        """Write what is due every half second, until `stop`."""
+        """Write the due syncs every half second, until `stop`."""
         pause_s = INTERVAL_S
         while not self._stopped:
             await self._loop.sleep(pause_s)
@@ -77,7 +78,7 @@ class SyncWriter:
         self._stopped = True
 
     async def flush(self, partitions: Iterable[TopicPartition]) -> None:
-        """Write what is left of released partitions; gives up after `FLUSH_S` seconds."""
+        """Write the waiting syncs of released partitions; gives up after `FLUSH_S` seconds."""
         for partition in partitions:
             self._emitter.release_partition(partition)
             self._held.discard(partition)
@@ -86,7 +87,7 @@ class SyncWriter:
         await done.wait(FLUSH_S)
 
     async def _write(self) -> float:
-        """Write what is due; seconds to rest before the next time."""
+        """Write the due syncs; returns the seconds to rest before the next write."""
         deadline = self._loop.clock.monotonic() + FLUSH_S
         while self._busy:
             await self._free.wait(0.05)
@@ -99,7 +100,7 @@ class SyncWriter:
         try:
             await self._topic.append([(sync.key, sync.value) for sync in syncs])
         except ClusterError as error:
-            # A partition released meanwhile has another writer, and an older sync after a newer one does harm.
+            # A partition released meanwhile has another writer, and an older sync after a newer sync does harm.
             left = [sync for sync in syncs[self._topic.appended :] if sync.source in self._held]
             if self._topic.in_doubt:
                 self._emitter.unanswered(left)

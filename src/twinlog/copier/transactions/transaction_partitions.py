@@ -1,4 +1,4 @@
-"""Which remote partitions take part in the open transaction of a copier, and which wait for it."""
+"""The remote partitions that take part in the open transaction of a copier, and the partitions that wait for it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.model.types import TopicPartition
 
 EXCLUDED_S = 2.0
-"""A partition that cannot take part is tried again after so long; the others go on meanwhile."""
+"""A refused partition is tried again after this time; the other partitions continue meanwhile."""
 
 
 class TransactionPartitions:
     """The queues of one copier, by their part in the open transaction.
 
-    `wake()` is called when a queue waits. A queue is `wanted` once it has something to append and `entering` while the
-    coordinator adds it; then it takes part, its gate open until the transaction closes. A queue whose partition has no
-    leader, or does not exist, is excluded for a while.
+    `wake()` is called when a queue waits. A queue is `wanted` once it has appends, and `entering` while the coordinator
+    adds it. Then the queue takes part, with its gate open until the transaction closes. A queue of a missing or
+    leaderless partition is excluded for a while.
     """
 
     def __init__(self, client: ClusterClient, appender: TargetAppender, wake: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class TransactionPartitions:
         return bool(self._inside)
 
     def offer_queue(self, queue: AppendQueue) -> None:
-        """A queue may have something to send: now if it takes part, else with the next transaction."""
+        """Send the appends of a queue now if it takes part, else with the next transaction."""
         if queue.gate is Gate.OPEN or (queue.partition in self._inside and not queue.all_acknowledged):
             self._appender.offer_queue(queue)
         if queue.gate is not Gate.OPEN and queue.pending and queue not in self._excluded:
@@ -50,7 +50,7 @@ class TransactionPartitions:
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """Those that take part."""
+        """The partitions that take part."""
         return self._inside.keys()
 
     @property
@@ -70,12 +70,12 @@ class TransactionPartitions:
 
     @property
     def idle(self) -> bool:
-        """Nothing of those that take part waits or is in flight."""
+        """Whether all appends of the queues that take part are acknowledged."""
         return all(queue.idle for queue in self._inside.values())
 
     @property
     def late(self) -> list[AppendQueue]:
-        """Those that take part and have something in flight, or failed."""
+        """The queues that take part and have unacknowledged appends, or failed."""
         return [queue for queue in self._inside.values() if not queue.all_acknowledged]
 
     def take_waiting(self) -> Mapping[TopicPartition, AppendQueue]:
@@ -93,16 +93,16 @@ class TransactionPartitions:
         return fresh
 
     def open_queues(self) -> None:
-        """The coordinator has them all; they may append."""
+        """The coordinator has added all entering queues; they may append."""
         fresh, self._entering = self._entering, {}
         self._inside.update(fresh)
         for queue in fresh.values():
             self._open(queue)
 
     def left_outside(self, refused: Mapping[TopicPartition, int]) -> str:
-        """The coordinator added none of them, because it refused some; returns why.
+        """The coordinator refused some of the entering queues, and so added none of them; returns the reason.
 
-        Raises RefusedError where a permission is missing.
+        Raises RefusedError if a permission is missing.
         """
         fresh, self._entering = self._entering, {}
         for partition, queue in fresh.items():
@@ -118,7 +118,7 @@ class TransactionPartitions:
         return self._client.lacks("WRITE", f"topic {partition.topic}", "copying to it")
 
     def close(self) -> None:
-        """Let no queue begin to send; those that still have something wait for the next transaction."""
+        """Close all queues for new appends; their remaining appends wait for the next transaction."""
         for queue in self._inside.values():
             queue.close()
             if queue.pending:
@@ -135,7 +135,7 @@ class TransactionPartitions:
         self._entering = {}
 
     def clear(self) -> None:
-        """The transaction was aborted; its queues are cleared, so none waits."""
+        """The transaction was aborted; its queues are cleared, so all waits are over."""
         self.end_transaction()
         self._wanted.clear()
 

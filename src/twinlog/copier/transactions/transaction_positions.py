@@ -1,4 +1,4 @@
-"""The positions of one copier within its transactions: they are committed with the records that they stand for."""
+"""The positions of one copier within its transactions: they are committed together with their records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from twinlog.settings.flow import FlowSettings
 
 RETRY_S = 0.1
 PATIENCE_S = 10.0
-"""A transaction whose appends are not acknowledged so long after it closed is aborted: it would hold up readers."""
+"""A transaction is aborted if its appends are still unacknowledged this long after it closed, because it delays
+readers."""
 
 
 class AbortedError(ClusterError):
@@ -26,9 +27,9 @@ class AbortedError(ClusterError):
 
 
 class TransactionPositions:
-    """The positions topic, and which of its partitions take part in the open transaction.
+    """The positions topic, and the partitions of it that take part in the open transaction.
 
-    `broken(error)` is called with what ends the transaction, `wake` is set when there is news.
+    `broken(error)` is called with the error that ends the transaction, `wake` is set when the topic answers.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class TransactionPositions:
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """Those that take part."""
+        """The partitions that take part."""
         return self._inside
 
     @property
@@ -68,7 +69,7 @@ class TransactionPositions:
         """Append positions as a part of the open transaction, and wait until they are acknowledged.
 
         Raises RefusedError without the right to, ClusterError when the transaction must be aborted; `check()` raises
-        what keeps it from being committed.
+        the error that prevents the commit.
         """
         loop = self._client.loop
         batches = await self._holder.retry(lambda: self._log.encode(positions))
@@ -95,12 +96,12 @@ class TransactionPositions:
         self._inside.clear()
 
     def clear(self, identity: ProducerIdentity) -> None:
-        """The transaction was aborted: forget what is on its way, and go on as `identity`."""
+        """The transaction was aborted: drop its appends, and continue as `identity`."""
         self._inside.clear()
         self._log.clear(identity)
 
     def _answered(self, error: TwinlogError | None) -> None:
-        """The log has news: an error, or None for an acknowledged append."""
+        """The log answered: an error, or None for an acknowledged append."""
         if error is not None:
             self._broken(error)
         self._wake.set()

@@ -1,4 +1,4 @@
-"""A transaction of a copier that cannot be committed: it is aborted, its losses are found, or the copier ends."""
+"""Recovers from a failed transaction of a copier: it is aborted and its losses are found, or the copier ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RETRY_S = 0.1
 async def committed_ends(
     target: ClusterClient, parts: Collection[PartitionCopy], producer_id: int
 ) -> dict[PartitionCopy, TargetOffset]:
-    """Up to which offset the target has what a producer appended to remote partitions in transactions that ended.
+    """The offset up to which each remote partition has the producer's appends of ended transactions.
 
     Partitions of deleted topics are left out. Raises ClusterError when an offset is unknown.
     """
@@ -67,7 +67,7 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
     unverified, errors = await find_unverified(target, {remote: part.committed for remote, part in whole.items()}, {})
     for remote, why in errors.items():
         raise ClusterError(f"cluster {target.alias}: {remote} does not report where committed records end: {why}")
-    # Recovery compares them with the source, and finds what is missing.
+    # Recovery compares the records with the source, and finds the missing records.
     lost |= {
         part: part.committed.next_target or TargetOffset(0) for remote, part in whole.items() if unverified[remote]
     }
@@ -76,13 +76,14 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
 
 
 FORGOTTEN = 0.9
-"""A fenced transaction that was open for this part of its timeout was ended by the target, as it was open too long."""
+"""A fenced transaction that was open for this part of its timeout was ended by the target, because it was open too
+long."""
 
 
 class TransactionRecovery:
-    """Ends the open transaction of one copier, and finds out what the target lost of committed ones.
+    """Ends the open transaction of one copier, and finds the committed records that the target lost.
 
-    `wake` is set when something was acknowledged, `event(kind, text)` is called for operators, and `ended()` is True
+    `wake` is set when appends were acknowledged, `event(kind, text)` is called for operators, and `ended()` is True
     once the copier ends.
     """
 
@@ -112,7 +113,7 @@ class TransactionRecovery:
         self._event = event
         self._ended = ended
         self._suspects: dict[PartitionCopy, None] = {}
-        """Partitions of which the target may have lost committed records."""
+        """Partitions whose committed records the target may have lost."""
 
     def add_suspect(self, part: PartitionCopy) -> None:
         """The target may have lost committed records of a partition."""
@@ -123,8 +124,10 @@ class TransactionRecovery:
         self._suspects.pop(part, None)
 
     async def recover_transaction(self, error: TwinlogError, opened_at: float) -> TwinlogError | None:
-        """Have no transaction open any more, and another producer epoch, after `error` ended the one of `opened_at`
-        (monotonic seconds). Returns the error that ends the copier instead, if one does."""
+        """Close the transaction of `opened_at` (monotonic seconds) after `error`, and get a new producer epoch.
+
+        Returns None, or the error that ends the copier instead.
+        """
         if isinstance(error, FencedError):
             return await self._fenced(error, opened_at)
         if not isinstance(error, ClusterError) or isinstance(error, RefusedError):
@@ -161,7 +164,7 @@ class TransactionRecovery:
         return None
 
     async def _silence(self) -> None:
-        """Wait until nothing is in flight; nothing more is sent."""
+        """Stop sending, and wait until all appends in flight are answered."""
         queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues, *self._routes.queues]
         for queue in queues:
             queue.close_gate()
@@ -169,9 +172,9 @@ class TransactionRecovery:
             await self._wake.wait(0.1)
 
     async def _look_at_losses(self) -> None:
-        """Give partitions the offset from which the target lost committed records, before anything new is appended.
+        """Give partitions the offset from which the target lost committed records, before the next append.
 
-        A transaction whose marker was lost is open again there, and ends with the open one.
+        A transaction whose marker was lost is open again on the target, and ends with the open transaction.
         """
         self._suspects.update((part, None) for part in self._partitions.values() if part.remote in self._in_transaction)
         suspects = list(self._suspects)
@@ -180,5 +183,5 @@ class TransactionRecovery:
             await self._holder.retry(lambda: look_at_losses(self._client, suspects, producer_id))
 
     def clear(self) -> None:
-        """Every partition goes on from its committed position."""
+        """Every partition continues from its committed position."""
         self._suspects.clear()

@@ -21,8 +21,8 @@ T = TypeVar("T")
 class TransactionalId:
     """The producer of a copier's transactions: a transactional id that the driver lent, and its producer epoch.
 
-    `lend()` gives an id with a fresh epoch. `failed(error)` is called when the cluster has not answered, and it is
-    asked again; `ended()` is True once nobody waits for an answer.
+    `lend()` gives an id with a fresh epoch. `failed(error)` is called when a request failed, and the request is
+    repeated; `ended()` is True once the copier has stopped waiting for answers.
     """
 
     def __init__(
@@ -50,17 +50,16 @@ class TransactionalId:
 
     @property
     def timeout_s(self) -> float:
-        """The target aborts a transaction that was open for so long."""
+        """The target aborts a transaction that was open for this time."""
         return self._coordinator.timeout_ms / 1000
 
     @property
     def identity(self) -> ProducerIdentity:
-        """Who appends now."""
+        """The identity that appends now."""
         return ProducerIdentity(self._holder.producer_id, self._holder.epoch, transactional=True)
 
     async def take_up(self) -> None:
-        """Hold an id that is lent. Raises RefusedError without the rights, ClusterError while the cluster does not
-        answer."""
+        """Take a lent id. Raises RefusedError without the rights, ClusterError while the cluster does not answer."""
         lent = await self._lend()
         self._coordinator = TransactionCoordinator(
             self._client, lent.transactional_id, self._settings.producer.transaction_timeout_ms
@@ -69,19 +68,19 @@ class TransactionalId:
         self._holder = lent.producer
 
     async def renew_epoch(self) -> None:
-        """Hold it with a new producer epoch; no transaction is open then."""
+        """Take a new producer epoch for the id, while all its transactions are closed."""
         self._holder = await self.retry(lambda: self._coordinator.init(self._holder))
 
     async def add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Have partitions take part in the open transaction; returns the error codes of those that may not."""
+        """Add partitions to the open transaction; returns the error codes of the refused partitions."""
         return await self.retry(lambda: self._coordinator.add(self._holder, partitions))
 
     async def end(self, *, commit: bool) -> bool:
-        """Commit or abort the open transaction; False when the coordinator no longer knows it."""
+        """Commit or abort the open transaction; False when the coordinator has forgotten it."""
         return await self.retry(lambda: self._coordinator.end(self._holder, commit=commit))
 
     async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do `step` until the cluster has answered it."""
+        """Repeat `step` until the cluster has answered it."""
         backoff = Backoff.of(self._settings.producer.client)
         while True:
             try:
@@ -91,8 +90,7 @@ class TransactionalId:
             except ClusterError as error:
                 if self._ended():
                     raise
-                # A partition whose marker is missing may have no requests in flight, so its leader has to be looked up
-                # here.
+                # A partition whose marker is missing may have no requests in flight, so its leader is looked up here.
                 self._appender.refresh()
                 self._failed(error)
                 await self._client.loop.sleep(backoff.count_failure())

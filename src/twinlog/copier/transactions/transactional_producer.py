@@ -1,4 +1,4 @@
-"""A copier appends as a transactional producer: its transactions take positions with them, and fence late appends."""
+"""A copier appends as a transactional producer: its transactions include the positions, and fence late appends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 class TransactionalProducer:
-    """`event(kind, text)` is called with what operators should see."""
+    """Appends in the transactions of one copier; `event(kind, text)` is called for operators."""
 
     def __init__(
         self, transactions: Transactions, committer: OffsetCommitter, event: Callable[[str, str], None]
@@ -62,19 +62,22 @@ class TransactionalProducer:
         return False
 
     async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
-        """All of them, or none when the target does not answer; nothing is committed any more then."""
+        """Commit the appends of the partitions; returns the partitions whose last append is at its expected offset.
+
+        If the commit fails in time, the result is empty, and the transactions end for good.
+        """
         if await self._transactions.commit(leaving, inf if patient else DRAIN_S):
             with suppress(ClusterError):
                 await self._committer.close_committed(leaving)
             return {part.source for part in leaving if part.misplaced is None}
-        # It would be committed without the positions of those that leave.
+        # A later commit would lack the positions of the leaving partitions.
         self._transactions.stop()
         self._event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
 
 
 async def own_id(target: ClusterClient, settings: FlowSettings) -> LentId:
-    """The transactional id of task 0, for a copier that no driver lends one."""
+    """The transactional id of task 0, for a copier that runs without a driver."""
     name = settings.transactional_id(0)
     coordinator = TransactionCoordinator(target, name, settings.producer.transaction_timeout_ms)
     return LentId(name, await coordinator.init())

@@ -1,11 +1,12 @@
-"""Copies exactly once: appends and positions of a copier go in one transaction after the other (KIP-98, KIP-618).
+"""Copies exactly once: appends and positions of a copier go in successive transactions (KIP-98, KIP-618).
 
-A transaction takes in the partitions that have something to append, closes after a while, waits until everything sent
-is acknowledged, stores the positions and commits. On any trouble it is aborted, and its partitions go on from their
-last committed positions under a new producer epoch. A copier whose transactional id was taken over ends.
+A transaction takes in the partitions that have appends, and closes after a while. Then it waits until all sent appends
+are acknowledged, stores the positions and commits. On any trouble the transaction is aborted, and its partitions
+continue from their last committed positions under a new producer epoch. A copier whose transactional id was taken over
+ends.
 
-A coordinator ends a transaction once each of its partitions has the marker, and begins no other one under the same
-transactional id before that (Kafka class TransactionMarkerChannelManager).
+A coordinator ends a transaction once each of its partitions has the marker. Only then it begins the next transaction
+under the same transactional id (Kafka class TransactionMarkerChannelManager).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class TransactionParticipants(Protocol):
 
 
 class LeaderlessPartitions:
-    """Which partitions of the open transaction, or of the one before it, have no leader, and since when."""
+    """The leaderless partitions of the open transaction and of the transaction before it, with the begin of each
+    outage."""
 
     def __init__(self, client: ClusterClient, *taking_part: TransactionParticipants) -> None:
         self._client = client
@@ -49,7 +51,7 @@ class LeaderlessPartitions:
         self._since: dict[TopicPartition, float] = {}
 
     def ended(self) -> None:
-        """The open transaction is decided: its partitions get their markers before the next one begins."""
+        """The open transaction is decided: its partitions get their markers before the next transaction begins."""
         self._before = {partition for some in self._taking_part for partition in some.partitions}
 
     def clear_partitions(self) -> None:
@@ -57,7 +59,7 @@ class LeaderlessPartitions:
         self._before.clear()
 
     def named(self) -> str:
-        """The end of a sentence for messages; empty while all of them have a leader, as far as is known."""
+        """The end of a sentence for messages; empty while all partitions have a leader, as far as is known."""
         now = self._client.loop.clock.monotonic()
         concerned = self._before.union(*(some.partitions for some in self._taking_part))
         lost = [partition for partition in concerned if self._client.leader(partition) is None]
@@ -69,22 +71,22 @@ class LeaderlessPartitions:
 
 
 LATE_S = 2.0
-"""A partition whose appends are not acknowledged so long after the transaction closed is reported: the others wait for
-it."""
+"""A partition is reported if its appends are still unacknowledged this long after the transaction closed: all other
+partitions wait for it."""
 
 KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
 
 MOST_SEQUENCES = 10_000
-"""Sequence numbers of partitions that nothing is appended to any more, as of topics that a transform makes each day.
-With more of them they begin anew, under another epoch."""
+"""The most partitions with stored sequence numbers. They include partitions that get no further appends, as of topics
+that a transform makes each day. Above this number all sequence numbers begin again at 0, under another epoch."""
 
 
 class Transactions:
     """The transactions of one copier; all methods run on the loop's thread.
 
-    `partitions` are those of the copier, read anew each time. `lend()` gives a transactional id with a fresh
-    producer epoch. `mark(positions)` stores the maps that end at positions and returns these as they are to be stored.
+    `partitions` are the copier's partitions, read again each time. `lend()` gives a transactional id with a fresh
+    producer epoch. `mark(positions)` stores the maps that end at positions and returns the positions to store.
     `lost(error)` is called when the flow stops, `event(kind, text)` for aborts.
     """
 
@@ -103,7 +105,7 @@ class Transactions:
         routes: Routes,
     ) -> None:
         self.trouble: str | None = None
-        """What keeps the transaction from going on."""
+        """The trouble of the open transaction, or None."""
         self.ended = False
         self._loop = loop
         self._now = loop.clock.monotonic
@@ -115,7 +117,8 @@ class Transactions:
         self._sequences: dict[TopicPartition, int] = {}
         routes.in_transactions(lambda why: self._break(AbortedError(why)), self._sequences)
         self._wake = loop.signal()
-        # The target must not abort a transaction that only waits to be due.
+        # The interval is shorter than the timeout, because the target must not abort a transaction that waits for its
+        # commit.
         timeout_ms = settings.producer.transaction_timeout_ms
         self._interval_s = min(settings.transaction_interval_ms, timeout_ms / 2) / 1000
         self._holder = TransactionalId(
@@ -142,30 +145,30 @@ class Transactions:
         self._loop.start(self._run)
 
     def stop(self) -> None:
-        """Send nothing more; an open transaction stays open until it is fenced or times out."""
+        """Stop sending; an open transaction stays open until it is fenced or times out."""
         self.ended = True
         self._wake.set()
 
     @property
     def topics(self) -> set[TopicName]:
-        """Topics of our own whose leaders must be known."""
+        """Topics of the transactions themselves whose leaders must be known."""
         return {self._positions.topic}
 
     @property
     def identity(self) -> ProducerIdentity:
-        """Who appends now."""
+        """The identity that appends now."""
         return self._holder.identity
 
     def sequence(self, remote: TopicPartition) -> int:
-        """Where the sequence numbers of a partition go on that was copied here before."""
+        """The next sequence number of a partition that was copied here before, or 0."""
         return self._sequences.get(remote, 0)
 
     def offer_queue(self, queue: AppendQueue) -> None:
-        """A queue may have something to send: now if it takes part in the open transaction, else with the next one."""
+        """Send the appends of a queue now if it takes part in the open transaction, else with the next transaction."""
         self._in_transaction.offer_queue(queue)
 
     def notify_progress(self) -> None:
-        """Something was acknowledged or passed over."""
+        """Appends were acknowledged or skipped."""
         self._wake.set()
 
     def abort(self, part: PartitionCopy) -> None:
@@ -174,12 +177,14 @@ class Transactions:
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
     def abort_without(self, part: PartitionCopy) -> None:
-        """A partition has failed, and what it appended is unknown: abort the open transaction. The target has lost
-        nothing that was committed, and is not asked."""
+        """A partition has failed, and the result of its appends is unknown: abort the open transaction.
+
+        The target has all committed records, so recovery skips the look for losses.
+        """
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
     async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
-        """Commit what partitions that are leaving have appended, their positions too; False when time is over."""
+        """Commit the appends and the positions of leaving partitions; False when time is over."""
         parts = list(parts)
         deadline = self._now() + timeout_s
         while not self.ended:
@@ -193,7 +198,7 @@ class Transactions:
         return False
 
     def _is_out(self, part: PartitionCopy) -> bool:
-        """Whether everything of a partition is committed, and no marker will come that ends a transaction with it.
+        """Whether all records of a partition are committed, and all its markers are written.
 
         Records that the target lost are copied again by the next copier.
         """
@@ -236,7 +241,7 @@ class Transactions:
         return max(0.01, min(self._settings.position_interval_ms / 1000, excluded_s))
 
     def _changed(self) -> dict[TopicPartition, PartitionCopy]:
-        # A partition that takes part gets a marker, even if nothing of it was sent in time.
+        # A partition that takes part gets a marker, even if all its appends came too late.
         return {
             part.source: part
             for part in self._partitions.values()
@@ -246,7 +251,7 @@ class Transactions:
         }
 
     async def _transaction(self) -> None:
-        """One transaction from its first partition to its commit."""
+        """Run a transaction from its first partition to its commit."""
         self._check()
         self._opened_at = self._now()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S or len(self._sequences) > MOST_SEQUENCES:
@@ -254,7 +259,8 @@ class Transactions:
             self._start_over()
         if self._in_transaction.waiting:
             await self._admit()
-        # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
+        # The interval begins here: with a slow coordinator an earlier begin would end the transaction before its first
+        # append.
         until = self._now() + self._interval_s
         while not self._full(until):
             if self._in_transaction.waiting:
@@ -272,11 +278,11 @@ class Transactions:
             for part in changed.values()
         }
         if positions:
-            # Copies in a transaction need their position in it, even where the map is not known.
+            # A transaction with copied records must store their position, even if the map is unknown.
             positions |= await self._holder.retry(lambda: self._mark(positions))
             await self._positions.store_positions(positions, self._check)
         self._check()
-        # From here on the coordinator decides whether it is committed.
+        # From here on the coordinator decides about the commit.
         if (self._in_transaction or self._positions) and not await self._holder.end(commit=True):
             raise AbortedError("the coordinator no longer knows the transaction")
         self._leaderless.ended()
@@ -284,14 +290,15 @@ class Transactions:
         self._positions.end_transaction()
         for source, position in positions.items():
             self._stored[source] = position
-            # A partition that went back meanwhile, as the target lost records, keeps its earlier position.
+            # A partition that went back meanwhile, because the target lost records, keeps its earlier position.
             if changed[source].committed is before[source]:
                 changed[source].commit(position)
         self._ended_at = self._now()
         self._routes.resume_sending()
 
     async def _finish_units(self) -> None:
-        """Wait until no unit is half way: what a transform routed is in one transaction with the rest of its fetch."""
+        """Wait until each unit is complete: the routed records of a fetch are in the same transaction as its other
+        records."""
         self._routes.pause_sending()
         closed_at = self._now()
         while unfinished := self._routes.unfinished:
@@ -305,7 +312,7 @@ class Transactions:
             self._check()
 
     def _full(self, until: float) -> bool:
-        """Whether the open transaction takes no more in."""
+        """Whether the open transaction is closed for further appends."""
         now = self._now()
         if now >= until or self._commit_wanted:
             return True
@@ -314,7 +321,7 @@ class Transactions:
         return self._in_transaction.idle
 
     async def _admit(self) -> None:
-        """Let the partitions that wait take part."""
+        """Let the waiting partitions take part."""
         fresh = self._in_transaction.take_waiting()
         if not fresh:
             return
@@ -325,7 +332,7 @@ class Transactions:
             self._in_transaction.open_queues()
 
     async def _await_acknowledgements(self) -> None:
-        """Send nothing new and wait until everything sent is acknowledged."""
+        """Stop sending new appends and wait until all sent appends are acknowledged."""
         self._in_transaction.close()
         closed_at = self._now()
         while late := self._in_transaction.late:
@@ -348,7 +355,7 @@ class Transactions:
         self._wake.set()
 
     def _check(self) -> None:
-        """Raise the error that keeps the open transaction from being committed."""
+        """Raise the error that prevents the commit of the open transaction."""
         if self._broken is not None:
             raise self._broken
         if self.ended:
@@ -358,12 +365,12 @@ class Transactions:
         self.trouble = f"{error}{self._leaderless.named()}"
 
     async def _recover(self, error: TwinlogError) -> None:
-        """Abort the open transaction, and copy again what was in it."""
+        """Abort the open transaction, and copy its records again."""
         while not self.ended:
             try:
                 last = await self._recovery.recover_transaction(error, self._opened_at)
             except TwinlogError as another:
-                # By its traceback it would hold this frame, and so itself.
+                # The traceback would hold this frame, and so the error itself.
                 error = another.with_traceback(None)
                 continue
             if last is None:
@@ -374,7 +381,7 @@ class Transactions:
             return
 
     def _start_over(self) -> None:
-        """Every partition goes on from its committed position, under a new epoch with sequence numbers from 0 on."""
+        """Every partition continues from its committed position, under a new epoch with sequence numbers from 0 on."""
         self._broken = None
         self._in_transaction.clear()
         self._recovery.clear()
