@@ -26,7 +26,8 @@ STEADY = 4
 """A partition that always moves has its position stored at every fourth interval only."""
 
 UNSTORED_BYTES = 32 << 20
-"""After this many uncommitted bytes all moved positions are stored: this bounds the bytes to compare after a crash."""
+"""If a copier has copied this many bytes since its stored positions, it stores all moved positions. This bounds the
+bytes to compare after a crash."""
 
 
 class _StoredPosition(NamedTuple):

@@ -15,13 +15,15 @@ LIGHT = 1.0
 """Bytes per second that count for any partition, so that many new partitions still spread evenly."""
 
 LIGHT_SHARE = 0.1
-"""So much of the mean weight counts for any partition: what is quiet now may not be so later."""
+"""This share of the mean weight counts for any partition: a quiet partition may become busy later."""
 
 TOLERANCE = 1.25
-"""Partitions move only from a task that would otherwise carry this many times the mean, and until none does."""
+"""Partitions move only from a task that would otherwise carry more than this many times the mean, until all tasks carry
+less."""
 
 WORTH_MOVING = 0.05
-"""A partition leaves one that is too heavy for any task when it takes at least this much off what is too much."""
+"""A partition that leaves a task with a partition too heavy for any task must take at least this share off the
+excess."""
 
 
 def assign(
@@ -32,10 +34,11 @@ def assign(
     before: Assignment = (),
     level: bool = False,
 ) -> Assignment:
-    """At most `tasks` shares that together hold every partition once; empty shares are left out.
+    """Return at most `tasks` shares that together hold every partition once; empty shares are left out.
 
-    `weights` are bytes per second. Partitions stay in the share they had `before`, unless that is gone, there are more
-    shares now, or with `level` a share is too heavy. The work grows with the partitions, and with those that move.
+    `weights` are bytes per second. Partitions stay in the share they had `before`, with three exceptions: the share is
+    gone, there are more shares now, or with `level` a share is too heavy. The work grows with the partitions, and with
+    the moved partitions.
     """
     weights = weights or {}
     wanted = frozenset(partitions)
@@ -62,7 +65,7 @@ def _heavy_first(entry: tuple[float, TopicPartition]) -> tuple[float, TopicParti
 
 
 class _Share:
-    """Partitions of one task with their weights, in order of these."""
+    """Partitions of a task with their weights, ordered by weight."""
 
     __slots__ = ("load", "parts")
 
@@ -81,7 +84,8 @@ class _Share:
 
 
 def _level(shares: list[_Share]) -> None:
-    """Move partitions from the heaviest share to the lightest until no share is too heavy, or none can be helped."""
+    """Move partitions from the heaviest share to the lightest until each share is light enough, or further moves are
+    useless."""
     mean = sum(share.load for share in shares) / max(1, len(shares))
     heavy = [share for share in shares if share.load > TOLERANCE * mean]
     while heavy:
@@ -96,7 +100,10 @@ def _level(shares: list[_Share]) -> None:
 
 
 def _best(share: _Share, gap: float, mean: float) -> int | None:
-    """Which partition brings a share and one that carries `gap` less closest together; None when none does enough."""
+    """The index of the partition that brings a share and a share lighter by `gap` closest together.
+
+    Returns None if each move is too small.
+    """
     if len(share.parts) < 2:
         return None
     above = bisect_left(share.parts, gap / 2, key=_weight)

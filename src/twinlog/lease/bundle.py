@@ -11,10 +11,10 @@ from twinlog.lease.leases import Leases
 
 
 class QueryFlows:
-    """One query's flows, as its planner asks for them; flows may come and go while the query runs.
+    """The flows of a query, as its planner asks for them; flows may come and go while the query runs.
 
-    As a rule there is one flow in it, with a task for each share of its lease. Several have a single task together:
-    Spark runs no more tasks at once than it has slots, and a task keeps its slot for a whole lease.
+    Usually a query has a single flow, with a task for each share of its lease. Several flows share a single task: Spark
+    runs at most as many tasks at once as it has slots, and a task keeps its slot for a whole lease.
     """
 
     def __init__(self, name: str, flows: Iterable[Leases] = (), clock: Clock = SYSTEM) -> None:
@@ -23,7 +23,7 @@ class QueryFlows:
         self._flows: dict[str, Leases] = {}
         self._changed = threading.Event()
         self.refused: str | None = None
-        """The planner, if one of another version was refused."""
+        """A refused planner of another version, or None."""
         for leases in flows:
             self.add(leases)
 
@@ -39,13 +39,14 @@ class QueryFlows:
 
     @property
     def mismatch(self) -> str | None:
-        """Which process of Spark's has another version and so gets no work, None when all have this one."""
+        """A process of Spark that has another version and so gets no work, or None."""
         return self.refused or next((flow.refused for flow in self._flows.values() if flow.refused is not None), None)
 
     def next_batch(self, after: int, timeout_s: float) -> int:
-        """The number of the next micro-batch; `after` itself when there is nothing to do for one in time.
+        """The number of the next micro-batch, or `after` if no micro-batch is due in time.
 
-        Asked between two micro-batches, so no task of this query runs: one is due when a share waits for a copier.
+        The planner asks between two micro-batches, while all tasks of this query have ended. A micro-batch is due when
+        a share waits for a copier.
         """
         deadline = self._clock.monotonic() + timeout_s
         while True:
@@ -56,7 +57,7 @@ class QueryFlows:
                 return after
 
     def shares(self) -> list[list[Share]]:
-        """What each task of a micro-batch is to do: the first one has the first share of each flow, and so on."""
+        """The shares of each task of a micro-batch: the first task has the first share of each flow, and so on."""
         tasks: list[list[Share]] = []
         for leases in self._flows.values():
             lease, shares = leases.current()

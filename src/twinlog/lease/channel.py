@@ -1,7 +1,7 @@
-"""The line between a driver and its tasks: authenticated messages, one JSON object each, over TCP.
+"""The line between a driver and its tasks: authenticated messages, each a JSON object, over TCP.
 
-`multiprocessing.connection` does the framing and the HMAC handshake; nothing is unpickled. A task that loses the line
-stops: the driver may have given its partitions to another.
+`multiprocessing.connection` does the framing and the HMAC handshake; pickled data is never read. A task that loses the
+line stops, because the driver may have given its partitions to another task.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ VALID_S = 5.0
 """How long an answered heartbeat lets a copier append, counted from the moment it was sent."""
 
 DEAD_S = 7.0
-"""After this long without a heartbeat the driver gives a copier's partitions to another; later than `VALID_S` on
-purpose."""
+"""After this time since a copier's last heartbeat the driver gives its partitions to another copier; later than
+`VALID_S` on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverAddress:
-    """Where a driver listens, and the secret that opens the line.
+    """The address of a driver, and the secret that opens the line.
 
-    `near` is the host for processes on the driver's own machine, which may not reach it by the name that others know;
-    None where it is the same.
+    `near` is the host for processes on the driver's own machine, which may be unable to reach it as `host`; None if
+    `host` serves both.
     """
 
     host: str
@@ -51,12 +51,13 @@ class DriverAddress:
 
 
 class Channel:
-    """One end of the line; `send` may be called from several threads only with a lock around it."""
+    """An end of the line; several threads may call `send` only with a lock around it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._ending = threading.Lock()
-        """Once it is closed its number may be another line's, which `shut_down` must not end."""
+        """Held for each shutdown and close: after a close its number may belong to another line, which `shut_down` must
+        not end."""
 
     @classmethod
     def open(cls, address: DriverAddress) -> Channel:
@@ -72,28 +73,29 @@ class Channel:
         answer_challenge(self.connection, secret)
 
     def send(self, message: Message) -> None:
-        """Raises OSError when the line is broken, or closed meanwhile."""
+        """Send a message. Raises OSError when the line is broken, or closed meanwhile."""
         data = encode(message)
         try:
             self.connection.send_bytes(data)
         except TypeError as error:
-            # Another thread may have closed it in the middle of this, and it has no number then.
+            # Another thread may have closed the connection meanwhile, which then has lost its number.
             if not self.connection.closed:
                 raise
             raise OSError("the connection was closed") from error
 
     def receive(self) -> Message:
-        """The next message; blocks. Raises EOFError or OSError when the other end has gone, MessageError else."""
+        """The next message; blocks. Raises EOFError or OSError when the other end has gone, MessageError for an invalid
+        message."""
         return decode(self.receive_bytes())
 
     def receive_bytes(self) -> bytes:
-        """The same, not yet decoded."""
+        """The bytes of the next message; blocks. Raises EOFError or OSError when the other end has gone."""
         return self.connection.recv_bytes()
 
     def break_after(self, seconds: float) -> None:
-        """From now on a message of which nothing arrives, or nothing is taken, for so long breaks the line.
+        """From now on the line breaks when a message makes no progress for `seconds`, in either direction.
 
-        Without it the other end, suspended in the middle of a message, would hold up this one for ever.
+        Otherwise an end that is suspended in the middle of a message would block the other end for ever.
         """
         limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
         with socket.socket(fileno=os.dup(self.connection.fileno())) as same:
@@ -105,7 +107,7 @@ class Channel:
 
     @property
     def writable(self) -> bool:
-        """Whether the other end reads, as far as is known here: a message would not wait."""
+        """Whether the other end reads, as far as is known here: a message would be sent at once."""
         writable = select.poll()
         writable.register(self.connection, select.POLLOUT)
         return bool(writable.poll(0))
@@ -114,7 +116,7 @@ class Channel:
         return self.connection.fileno()
 
     def shut_down(self) -> None:
-        """End the line for both ends, also for threads that wait for it; it has still to be closed."""
+        """End the line for both ends, also for threads that wait for it; the line must still be closed."""
         with (
             self._ending,
             suppress(OSError),
@@ -123,6 +125,7 @@ class Channel:
             same.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Nobody may be sending: what is opened next may get the same number, and what is left of the message."""
+        """Close the line while all sends have ended: the next opened file may get the same number, and the rest of a
+        message."""
         with self._ending:
             self.connection.close()

@@ -1,7 +1,9 @@
-"""Dataclasses as JSON, by their annotations: a message is an object of its fields, a value in it an array of its own.
+"""Dataclasses as JSON, by their annotations: a message is an object of its fields, a value in it is an array of its
+fields.
 
-Strict in both directions: what lacks a field, has one more, or has another type in it is refused, and the error names
-message and field. Rows of plain values, of which a report has thousands, are checked by one look at their types.
+The codec is strict in both directions: a message with a missing field, an extra field or a wrong type is refused. The
+error names message and field. Rows of plain values, of which a report has thousands, are checked by a single look at
+their types.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
     float: (float, int),
     NoneType: (NoneType,),
 }
-"""What travels as it is, and as which of JSON's types it may arrive."""
+"""The types that stay as they are in JSON, each with the types of JSON in which it may arrive."""
 
 
 class _WrongError(Exception):
-    """`what` is wrong at `path`, which grows on the way out."""
+    """An error (`what`) in the value at `path`; callers extend `path` as the error passes up."""
 
     def __init__(self, path: str, what: str) -> None:
         self.path = path
@@ -35,7 +37,8 @@ class _WrongError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _TypeCodec:
-    """How values of one type travel; `encode` is None, and `plain` has JSON's types, where they do as they are."""
+    """The codec of a type. `encode` is None if values stay as they are; `plain` then has the types in JSON of a plain
+    type."""
 
     encode: Callable[[Any], Any] | None
     decode: Callable[[Any], Any]
@@ -43,7 +46,7 @@ class _TypeCodec:
 
 
 class Codec:
-    """Writes and reads messages of one class."""
+    """Writes and reads messages of a class."""
 
     def __init__(self, cls: type) -> None:
         self._cls = cls
@@ -58,7 +61,7 @@ class Codec:
         return found
 
     def decode(self, value: dict[str, Any]) -> Any:
-        """Raises MessageError."""
+        """Return the message of a decoded JSON object. Raises MessageError."""
         name = self._cls.__name__
         if value.keys() != self._names:
             wrong = [f"lacks field {field}" for field in sorted(self._names - value.keys())]
@@ -81,7 +84,7 @@ def _hints(cls: Any) -> list[tuple[str, Any]]:
 
 
 def _form(hint: Any) -> _TypeCodec:
-    """The form of a type: plain, optional, a tuple of many or of some, a dataclass or a named tuple."""
+    """The codec of a type: plain, optional, a tuple of any or of a fixed length, a dataclass or a named tuple."""
     while isinstance(hint, NewType):
         hint = hint.__supertype__
     if hint in _PLAIN:
@@ -140,7 +143,7 @@ def _many(form: _TypeCodec) -> _TypeCodec:
 
 
 def _reached(values: Sequence[Any], decode: Callable[[Any], Any]) -> int:
-    """At which of many values the first is wrong."""
+    """The index of the first wrong value."""
     for at, value in enumerate(values):
         try:
             decode(value)
@@ -150,7 +153,8 @@ def _reached(values: Sequence[Any], decode: Callable[[Any], Any]) -> int:
 
 
 def _row(hints: Sequence[tuple[str, Any]], make: Callable[..., Any], values: Callable[[Any], Any] | None) -> _TypeCodec:
-    """A value as the array of its fields; `values` takes them out of it, None when it is a tuple itself."""
+    """A value as the array of its fields; `values` takes the fields out of the value, None if the value is a tuple
+    itself."""
     columns = [(name, _form(hint)) for name, hint in hints]
     encodes = [form.encode for _, form in columns]
     flat = all(form.plain for _, form in columns)

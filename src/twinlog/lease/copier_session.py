@@ -11,17 +11,17 @@ from twinlog.model.types import TopicPartition
 
 
 class CopierSession:
-    """What the driver knows of one copier.
+    """The driver's knowledge of one copier.
 
-    `held` are the partitions it may copy, `leaving` those of them that it was asked to release. A thread that
-    decides to grant or to release holds `order` until the message is sent, so that messages go in the order of the
-    decisions; `order` is taken before the lock of the leases, never after it.
+    `held` are the partitions that the copier may copy, `leaving` the held partitions that it was asked to release. A
+    thread that decides to grant or to release holds `order` until the message is sent, so that messages go in the order
+    of the decisions. `order` is taken before the lock of the leases, never after it.
     """
 
     def __init__(self, line: Channel, name: str, clock: Clock = SYSTEM) -> None:
         self.name = name
         self.task = -1
-        """Spark's number of the task that claimed last."""
+        """Spark's number of the copier's last task that claimed a share."""
         self.held: set[TopicPartition] = set()
         self.leaving: set[TopicPartition] = set()
         self.last_beat = clock.monotonic()
@@ -30,7 +30,7 @@ class CopierSession:
         self._line = line
 
     def send(self, message: ToCopier) -> None:
-        """Send; the thread that reads the line notices when it is broken."""
+        """Send a message; the thread that reads the line notices a broken line."""
         try:
             with self.order:
                 self._line.send(message)

@@ -1,7 +1,7 @@
-"""Lends the transactional ids of a flow to its copiers, and fences earlier copiers that may still write under one.
+"""Lends the transactional ids of a flow to its copiers, and fences earlier copiers that may still write under an id.
 
-The driver alone makes a producer the writer of an id; a copier gets producer id and epoch from it and can only raise
-the epoch while it is still the writer. So a copier that was given up cannot come back, however late it wakes.
+The driver alone makes a producer the writer of an id. A copier gets producer id and epoch from the driver, and can
+raise the epoch only while it is still the writer. So a copier that was given up stays fenced, however late it wakes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 AT_ONCE = 20
-"""Ids fenced side by side."""
+"""How many ids are fenced at the same time."""
 
 
 class TransactionalIds:
     """The ids of one flow: number n is `<group.id>-<connector>-<n>`, as a task of MirrorMaker 2 would use it.
 
-    `retry(step, what)` does a step until the cluster answers; it returns False when the flow was stopped meanwhile,
+    `retry(step, what)` repeats a step until the cluster answers; it returns False when the flow was stopped meanwhile,
     and raises RefusedError.
     """
 
@@ -37,15 +37,15 @@ class TransactionalIds:
         self._retry = retry
         self._lock = threading.Lock()
         self._busy = threading.Lock()
-        """Held while ids change hands, so that none is fenced right after it was lent."""
+        """Held while ids change hands, so that a lent id is never fenced right away."""
         self._lent: dict[str, int] = {}
         self._lost: set[int] = set()
 
     def take_over(self, tasks: int) -> None:
-        """Abort the open transactions of earlier processes, and fence those that still run.
+        """Abort the open transactions of earlier processes, and fence the processes that still run.
 
         Connect does the same for the task count of the generation before (Kafka class DistributedHerder). Here the
-        cluster is asked for the ids; the first `tasks` of them count in any case. Raises ClusterError, RefusedError.
+        cluster is asked for the ids; the first `tasks` ids count in any case. Raises ClusterError, RefusedError.
         """
         prefix = self._settings.transactional_id(0)[:-1]
         wanted = {self._settings.transactional_id(index) for index in range(tasks)}
@@ -67,9 +67,9 @@ class TransactionalIds:
             raise failed
 
     def lend_id(self, copier: str) -> LentId | None:
-        """Make a copier the only writer of an id of its own; None when the flow was stopped meanwhile.
+        """Make a copier the only writer of an id of its own; returns None when the flow was stopped meanwhile.
 
-        A copier that has one already gets it again, with a new epoch. Raises RefusedError without the rights.
+        A copier that has an id already gets the same id, with a new epoch. Raises RefusedError without the rights.
         """
         with self._busy:
             with self._lock:
@@ -97,7 +97,7 @@ class TransactionalIds:
                 self._lost.add(index)
 
     def fence_lost(self) -> None:
-        """Fence the copiers that were lost. After this their transactions are decided. Raises ClusterError."""
+        """Fence the lost copiers. After this their transactions are decided. Raises ClusterError."""
         with self._busy:
             with self._lock:
                 lost = sorted(self._lost)

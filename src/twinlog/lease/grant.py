@@ -1,4 +1,4 @@
-"""What a driver hands to a task: its share of each flow, and the right to copy partitions."""
+"""The grants of a driver to a task: its share of each flow, and the right to copy partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a flow's lease, for one task: its copier claims it, or another of the same lease.
+    """A part of a flow's lease, for one task: the task's copier claims it, or another share of the same lease.
 
     `number` counts from 0, and names the clients of the copier.
     """
@@ -26,11 +26,11 @@ class Share:
 class Grant:
     """The right to copy one source partition into one remote partition.
 
-    `position` is None for a partition that was never copied; it begins where `begin` says. `max_batch_bytes` is the
-    remote topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered; otherwise
-    appends on their way may yet arrive. `tip` is where the partition's exact map ends, None when there is none.
-    With `on_trial` the partition was held, and is tried again.
-    `heartbeats` are no records of a user: they are not transformed, and a gap in them loses nothing.
+    `position` is None for a partition that was never copied; the partition then begins by `begin`. `max_batch_bytes` is
+    the remote topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered;
+    otherwise late appends may arrive. `tip` is the last point of the partition's exact map, or None. With `on_trial`
+    the partition was held, and is tried again. `heartbeats` are no records of a user: they stay untransformed, and a
+    gap in them loses nothing.
     """
 
     source: TopicPartition

@@ -1,4 +1,4 @@
-"""Moves partitions to the copiers that the plan gives them to: asks who holds them to release, waits, and grants."""
+"""Moves partitions to the copiers that the plan names: asks their holders to release them, waits, and grants."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from twinlog.model.types import TopicPartition
 log = logging.getLogger(__name__)
 
 RELEASE_S = 4.0
-"""The driver closes the connection of a copier that does not release within this time; by then it may no longer
-append, see `VALID_S`."""
+"""The driver closes the connection of a copier whose release takes longer; by then the copier may no longer append, see
+`VALID_S`."""
 
 GRANTED_AT_ONCE = 16
-"""How many copiers get their grants at the same time; one may have to wait for another that does not release."""
+"""How many copiers get their grants at the same time; a copier may have to wait for another copier's late release."""
 
 
 class PartitionGranter:
-    """The partitions of one flow on their way between copiers, on threads of its own; see `Leases`, whose `ledger`
-    this is."""
+    """Moves the partitions of one flow between copiers, on threads of its own; `ledger` belongs to `Leases`."""
 
     def __init__(
         self,
@@ -49,11 +48,11 @@ class PartitionGranter:
         self._granters = ThreadPoolExecutor(GRANTED_AT_ONCE, thread_name_prefix=f"grants {flow}")
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Begin no further grants."""
         self._granters.shutdown(wait=False)
 
     def submit(self, session: CopierSession) -> None:
-        """Grant on another thread, because that may take as long as clusters take to answer."""
+        """Grant on another thread, because the grants may take as long as clusters take to answer."""
 
         def grant() -> None:
             try:
@@ -67,13 +66,13 @@ class PartitionGranter:
         try:
             self._granters.submit(grant)
         except RuntimeError:
-            # Stopped meanwhile.
+            # The granter was stopped meanwhile.
             session.send(Stop())
 
     def _grant_share(self, session: CopierSession) -> None:
-        """Grant a copier what its share has and it does not hold, once others have released it.
+        """Grant a copier the missing partitions of its share, once other copiers have released them.
 
-        It goes on copying what its share does not have until another copier needs that.
+        The copier continues to copy partitions outside its share until another copier needs them.
         """
         with self._ledger.changed:
             version = self._ledger.version
@@ -94,13 +93,13 @@ class PartitionGranter:
         grants = [replace(grant, drained=grant.source in drained) for grant in self._grants(missing)]
         with session.order:
             with self._ledger.changed:
-                # Meanwhile a later plan may have asked for some of them back.
+                # Meanwhile a later plan may have asked for some of the partitions back.
                 still = session.held - session.leaving
             granted = [grant for grant in grants if grant.source in still]
             session.send(Grants(lease, tuple(granted)))
 
     def _wait_for_release(self, session: CopierSession, wanted: frozenset[TopicPartition]) -> None:
-        """Wait until nobody copies `wanted`; close the connections of copiers that do not release it."""
+        """Wait until all other copiers have released `wanted`; close the connections of copiers that are too slow."""
 
         with self._ledger.changed:
             in_the_way = self._ledger.holdings.in_the_way
@@ -114,14 +113,15 @@ class PartitionGranter:
                 other.close()
                 if self._ids is not None:
                     self._ids.mark_lost(other.name)
-            # A copier ends with its line. One that does not notice stops appending when its last heartbeat is too old.
+            # A copier ends with its line. A copier that misses the end stops appending when its last heartbeat is too
+            # old.
             until = max(other.last_beat for other in slow) + VALID_S
             self._clock.wait_for(
                 self._ledger.changed, lambda: session.closed, max(0.0, until - self._clock.monotonic())
             )
 
     def ask_release(self, session: CopierSession, parts: Set[TopicPartition], version: int) -> None:
-        """Ask a copier to release partitions, unless there is a newer plan: that asks by itself."""
+        """Ask a copier to release partitions, unless there is a newer plan, which asks by itself."""
         with session.order:
             with self._ledger.changed:
                 if version != self._ledger.version:

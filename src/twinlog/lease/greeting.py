@@ -1,7 +1,7 @@
-"""The first message of each side of a channel: who calls, and whether both speak the same version.
+"""The first message of each side of a channel: the caller's name, and the version of each side.
 
-In a rolling upgrade, or with executors that have an older wheel, they do not. Then the task ends with an error that
-names both versions, and the driver reports the same.
+In a rolling upgrade, or with executors that have an older wheel, the versions differ. Then the task ends with an error
+that names both versions, and the driver reports the same error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twinlog.lease.messages import VERSION, CopierHello, Hello, PlannerHello, We
 
 @dataclass(frozen=True, slots=True)
 class IncompatiblePeer:
-    """A caller of another version: a copier of `flow`, or the planner of `query`, as far as it names them."""
+    """A caller of another version: a copier of `flow`, or the planner of `query`, as far as the caller names them."""
 
     flow: str | None
     query: str | None
@@ -25,12 +25,12 @@ class IncompatiblePeer:
 
 
 def greet_as_copier(line: Channel, flow: str, copier: str) -> None:
-    """Raises VersionMismatchError, DriverLostError, MessageError."""
+    """Greet the driver as a copier. Raises VersionMismatchError, DriverLostError, MessageError."""
     _greet(line, CopierHello(VERSION, __version__, flow, copier), f"copier {copier}")
 
 
 def greet_as_planner(line: Channel, query: str) -> None:
-    """Raises VersionMismatchError, DriverLostError, MessageError."""
+    """Greet the driver as a planner. Raises VersionMismatchError, DriverLostError, MessageError."""
     _greet(line, PlannerHello(VERSION, __version__, query), f"the planner of query {query}")
 
 
@@ -50,9 +50,9 @@ def _greet(line: Channel, hello: Hello, caller: str) -> None:
 
 
 def receive_hello(line: Channel) -> Hello | IncompatiblePeer:
-    """The driver's half: who calls; a caller of another version only gets the driver's.
+    """The driver's half: receive a greeting and answer with the driver's version; returns the caller.
 
-    Raises OSError or EOFError when the caller has gone, MessageError when what it sends is no greeting.
+    Raises OSError or EOFError when the caller has gone, MessageError when the message is no greeting.
     """
     data = line.receive_bytes()
     version, release = _version(data)
@@ -69,7 +69,8 @@ def receive_hello(line: Channel) -> Hello | IncompatiblePeer:
 
 
 def _version(data: bytes) -> tuple[int, str]:
-    """The version of the protocol and the release that a first message names; 0 when it names none, as the oldest."""
+    """The protocol version and the release that a first message names; 0 for a message without a version, as of the
+    oldest release."""
     value = parse(data)
     version = value.get("version")
     return version if isinstance(version, int) else 0, str(value.get("release", "unknown"))

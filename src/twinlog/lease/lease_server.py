@@ -38,7 +38,7 @@ LONG_POLL_S = 0.4
 
 
 HANDSHAKE_S = 30.0
-"""A caller that has not proved the secret and sent its first message by then is disconnected."""
+"""A caller is disconnected if its first message, after the proof of the secret, comes later than this."""
 
 PAUSE_S = 1.0
 CLOSE_S = 2.0
@@ -47,8 +47,8 @@ CLOSE_S = 2.0
 class LeaseServer:
     """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `QueryFlows`.
 
-    Copiers connect to `host`. It listens at `bind_address` (`host` if empty) and at `port` (any free one if 0).
-    Raises EngineError when this machine has no such address, or another process has the port.
+    Copiers connect to `host`. The server listens at `bind_address` (`host` if empty) and at `port` (any free port if
+    0). Raises EngineError when this machine lacks the address, or another process has the port.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class LeaseServer:
         self._clock = clock
         secret = secrets.token_bytes(32)
         self.flows: dict[str, Leases] = dict(flows or {})
-        """The leases of each flow that this process runs, by the flow's name; they come and go."""
+        """The leases of each flow that this process runs, by the flow's name; flows come and go."""
         self.bundles: dict[str, QueryFlows] = {}
-        """What each query does, by its name."""
+        """The flows of each query, by the query's name."""
         own = bind_address or host
         try:
             self._listener = Listener((own, port), backlog=128)
@@ -86,20 +86,20 @@ class LeaseServer:
             except (OSError, EOFError) as error:
                 if not self._closed:
                     self._warn("a connection was not accepted", error)
-                    # As when this process has too many open files: that lasts.
+                    # The cause may last, as when this process has too many open files.
                     self._clock.sleep(PAUSE_S)
                 continue
             line = Channel(connection)
             try:
                 threading.Thread(target=self._serve, args=(line,), name="line", daemon=True).start()
             except RuntimeError as error:
-                # As when this user may have no more threads. Its caller tries again.
+                # As when this user has reached the limit of threads. The caller tries again.
                 self._warn("a connection was not accepted", error)
                 line.close()
                 self._clock.sleep(PAUSE_S)
 
     def _warn(self, what: str, error: Exception) -> None:
-        """Log an error once a while: callers try again each second, for as long as it takes."""
+        """Log an error from time to time: callers try again each second, for as long as it takes."""
         with self._lock:
             new = self._news.is_new((what, repr(error)), AGAIN_S)
         if new:
@@ -111,7 +111,7 @@ class LeaseServer:
             if isinstance(caller, PlannerHello):
                 self._plan(line, caller.query)
             elif isinstance(caller, CopierHello):
-                # A flow may be cleared away on another thread meanwhile.
+                # Another thread may remove a flow meanwhile.
                 leases = self.flows.get(caller.flow)
                 if leases is None:
                     _dismiss(line)
@@ -125,18 +125,18 @@ class LeaseServer:
             log.warning("a connection was refused: its caller does not know the secret")
             line.close()
         except RuntimeError as error:
-            # No more threads, again: whatever the other end held is treated as gone.
+            # The thread limit is reached again: the caller's partitions are treated as lost.
             self._warn("a connection was closed", error)
             line.close()
         except MessageError as error:
             self._warn("a connection was closed", error)
             line.close()
         except (OSError, EOFError, ValueError):
-            # ValueError: a stranger answered the challenge with bytes that are no text.
+            # ValueError: a stranger answered the challenge with bytes that are not text.
             line.close()
 
     def _report(self, stranger: IncompatiblePeer) -> None:
-        """Report a task or a planner of another version that was refused; Spark runs a task again up to four times."""
+        """Report a refused task or planner of another version; Spark runs a task again up to four times."""
         with self._lock:
             new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
         if new:
@@ -149,7 +149,7 @@ class LeaseServer:
             bundle.refused = stranger.text
 
     def _greet(self, line: Channel) -> Hello | IncompatiblePeer:
-        """The caller's first message; on this thread, so that a silent caller holds up no other."""
+        """The caller's first message; read on the line's own thread, so that a silent caller delays only itself."""
         watch = threading.Timer(HANDSHAKE_S, line.shut_down)
         watch.daemon = True
         watch.start()
@@ -160,7 +160,7 @@ class LeaseServer:
             watch.cancel()
 
     def _plan(self, line: Channel, query: str) -> None:
-        """Answer a planner for as long as its query has something to do."""
+        """Answer a planner while its query has flows."""
         while True:
             question = line.receive()
             bundle = self.bundles.get(query)
@@ -181,13 +181,15 @@ class LeaseServer:
         with contextlib.suppress(OSError):
             here = self.address.here
             socket.create_connection((here.host, here.port), timeout=1).close()
-            # While it is in there the port stays taken, and the next server of this process may want it.
+            # The port stays taken while the thread is in accept(), and the next server of this process may want the
+            # port.
             self._thread.join(CLOSE_S)
         self._listener.close()
 
 
 def _dismiss(line: Channel) -> None:
-    """Have a copier end in order whose flow has ended: cut off, its task would fail, and be run again by Spark."""
+    """Have a copier end in order after its flow has ended: a broken line would fail its task, and Spark would run the
+    task again."""
     line.break_after(DEAD_S)
     line.send(Stop())
     while line.poll(DEAD_S):

@@ -1,7 +1,7 @@
-"""Hands out leases: which copier holds which partitions, and when a lease is over.
+"""Hands out leases: it decides which copier holds which partitions, and when a lease is over.
 
-One instance per flow, on the driver. Spark decides where a task runs; the copier that a task finds there claims a share
-of the current lease here, and gets its partitions after their former holders have released them.
+The driver has one instance per flow. Spark decides on which executor a task runs. The copier in the task's process
+claims a share of the current lease here, and gets its partitions after their former holders have released them.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ DROP_S = 1.0
 class Leases:
     """The leases of one flow.
 
-    `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
-    `event(kind, text)` pass on what copiers report. `ids` are lent to the copiers of a flow that copies exactly once.
-    `leads_for_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
-    `reported(report)` is called with each report, `gone(name)` when a copier has ended, `mismatch(text)` when a copier
-    of another version was refused, and `mismatch(None)` once every share has a copier. `held(held)` passes on that a
-    copier holds a partition.
+    `grants(partitions)` returns the grants of partitions; it may read the cluster. `failed(kind, text)` and
+    `event(kind, text)` pass on the messages of copiers. `ids` are lent to the copiers of a flow that copies exactly
+    once. `leads_for_s()` is the time in seconds for which this process is the only process that runs the flow; copiers
+    may append for at most this time. `reported(report)` is called with each report, and `gone(name)` when a copier has
+    ended. `mismatch(text)` is called when a copier of another version was refused, and `mismatch(None)` once every
+    share has a copier. `held(held)` is called when a copier holds a partition.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Leases:
         self._mismatch = mismatch
         self._held = held
         self.refused: str | None = None
-        """Which copier of another version was refused, until every share has one of this version."""
+        """The refused copier of another version, until every share has a copier of this version."""
         self._leads_for_s = leads_for_s
         self._ids = ids
         self._failed = failed
@@ -98,8 +98,8 @@ class Leases:
     def plan(self, assignment: Assignment) -> int:
         """Copy by this plan from now on; returns the number of the lease.
 
-        While the number of shares stays, so does the lease: only partitions that move are released and granted
-        anew. Otherwise Spark needs another number of tasks, and so another lease.
+        While the number of shares stays, the lease stays, too: only partitions that move are released and granted
+        again. With another number of shares Spark needs another number of tasks, and so another lease.
         """
         with self._ledger.changed:
             same = bool(self._ledger.lease) and len(assignment) == len(self._ledger.shares.assignment)
@@ -116,7 +116,7 @@ class Leases:
         return self._ledger.lease
 
     def renew_lease(self, assignment: Assignment | None = None) -> int:
-        """End the current lease and begin the next, over `assignment` if given; returns its number."""
+        """End the current lease and begin the next lease, over `assignment` if given; returns its number."""
         with self._ledger.changed:
             over = self._ledger.lease
             if assignment is not None:
@@ -133,46 +133,47 @@ class Leases:
         return lease
 
     def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
-        """What each copier holds that is no longer in the plan."""
+        """The held partitions of each copier that the plan no longer has."""
         planned = frozenset[TopicPartition]().union(*self._ledger.shares.assignment)
         return {session: session.held - planned for session in self._ledger.sessions}
 
     def current(self) -> tuple[int, int]:
-        """The number of the current lease, and how many shares it has for tasks; none once the flow stops."""
+        """The number of the current lease, and its number of shares for tasks; 0 shares once the flow stops."""
         with self._ledger.changed:
             return self._ledger.lease, 0 if self._ledger.stopping else len(self._ledger.shares.assignment)
 
     def shares_of(self, tasks: Set[int]) -> frozenset[int]:
-        """The shares of the current lease that copiers in these tasks of Spark's work on."""
+        """The shares of the current lease whose copiers run in these tasks of Spark."""
         with self._ledger.changed:
             return self._ledger.shares.of_tasks(tasks)
 
     def vacant(self, for_s: float) -> frozenset[int]:
-        """The shares whose copier was lost so long ago, and that no other has claimed since."""
+        """The shares whose copier was lost at least `for_s` seconds ago, and that are still unclaimed."""
         with self._ledger.changed:
             return self._ledger.shares.vacant(self._clock.monotonic() - for_s)
 
     def drained(self, shares: Set[int]) -> bool:
-        """Whether no copier holds a partition that works on one of these shares."""
+        """Whether the copiers of these shares have released all their partitions."""
         with self._ledger.changed:
             return not any(session.held for session in self._ledger.shares.holders(shares))
 
     @property
     def fully_granted(self) -> bool:
-        """Whether each copier that works on a share has been given all of it."""
+        """Whether each copier of a share has been granted all partitions of the share."""
         with self._ledger.changed:
             return not self._ledger.shares.lacking
 
     def retire_shares(self, shares: Set[int]) -> None:
-        """Have the copiers of these shares release everything and end, as there is none who could go on for them."""
+        """Have the copiers of these shares release their partitions and end, because their tasks end without a
+        successor."""
         with self._ledger.changed:
             sessions = self._ledger.shares.holders(shares)
         for session in sessions:
             session.send(Stop())
 
     def grant_again(self, partitions: Set[TopicPartition]) -> None:
-        """Have partitions released by the copiers that have them, and granted again by the same plan, with the
-        positions that are stored then."""
+        """Have partitions released by their copiers, and granted again by the same plan, with the positions stored by
+        then."""
         with self._ledger.changed:
             version = self._ledger.version
             sessions = {session: session.held & partitions for session in self._ledger.sessions}
@@ -182,7 +183,7 @@ class Leases:
                 self._granting.submit(session)
 
     def holds_any(self, partitions: Set[TopicPartition]) -> bool:
-        """Whether a copier holds one of these partitions, or the plan gives one to a task."""
+        """Whether a copier holds any of these partitions, or the plan has any of them."""
         with self._ledger.changed:
             planned = any(share & partitions for share in self._ledger.shares.assignment)
             return planned or bool(self._ledger.holdings.holders(partitions))
@@ -195,7 +196,7 @@ class Leases:
     # Copiers.
 
     def serve_copier(self, line: Channel, name: str) -> None:
-        """Talk to one copier until its line ends; called on a thread of its own."""
+        """Talk to a copier until its line ends; called on a thread of its own."""
         session = CopierSession(line, name, self._clock)
         line.break_after(DEAD_S)
         in_order = False
@@ -219,7 +220,7 @@ class Leases:
             with session.order:
                 line.close()
             self._gone(name)
-            # Before its partitions can be granted to another copier.
+            # This comes before another copier can get the partitions.
             if self._ids is not None:
                 self._ids.give_back(name) if in_order else self._ids.mark_lost(name)
             with self._ledger.changed:
@@ -238,7 +239,8 @@ class Leases:
         self._mismatch(text)
 
     def _take(self, session: CopierSession, message: Message) -> bool:
-        """Do what a copier asks for; False when it ends. Raises MessageError when no copier sends that."""
+        """Do a copier's request; False when the copier ends. Raises MessageError for a message that copiers never
+        send."""
         session.last_beat = self._clock.monotonic()
         match message:
             case CopierHeartbeat(at):
@@ -255,7 +257,8 @@ class Leases:
                 try:
                     lend.start()
                 except RuntimeError:
-                    # No more threads: it waits here, and the copier waits for answers to its heartbeats.
+                    # The thread limit is reached: this thread lends the id, and the copier waits for answers to its
+                    # heartbeats.
                     self._lend(session)
             case Released(partitions, undrained):
                 with self._ledger.changed:
@@ -297,14 +300,14 @@ class Leases:
             session.send(Stop() if self._ledger.stopping else LeaseEnded(lease))
 
     def _take_share(self, session: CopierSession, lease: int) -> bool:
-        """Give a copier a share of the current lease; False when it gets none."""
+        """Give a copier a share of the current lease; False if the copier gets none."""
         with self._ledger.changed:
             if lease != self._ledger.lease or self._ledger.stopping or session not in self._ledger.sessions:
                 return False
             return self._ledger.shares.claim_share(session)
 
     def _leave(self, session: CopierSession, lease: int) -> None:
-        """The task of a copier ended before its lease: the share is claimed again, by the same copier as a rule."""
+        """The task of a copier ended before its lease: the share is claimed again, usually by the same copier."""
         with self._ledger.changed:
             if lease != self._ledger.lease:
                 return
@@ -320,7 +323,7 @@ class Leases:
         return done
 
     def drop_copiers(self) -> None:
-        """End every copier at once: another process may run the flow, so nothing may be stored at the end."""
+        """End every copier at once: another process may run the flow, so copiers must store nothing at the end."""
         self._send_all(Drop(), stopping=True)
         self._wait_until_gone(DROP_S)
         with self._ledger.changed:

@@ -12,20 +12,20 @@ from twinlog.model.types import TopicPartition
 
 
 class Claims:
-    """The shares of the current lease, `assignment`, and who works on them. Used under the lock of the leases."""
+    """The shares of the current lease, `assignment`, and their copiers. Used under the lock of the leases."""
 
     def __init__(self) -> None:
         self.assignment: Assignment = ()
         self._by: dict[int, CopierSession] = {}
         self._lost: dict[int, float] = {}
-        """Since when nobody works on a share whose copier was lost."""
+        """The time since which a share waits for a copier after its copier was lost."""
 
     def clear(self) -> None:
         """Another lease begins: every share of it waits for a copier."""
         self._by, self._lost = {}, {}
 
     def claim_share(self, session: CopierSession) -> bool:
-        """Give a copier the share of which it holds most already; False when none is free."""
+        """Give a copier the free share with most of its held partitions; False when all shares are taken."""
         if session in self._by.values():
             return True
         free = [number for number in range(len(self.assignment)) if number not in self._by]
@@ -37,20 +37,20 @@ class Claims:
         return True
 
     def release_share(self, session: CopierSession) -> None:
-        """What a copier claimed waits for another one, or for the same again."""
+        """The share of a copier waits for another copier, or for the same copier again."""
         self._by = {number: holder for number, holder in self._by.items() if holder is not session}
 
     def lose_copier(self, session: CopierSession, now: float) -> None:
-        """A copier is gone with the process that it was in."""
+        """A copier is gone with its process."""
         self._lost |= {number: now for number, holder in self._by.items() if holder is session}
         self.release_share(session)
 
     def vacant(self, since: float) -> frozenset[int]:
-        """The shares whose copier was lost by then, and that nobody has claimed again."""
+        """The shares whose copier was lost by `since`, and that are still unclaimed."""
         return frozenset(number for number, at in self._lost.items() if at <= since)
 
     def of_tasks(self, tasks: Set[int]) -> frozenset[int]:
-        """The shares that copiers in these tasks of Spark's work on."""
+        """The shares whose copiers run in these tasks of Spark."""
         return frozenset(number for number, holder in self._by.items() if holder.task in tasks)
 
     def holders(self, shares: Set[int]) -> list[CopierSession]:
@@ -58,12 +58,12 @@ class Claims:
         return [holder for number, holder in self._by.items() if number in shares]
 
     def get_partitions(self, session: CopierSession) -> frozenset[TopicPartition] | None:
-        """The partitions of a copier's share, None when it has none."""
+        """The partitions of a copier's share, or None."""
         return next((self.assignment[number] for number, holder in self._by.items() if holder is session), None)
 
     @property
     def lacking(self) -> list[CopierSession]:
-        """Copiers that do not hold all of their share, or are about to release some of it."""
+        """Copiers that lack partitions of their share, or are about to release some of them."""
         return [
             session
             for number, session in self._by.items()
@@ -72,12 +72,13 @@ class Claims:
 
     @property
     def unclaimed(self) -> bool:
-        """Whether a share waits for a copier; one without partitions does not."""
+        """Whether a share with partitions waits for a copier."""
         return any(share and number not in self._by for number, share in enumerate(self.assignment))
 
 
 class PartitionHolders:
-    """What the copiers of a flow hold, and for each partition without a holder, whether its last copier drained it.
+    """The partitions that the copiers of a flow hold. For each released partition it has whether its last copier
+    drained it.
 
     Used under the lock of the leases.
     """
@@ -89,7 +90,8 @@ class PartitionHolders:
     def assign_partitions(
         self, session: CopierSession, wanted: Set[TopicPartition]
     ) -> tuple[list[TopicPartition], set[TopicPartition]]:
-        """A copier holds `wanted` from now on; returns what of that it did not hold, and what is drained of it."""
+        """A copier holds `wanted` from now on; returns the partitions that are new to the copier, and the drained
+        partitions of them."""
         missing = sorted(wanted - session.held)
         session.held |= set(missing)
         self._holder.update(dict.fromkeys(missing, session))
@@ -106,16 +108,17 @@ class PartitionHolders:
         self._drained |= released.difference(undrained)
 
     def lose_copier(self, session: CopierSession) -> None:
-        """A copier is gone; whatever it still held may get late appends."""
+        """A copier is gone; the partitions that it still held may get late appends."""
         self._drained -= session.held
         self._forget(session, set(session.held))
 
     def holders(self, parts: Set[TopicPartition]) -> set[CopierSession]:
-        """Who holds any of these."""
+        """The copiers that hold any of these partitions."""
         return {self._holder[part] for part in parts if part in self._holder}
 
     def in_the_way(self, session: CopierSession, wanted: Set[TopicPartition]) -> set[CopierSession]:
-        """Whose release a copier waits for before it gets `wanted`; its own, too, where that was asked for."""
+        """The copiers whose release a copier awaits before it gets `wanted`, itself included if it was asked to release
+        some."""
         others = self.holders(wanted) - {session}
         return others | {session} if session.leaving & wanted else others
 
@@ -129,15 +132,16 @@ class PartitionHolders:
 
 @dataclass(slots=True)
 class LeaseState:
-    """Read and written only under the lock `changed`, which wakes the threads that wait for a change."""
+    """The state of the leases, read and written only under the lock `changed`, which wakes the threads that wait for a
+    change."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     sessions: set[CopierSession] = field(default_factory=set)
-    """All copiers that are connected."""
+    """All connected copiers."""
     shares: Claims = field(default_factory=Claims)
     holdings: PartitionHolders = field(default_factory=PartitionHolders)
     lease: int = 0
     """The number of the current lease; 0 before the first."""
     version: int = 0
-    """Counts plans and leases: work begun for an earlier one is dropped."""
+    """Counts plans and leases: work begun for an earlier plan or lease is dropped."""
     stopping: bool = False

@@ -1,7 +1,8 @@
-"""What the driver and its tasks send each other on the channel: one class for each message.
+"""The messages of the driver and its tasks on the channel: a class for each message.
 
-On the way a message is one JSON object, its `type` the name of the class. The first message of each side carries
-`VERSION`; neither reads on when they differ (`lease.greeting`), so that no message of another version is ever decoded.
+On the channel a message is a JSON object, with the name of the class as its `type`. The first message of each side
+carries `VERSION`. If the versions differ, both sides stop reading (`lease.greeting`), so only messages of the same
+version are decoded.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
 VERSION = 18
-"""Raised with each change of a message, of a value in one, or of what travels to tasks in Spark's plan (`settings`).
+"""Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
-`tests/unit/lease/contract.txt` has all of that; its test fails where one changed and this did not.
+`tests/unit/lease/contract.txt` lists all of them; its test fails after a change without a new version.
 """
 
 
-# The first of each side. Their `version` and `release` stay as they are for ever, the rest may change.
+# The first message of each side. Its `version` and `release` stay as they are for ever; its other fields may change.
 
 
 @dataclass(frozen=True, slots=True)
 class CopierHello:
-    """A copier names itself and its flow; `release` is twinlog's own, for people."""
+    """A copier names itself and its flow; `release` is twinlog's own release, for people."""
 
     version: int
     release: str
@@ -40,7 +41,7 @@ class CopierHello:
 
 @dataclass(frozen=True, slots=True)
 class PlannerHello:
-    """A planner names its query: what asks for leases in Spark's name."""
+    """A planner names its query; the planner asks for leases in Spark's name."""
 
     version: int
     release: str
@@ -49,19 +50,19 @@ class PlannerHello:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The driver's answer to either."""
+    """The driver's answer to a hello."""
 
     version: int
     release: str
 
 
-# From a copier.
+# Messages from a copier.
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Work under a lease from now on, at a share of it that the driver chooses; `task` is Spark's own number of the
-    attempt that does."""
+    """Work under a lease from now on, at a share that the driver chooses; `task` is Spark's number of the task
+    attempt."""
 
     lease: int
     task: int = -1
@@ -69,14 +70,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """The copier's task ended before its lease; as a rule another task claims it again for the same copier."""
+    """The copier's task ended before its lease; usually another task claims the share again for the same copier."""
 
     lease: int
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Partitions are no longer copied and their positions are stored; appends to `undrained` may yet arrive."""
+    """Copying of partitions has ended and their positions are stored; appends to `undrained` may still arrive."""
 
     partitions: tuple[TopicPartition, ...]
     undrained: tuple[TopicPartition, ...]
@@ -84,21 +85,21 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class CopierHeartbeat:
-    """A heartbeat of a copier; `at` is when it sent this, in seconds of its own monotonic clock."""
+    """A heartbeat of a copier; `at` is the time of sending, in seconds of the copier's own monotonic clock."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class ReportMessage:
-    """What the copier did since the last one."""
+    """The copier's progress since its last report."""
 
     report: Report
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something an operator should see."""
+    """An event for operators."""
 
     kind: str
     text: str
@@ -106,15 +107,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A partition is held: its position is stored, and nothing of it is in flight. The copier keeps it until the driver
-    asks for its release."""
+    """A partition is held: its position is stored, and all its appends are answered.
+
+    The copier keeps the partition until the driver asks for its release.
+    """
 
     held: HeldPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The flow cannot go on, for a partition or as a whole; `kind` is the name of the error's class."""
+    """The flow has failed, for a partition or as a whole; `kind` is the name of the error's class."""
 
     partition: TopicPartition | None
     kind: str
@@ -123,15 +126,15 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class IdRequest:
-    """A transactional id is needed; answered with `LentId`."""
+    """The copier needs a transactional id; answered with `LentId`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopierEnded:
-    """The copier has released everything and ends."""
+    """The copier has released all partitions and ends."""
 
 
-# To a copier.
+# Messages to a copier.
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class LeaseEnded:
-    """A lease is over; the copier goes on with what it holds, and its task ends."""
+    """A lease is over; the copier continues with its held partitions, and its task ends."""
 
     lease: int
 
@@ -174,34 +177,34 @@ class LentId:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Release everything, in order, and end."""
+    """Release all partitions, in order, and end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """End at once and store nothing: another process may run the flow."""
+    """End at once without a store: another process may run the flow."""
 
 
-# Between a planner and the driver.
+# Messages between a planner and the driver.
 
 
 @dataclass(frozen=True, slots=True)
 class NextRequest:
-    """Is a micro-batch due after this one?"""
+    """Ask whether a micro-batch is due after this micro-batch."""
 
     after: int
 
 
 @dataclass(frozen=True, slots=True)
 class NextResponse:
-    """The number of the next micro-batch, or the one asked with when none is due."""
+    """The number of the next micro-batch, or the number of the request while no micro-batch is due."""
 
     batch: int
 
 
 @dataclass(frozen=True, slots=True)
 class SharesRequest:
-    """What is each task of a micro-batch to do?"""
+    """Ask for the shares of each task of a micro-batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,8 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Raises MessageError, which names message and field, when it is none, or one with other fields."""
+    """Return the message. Raises MessageError, which names message and field, for data with another type or other
+    fields."""
     value = parse(data)
     name = value.pop("type", None)
     codec = _CODECS.get(name) if isinstance(name, str) else None
@@ -241,7 +245,7 @@ def decode(data: bytes) -> Message:
 
 
 def require(message: Message, cls: type[M]) -> M:
-    """The message as the one that answers; raises MessageError when it is another."""
+    """The message, if it is the expected answer; raises MessageError for another message."""
     if not isinstance(message, cls):
         raise MessageError(f"{type(message).__name__} came instead of {cls.__name__}")
     return message

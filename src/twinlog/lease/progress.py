@@ -1,6 +1,6 @@
 """Progress reports of a copier, about once a second: partitions, and figures of the copier as a whole.
 
-The driver gets reports on its channel, also while the target takes no record. Other programs find them in a topic on
+The driver gets reports on its channel, also while the target takes no records. Other programs find them in a topic on
 the target (`model.topic_names`).
 """
 
@@ -19,21 +19,25 @@ AGE_BOUNDS_MS = (
     *(5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000),
     *(30_000, 60_000, 300_000, 3_600_000, 86_400_000),
 )
-"""Upper bounds of the buckets that records are counted in by their age, in milliseconds; one more has the rest."""
+"""Upper bounds of the buckets of record ages, in milliseconds; a further bucket has all older records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts since the last report, and how much waits now.
+    """Counts since the last report, and the amounts that wait now.
 
-    `ages` counts records by their age when the target acknowledged them, one count for each of `AGE_BOUNDS_MS` and one
-    for the rest; `age_sum_ms` is the sum of these ages. `roads` are the batches made, by how (`write.appends.Road`).
-    `read_bytes` and `written_bytes` went over the network, `polls` counts answers of the source that had records, of
-    `read_records` in all and `most_read` at most. Positions were stored `commits` times, in `commit_ms` all in all and
-    `most_commit_ms` at most, and could not be stored `failed_commits` times. `waiting_records` were read and are not
-    acknowledged yet; `free_bytes` is what is left of the memory for such. A transform `dropped` records, was
-    skipped for those that it `failed` on, and `routed` rows elsewhere. A policy `left_out` records. `dead_letters` were
-    to be written to the dead-letter topic, which failed `dead_letter_failures` times.
+    `ages` counts records by their age when the target acknowledged them: a count for each bound of `AGE_BOUNDS_MS`, and
+    a count of all older records. `age_sum_ms` is the sum of these ages. `roads` are the numbers of batches made on each
+    road (`kafka.producer.appends.Road`). `read_bytes` and `written_bytes` went over the network. `polls` counts answers
+    of the source with records: `read_records` in all, and `most_read` in the largest answer.
+
+    Positions were stored `commits` times, in `commit_ms` in all and `most_commit_ms` at most, and the store failed
+    `failed_commits` times. `waiting_records` were read and still wait for the acknowledgement; `free_bytes` are left of
+    the memory for waiting records.
+
+    A transform `dropped` records, was skipped for the records that it `failed` on, and `routed` rows to other
+    partitions. A policy `left_out` records. `dead_letters` records were meant for the dead-letter topic, which failed
+    `dead_letter_failures` times.
     """
 
     ages: tuple[int, ...] = ()
@@ -60,16 +64,17 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One source partition since the last report.
+    """The progress of a source partition since the last report.
 
-    `source_offset` is the next source offset to copy, `target_offset` the next one on the target, `end` the source's
-    end (-1 unknown), `records` and `bytes` what was acknowledged in the interval, `latency_ms` the worst age of a
-    record when it was acknowledged (-1 none), `trouble` what keeps it from going on. `waiting_ms` is the timestamp of
-    the first record that was read and is not copied for good (Unix time, -1 none).
+    `source_offset` is the next source offset to copy, `target_offset` the next offset on the target, `end` the source's
+    end (-1 unknown). `records` and `bytes` count the records acknowledged in the interval. `latency_ms` is the highest
+    age of a record at its acknowledgement (-1 unknown). `trouble` is the reason why the partition stalls, or None.
+    `waiting_ms` is the timestamp of the first record that was read and still waits to be copied for good (Unix time, -1
+    if all are copied).
 
-    Each batch counts with its youngest record, as often as it has records: the age of the last one when it was
-    acknowledged (`last_latency_ms`), the least, and the sum over records; and the same of `read_records` that the
-    source sent in the interval (`_age_ms`).
+    Each batch counts with its youngest record, as often as it has records. For acknowledged batches there are the age
+    of the last batch (`last_latency_ms`), the least age, and the sum over records. There are the same ages (`_age_ms`)
+    of the `read_records` that the source sent in the interval.
     """
 
     topic: str
@@ -93,7 +98,7 @@ class PartitionProgress:
 
     @property
     def lag(self) -> int:
-        """Source offsets still to be copied, -1 while the end is unknown."""
+        """The number of source offsets that remain to be copied, -1 while the end is unknown."""
         return -1 if self.end < 0 else max(0, self.end - self.source_offset)
 
     def as_json(self) -> dict[str, Any]:
@@ -111,7 +116,7 @@ class PartitionProgress:
         }
 
     def followed_by(self, later: PartitionProgress) -> PartitionProgress:
-        """This and a later report of the same partition as one."""
+        """Merge this report and a later report of the same partition."""
         return replace(
             later,
             records=self.records + later.records,
@@ -130,10 +135,11 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one copier did in one interval of `seconds`; `busy` is the share of it that its thread computed (0 to 1).
+    """The progress of one copier in an interval of `seconds`; `busy` is the share in which its thread computed (0 to
+    1).
 
-    `age_s` is how old the oldest `end` of its partitions is; `source` and `target`: whether the clusters answer.
-    `figures` are for the driver: a record in the topic has none.
+    `age_s` is the age of the oldest known `end` of its partitions; `source` and `target` tell whether the clusters
+    answer. `figures` are for the driver only; a record in the topic leaves them out.
     """
 
     flow: str
@@ -150,7 +156,7 @@ class Report:
     figures: Figures = field(default_factory=Figures)
 
     def encode(self) -> bytes:
-        """The report as the value of a record: one JSON object."""
+        """The report as the value of a record: a JSON object."""
         return ascii_json(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
@@ -170,7 +176,7 @@ class Report:
 
     @classmethod
     def decode(cls, value: bytes) -> Report | None:
-        """A report from a record's value; None when it is none."""
+        """A report from a record's value, or None for a value that is no report."""
         try:
             fields = dict(json.loads(value))
             parts = tuple(PartitionProgress(**part) for part in fields.pop("partitions"))
@@ -182,9 +188,9 @@ class Report:
 
 
 def in_pieces(report: Report, most_bytes: int) -> Iterator[Report]:
-    """The same report as several, of at most so many bytes as far as whole partitions and events allow.
+    """Split a report into reports of at most `most_bytes`, as far as whole partitions and events allow.
 
-    The first has the events that fit; each has a partition or an event at least, if there is any.
+    The first piece has the events that fit; each piece has at least a partition or an event, if there is any.
     """
     head = replace(report, partitions=(), events=())
     room = most_bytes - len(head.encode())
@@ -207,5 +213,5 @@ def in_pieces(report: Report, most_bytes: int) -> Iterator[Report]:
 
 
 def least_known(one: int, other: int) -> int:
-    """The smaller of two ages, of which -1 is none."""
+    """The smaller of two ages; an age of -1 is unknown."""
     return min(one, other) if one >= 0 and other >= 0 else max(one, other)

@@ -1,4 +1,4 @@
-"""How far tasks are: each sends its driver numbers of compared offsets, over a line that only they can open."""
+"""The progress of tasks: each task sends its driver numbers of compared offsets, over a line that needs a secret."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LONGEST = 20
 
 
 class ProgressServer:
-    """Adds up in `done` what tasks send; use it as a context manager. Nothing is unpickled.
+    """Adds the numbers of tasks up in `done`; use it as a context manager. Pickled data is never read.
 
-    Where this machine cannot listen at `host`, as behind NAT, there is no address, and nothing is sent.
+    If this machine cannot listen at `host`, as behind NAT, `address` stays None and tasks send nothing.
     """
 
     def __init__(self, host: str, clock: Clock = SYSTEM) -> None:
@@ -65,8 +65,10 @@ class ProgressServer:
 
 
 class ProgressLine:
-    """A task's end of that line; `report` may be called for each batch. Without a driver that listens nothing is
-    sent."""
+    """A task's end of the progress line; `report` may be called for each batch.
+
+    If the driver does not listen, the line sends nothing.
+    """
 
     def __init__(self, address: DriverAddress | None, clock: Clock = SYSTEM) -> None:
         self._now = clock.monotonic
@@ -78,13 +80,13 @@ class ProgressLine:
                 self._line = Client((address.host, address.port), authkey=address.secret)
 
     def report(self, offsets: int) -> None:
-        """So many offsets more were compared."""
+        """Add a number of compared offsets."""
         self._waiting += offsets
         if self._line is not None and self._now() - self._sent_at >= EVERY_S:
             self.flush()
 
     def flush(self) -> None:
-        """Send what was not sent yet."""
+        """Send the waiting number."""
         self._sent_at = self._now()
         if self._line is None or not self._waiting:
             return

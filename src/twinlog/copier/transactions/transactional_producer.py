@@ -62,9 +62,9 @@ class TransactionalProducer:
         return False
 
     async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
-        """Commit the appends of the partitions; returns the partitions whose last append is at its expected offset.
+        """Commit the appends of the partitions; returns the partitions whose committed records the target still has.
 
-        If the commit fails in time, the result is empty, and the transactions end for good.
+        If the commit takes too long, the result is empty, and the transactions end for good.
         """
         if await self._transactions.commit(leaving, inf if patient else DRAIN_S):
             with suppress(ClusterError):
