@@ -24,10 +24,10 @@ PATIENCE_S = 5.0
 
 
 class PartitionStarter:
-    """The partitions of one copier that wait for a cluster.
+    """The partitions of a copier that wait for a cluster.
 
     `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from their start positions.
-    `failed(error)` is called when the flow stops. `refused(grant, error)` is called for a partition that cannot begin,
+    `failed(error)` is called when the flow stops. `refused(grant, error)` is called for a partition with a final error,
     which ends its wait. `event(kind, text)` is called when a partition is held back.
     """
 
@@ -80,7 +80,7 @@ class PartitionStarter:
         return accepted
 
     def remove_grant(self, partition: TopicPartition) -> Grant | None:
-        """Remove a waiting partition; returns its grant, or None if the partition was not waiting."""
+        """Remove a waiting partition; returns its grant, or None for other partitions."""
         self._logged.end_condition(partition)
         self._held.pop(partition, None)
         return self.waiting.pop(partition, None)

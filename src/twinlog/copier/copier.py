@@ -1,4 +1,4 @@
-"""Copies its granted partitions: the main part of a task, on one event loop.
+"""Copies its granted partitions: the main part of a task, on a single event loop.
 
 A copier outlives its first lease by a few seconds, so that the next lease can take the copier over at once. The copier
 ends at once when its driver is gone.
@@ -63,12 +63,12 @@ MIN_REQUEST_BYTES = 8 << 20
 """A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
 
 IN_FLIGHT_SHARE = 4
-"""The share of the memory budget that may be in flight to all brokers of the target, beside one request for each
+"""The share of the memory budget that may be in flight to all brokers of the target, beside a request for each
 broker."""
 
 
 class Copier:
-    """Copies the partitions of a task for one flow; all methods run on the loop's thread.
+    """Copies the partitions of a task for a flow; all methods run on the loop's thread.
 
     `allowed()` is asked before each append: it is False once the driver may have given the partitions to another task.
     `lend()` gives a transactional id when the flow copies exactly once; by default the copier takes the id of task 0.
@@ -238,7 +238,7 @@ class Copier:
         """Reach both clusters, for as long as it takes, and begin.
 
         Raises RefusedError when a cluster refuses for good, TransformError if the flow's transform is missing here, and
-        EngineError if SQL finds no Spark.
+        EngineError if Spark is missing for SQL.
         """
         self._transform.load()
         # Both clusters are reached at the same time, because each distant cluster costs time.
@@ -322,8 +322,8 @@ class Copier:
 
     @property
     def held_back(self) -> dict[TopicPartition, tuple[Grant, str, SourceOffset]]:
-        """The granted partitions that are stalled now: held partitions, and partitions that could not begin for some
-        time.
+        """The granted partitions that are stalled now: held partitions, and partitions that wait for some time to
+        begin.
 
         Each has its grant, the reason, and the end of its source partition, -1 while the end is unknown.
         """
@@ -359,7 +359,7 @@ class Copier:
     async def release_partitions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Stop copying partitions, wait for appends in flight, store the positions and return them.
 
-        Granted partitions that are still waiting are withdrawn; they have no position.
+        Granted partitions that are still waiting are withdrawn; the result leaves them out.
         """
         partitions = list(partitions)
         await self._held.wait_held(partitions)
@@ -371,7 +371,7 @@ class Copier:
 
     @property
     def undrained(self) -> set[TopicPartition]:
-        """Released partitions whose last appends the target did not answer in time: they may still arrive."""
+        """Released partitions whose last appends the target left unanswered in time: they may still arrive."""
         return self._releasing.undrained
 
     def report_event(self, kind: str, text: str) -> None:

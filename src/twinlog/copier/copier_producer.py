@@ -16,7 +16,7 @@ DRAIN_S = 2.0
 
 
 class CopierProducer(Protocol):
-    """Appends for all partitions of one copier."""
+    """Appends for all partitions of a copier."""
 
     @property
     def topics(self) -> set[TopicName]:
@@ -27,7 +27,7 @@ class CopierProducer(Protocol):
         """The trouble that delays all partitions, or None."""
 
     async def start(self) -> None:
-        """Become a writer. Raises RefusedError without the rights, ClusterError while the cluster does not answer."""
+        """Become a writer. Raises RefusedError without the rights, ClusterError while the cluster is silent."""
 
     def stop(self) -> None:
         """Stop sending."""
@@ -58,10 +58,10 @@ class CopierProducer(Protocol):
         """The target lost the state of this producer: find the arrived records, and copy on after them."""
 
     def abort(self, part: PartitionCopy) -> None:
-        """A partition has failed: its appends to the open transaction, if there is one, must stay uncommitted."""
+        """A partition has failed: its appends to an open transaction must stay uncommitted."""
 
     async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
-        """Wait for appends in flight, and store last positions; returns the partitions without possible late appends.
+        """Wait for appends in flight, and store last positions; returns the partitions whose appends are all answered.
 
         With `patient` the open transaction may take as long as it takes.
         """

@@ -103,7 +103,7 @@ minute after which Spark ends an idle Python process."""
 
 
 class CopierThread:
-    """One flow's copier in this process.
+    """The copier of a flow in this process.
 
     `loop` brings the clock and the connections to brokers, `connect` the connection to the driver. Raises
     VersionMismatchError when the driver has another version. Raises DriverLostError, OSError, EOFError or
@@ -242,7 +242,7 @@ class CopierThread:
                 return
 
     def _take(self, message: Message, started: Any) -> None:
-        """Do the driver's request. Raises MessageError for a message that drivers never send."""
+        """Do the driver's request. Raises MessageError for a message of another kind."""
         match message:
             case CopierHeartbeatResponse(at, valid_s):
                 self._valid_until = max(self._valid_until, at + valid_s)
@@ -314,8 +314,8 @@ class CopierThread:
         self._send(CopierEnded())
 
     def _report(self, report: Report) -> bool:
-        """Send the driver a report; False while the driver reads too slowly, so that the copier's thread never
-        waits."""
+        """Send the driver a report; False while the driver reads too slowly, so that the copier's thread can
+        continue."""
         if not self._line.writable:
             return False
         self._send(ReportMessage(report))

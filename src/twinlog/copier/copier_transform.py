@@ -1,4 +1,4 @@
-"""The transform of one copier: its import, its start, and the wait for a new engine after the engine was lost."""
+"""The transform of a copier: its import, its start, and the wait for a new engine after the engine was lost."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class CopierTransform:
     async def start(self) -> None:
         """Start the engine of the transform, for as long as it takes.
 
-        Raises TransformError for an invalid query, and EngineError if SQL finds no Spark.
+        Raises TransformError for an invalid query, and EngineError if Spark is missing for SQL.
         """
         transforming = self._transforming
         while transforming is not None and transforming.trouble is not None:

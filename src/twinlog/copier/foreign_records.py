@@ -32,9 +32,9 @@ class _Seen:
 
 
 class ForeignOffsets:
-    """The foreign offsets of one copier; `event(kind, text)` reports them.
+    """The foreign offsets of a copier; `event(kind, text)` reports them.
 
-    The first offsets are reported at once; `report_sum` reports the offsets of the following minute as one sum.
+    The first offsets are reported at once; `report_sum` reports the offsets of the following minute as a single sum.
     """
 
     def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float]) -> None:

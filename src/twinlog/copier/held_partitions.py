@@ -1,4 +1,4 @@
-"""Partitions of a copier that are stalled: held, without acknowledgement for too long, or in trouble.
+"""Partitions of a copier that are stalled: held, unacknowledged for too long, or in trouble.
 
 The other partitions of the copier are copied meanwhile; `model.held` has the reasons.
 """
@@ -36,13 +36,12 @@ target broker that throttles while appends wait for this time."""
 
 OPEN_S = 900.0
 """A source transaction that is open for this time is reported as the trouble of its partitions. Longer transactions
-exceed the default of brokers (`transaction.max.timeout.ms`), and a hanging transaction never ends by itself
+exceed the default of brokers (`transaction.max.timeout.ms`), and a hanging transaction stays open for ever
 (KIP-664)."""
 
 
 class StallReasons:
-    """The reasons why partitions of one copier stall; `transaction()` is the trouble of its open transaction, or
-    None."""
+    """The reasons why partitions of a copier stall; `transaction()` is the trouble of its open transaction, or None."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ NO_LIMIT_MS = 2**31 - 1
 
 
 class DeliveryTimeout:
-    """Fails the partitions and routes of one copier whose appends wait too long; `stopped()` is True once the copier
+    """Fails the partitions and routes of a copier whose appends wait too long; `stopped()` is True once the copier
     ends."""
 
     def __init__(
@@ -138,7 +137,7 @@ class DeliveryTimeout:
 
 
 ENDS_EVERY_S = 10.0
-"""How often the source is asked for the ends of held partitions: their lag grows, though they are not read."""
+"""How often the source is asked for the ends of held partitions: their lag grows, though reading has stopped."""
 
 
 @dataclass(slots=True)
@@ -152,7 +151,7 @@ class HeldGrant:
 
 
 class CopierHeldPartitions:
-    """The held partitions of one copier, by their source partition.
+    """The held partitions of a copier, by their source partition.
 
     `hold_partition` takes a partition out of the copier's work, once its appends in flight are answered, and stores its
     position. Then the driver gets a report of it. The driver tries a held partition again: it takes the partition back,
@@ -190,7 +189,7 @@ class CopierHeldPartitions:
             self._loop.start(self._set_aside, part, error)
 
     def hold_unbegun(self, grant: Grant, error: TwinlogError) -> None:
-        """Hold a partition that cannot begin."""
+        """Hold a partition that failed to begin."""
         position = grant.position
         self._note(grant, error, Position(SourceOffset(-1), None) if position is None else position)
 
@@ -236,7 +235,7 @@ class CopierHeldPartitions:
         while self.held:
             # A partition whose end stays unknown shows that by its `end`.
             with suppress(TwinlogError):
-                # A topic without the permission to describe it would delay the answer for all other topics.
+                # A topic with a missing right would delay the answer for all other topics.
                 held = [source for source, one in self.held.items() if one.held.reason != "missing right"]
                 await self._source.refresh_soon({source.topic for source in held})
                 ends = await self._source.list_offsets(

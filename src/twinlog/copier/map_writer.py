@@ -18,11 +18,11 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 NO_GENERATION = -1
-"""The generation of a position at which no map ends."""
+"""The generation of a position outside all maps."""
 
 
 class MapWriter:
-    """The maps of one copier; writes run in turn, so that newer segments always come later."""
+    """The maps of a copier; writes run in turn, so that newer segments always come later."""
 
     def __init__(self, loop: Loop, target: ClusterClient, settings: FlowSettings) -> None:
         self._clock = loop.clock
@@ -72,7 +72,7 @@ class MapWriter:
     async def write(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Store the segments by which maps end at these positions, after all runs noted until now.
 
-        Returns the positions to store after the segments. Raises ClusterError when maps could not be stored now,
+        Returns the positions to store after the segments. Raises ClusterError when the store failed for now,
         RefusedError when the topic refuses them for good.
         """
         async with self._writing:

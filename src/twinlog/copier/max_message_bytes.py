@@ -27,7 +27,7 @@ LIMIT_EVENT = "limit"
 
 
 class MaxMessageBytes:
-    """Reads limits for the partitions of one copier; `event` asks the driver to raise a limit."""
+    """Reads limits for the partitions of a copier; `event` asks the driver to raise a limit."""
 
     def __init__(
         self,
@@ -44,8 +44,7 @@ class MaxMessageBytes:
         self._event = event
 
     async def refresh_limit(self, part: PartitionCopy) -> None:
-        """Read the current limit of the remote topic and let the partition continue with it, whether it was raised or
-        not."""
+        """Read the current limit of the remote topic and let the partition continue with it, raised or unchanged."""
         reported = False
         deadline = self._loop.clock.monotonic() + FOLLOWS_S
         while not part.left:
@@ -70,6 +69,6 @@ class MaxMessageBytes:
 
 
 async def _limit(client: ClusterClient, topic: TopicName) -> int | None:
-    """The topic's `max.message.bytes`, or None if the cluster gives no answer for the topic."""
+    """The topic's `max.message.bytes`, or None if the answer lacks the topic."""
     found, _ = await describe_configs(client, [topic])
     return largest_batch(found.get(topic, ()))

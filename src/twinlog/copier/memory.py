@@ -1,4 +1,4 @@
-"""The memory of a copier: one budget of bytes for requested answers, received answers, and waiting appends.
+"""The memory of a copier: a budget of bytes for requested answers, received answers, and waiting appends.
 
 The budget keeps memory constant while the target is slow; otherwise memory would grow with the number of partitions
 that have a backlog.
@@ -22,8 +22,8 @@ ANSWERS = 4
 """A quarter of the budget is for requested answers, of all brokers together."""
 
 STUCK_S = 2.0
-"""When fetches found no room for this time, stuck partitions free their memory: partitions without an acknowledged
-append for this time. Their unsent records are dropped, and read again later."""
+"""When fetches lacked room for this time, stuck partitions free their memory: partitions whose last acknowledgement is
+older. Their unsent records are dropped, and read again later."""
 
 SPARSE = 0.25
 """From half of the budget on, an answer is freed if at most this share of its bytes waits."""
@@ -38,7 +38,7 @@ class _Kept(weakref.ref[Append | RoutedRows]):
 
 
 class CopierMemory:
-    """Counts bytes against `limit_bytes`; for one thread.
+    """Counts bytes against `limit_bytes`; for a single thread.
 
     A batch that is appended unchanged shares the memory of its whole answer. Three quarters of the budget are used when
     the target is slower than the source. From then on batches are copied out of their answers, so that a waiting batch
@@ -82,8 +82,8 @@ class CopierMemory:
         return self.limit_bytes // ANSWERS // max(1, brokers)
 
     def reserve(self, node: int, most_bytes: int) -> int:
-        """Make room for an answer of a broker; returns the bytes that the answer may have, 0 when there is no room
-        now."""
+        """Make room for an answer of a broker; returns the bytes that the answer may have, 0 while the budget is used
+        up."""
         now = self._now()
         size = self._most(most_bytes)
         if self.used_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
@@ -148,8 +148,8 @@ class CopierMemory:
                     self._copy_out(append)
 
     def _free_stuck(self, now: float) -> None:
-        """No partition got memory for long: free the appends that waited longest for the target, up to half of the
-        budget.
+        """All partitions have lacked memory for long: free the appends that waited longest for the target, up to half
+        of the budget.
 
         With less freed memory, a single answer would fill it with records of the same partitions again, because
         partitions are read as long as there is room.

@@ -55,7 +55,7 @@ class IdleDetector:
 
 
 class DuePositions:
-    """The last stored positions of one copier, with their times; `interval_s` is the interval of `choose_due`."""
+    """The last stored positions of a copier, with their times; `interval_s` is the interval of `choose_due`."""
 
     def __init__(self, interval_s: float) -> None:
         # Half an interval less, because turns may be late or early.

@@ -15,7 +15,7 @@ from twinlog.model.types import TopicPartition
 
 
 class PartitionReleaser:
-    """Takes partitions out of one copier's `partitions` and `by_remote`, or out of its waiting partitions."""
+    """Takes partitions out of a copier's `partitions` and `by_remote`, or out of its waiting partitions."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class PartitionReleaser:
         committer: OffsetCommitter,
     ) -> None:
         self.undrained: set[TopicPartition] = set()
-        """Released partitions whose last appends the target did not answer in time: they may still arrive."""
+        """Released partitions whose last appends the target left unanswered in time: they may still arrive."""
         self._partitions = partitions
         self._by_remote = by_remote
         self._beginning = beginning
@@ -46,7 +46,8 @@ class PartitionReleaser:
             self._withdraw(partition)
         leaving = [self._partitions[part] for part in released if part in self._partitions]
         if not leaving:
-            # Waiting or held partitions need no store, so they skip the wait for the stores of other partitions.
+            # Waiting or held partitions have stored positions already, so they skip the wait for the stores of other
+            # partitions.
             return {}
         for part in leaving:
             part.stop_reading()

@@ -28,7 +28,7 @@ UNKNOWN = TargetOffset(-1)
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
-    """Records of one source partition, from `first_source` up to `next_source`, the next offset to copy.
+    """Records of a source partition, from `first_source` up to `next_source`, the next offset to copy.
 
     Target offsets are offsets of the remote partition (-1 unknown). `records` and `bytes` count the acknowledged or
     committed records. `lag` is the number of source offsets after the range (-1 unknown, or in a later range).
@@ -131,7 +131,7 @@ timestamp of its first waiting record."""
 
 
 class Reporter:
-    """Reports for one copier; `lease` is the number of its current lease.
+    """Reports for a copier; `lease` is the number of its current lease.
 
     `deliver(report)` passes a report to the driver; False when the report would have to wait. `refused(error)` is
     called once for a missing permission, because other programs need the reports to see the progress.
@@ -308,7 +308,7 @@ class Reporter:
         self._gather_held_back(now)
 
     def _gather_held_back(self, now: float) -> None:
-        """Note the partitions that cannot begin, so that operators see the reason for their stall."""
+        """Note the partitions that fail to begin, so that operators see the reason for their stall."""
         held = self._copier.held_back
         self._held = {source: shown for source, shown in self._held.items() if source in held}
         for source, (grant, trouble, end) in held.items():

@@ -29,7 +29,7 @@ _FAILING = "syncs cannot be written"
 
 
 class SyncWriter:
-    """Decides which syncs are due and writes them, one write at a time.
+    """Decides which syncs are due and writes them, a single write at a time.
 
     `client` reaches the cluster that holds the topic. `gather()` makes the copier pass acknowledged runs to `add_runs`.
     `event("syncs", text)` reports an error.

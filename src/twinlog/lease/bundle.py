@@ -1,4 +1,4 @@
-"""Flows whose copiers share the tasks of one streaming query."""
+"""Flows whose copiers share the tasks of a streaming query."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class QueryFlows:
 
     @property
     def mismatch(self) -> str | None:
-        """A process of Spark that has another version and so gets no work, or None."""
+        """A process of Spark that is idle because it has another version, or None."""
         return self.refused or next((flow.refused for flow in self._flows.values() if flow.refused is not None), None)
 
     def next_batch(self, after: int, timeout_s: float) -> int:
-        """The number of the next micro-batch, or `after` if no micro-batch is due in time.
+        """The number of the next micro-batch, or `after` if the time passes first.
 
         The planner asks between two micro-batches, while all tasks of this query have ended. A micro-batch is due when
         a share waits for a copier.

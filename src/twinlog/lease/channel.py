@@ -1,7 +1,7 @@
 """The line between a driver and its tasks: authenticated messages, each a JSON object, over TCP.
 
-`multiprocessing.connection` does the framing and the HMAC handshake; pickled data is never read. A task that loses the
-line stops, because the driver may have given its partitions to another task.
+`multiprocessing.connection` does the framing and the HMAC handshake; all data is JSON. A task that loses the line
+stops, because the driver may have given its partitions to another task.
 """
 
 from __future__ import annotations

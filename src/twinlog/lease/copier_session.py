@@ -1,4 +1,4 @@
-"""The driver's end of the line to one copier."""
+"""The driver's end of the line to a copier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinlog.model.types import TopicPartition
 
 
 class CopierSession:
-    """The driver's knowledge of one copier.
+    """The driver's knowledge of a copier.
 
     `held` are the partitions that the copier may copy, `leaving` the held partitions that it was asked to release. A
     thread that decides to grant or to release holds `order` until the message is sent, so that messages go in the order

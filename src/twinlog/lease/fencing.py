@@ -23,7 +23,7 @@ AT_ONCE = 20
 
 
 class TransactionalIds:
-    """The ids of one flow: number n is `<group.id>-<connector>-<n>`, as a task of MirrorMaker 2 would use it.
+    """The ids of a flow: number n is `<group.id>-<connector>-<n>`, as a task of MirrorMaker 2 would use it.
 
     `retry(step, what)` repeats a step until the cluster answers; it returns False when the flow was stopped meanwhile,
     and raises RefusedError.

@@ -12,7 +12,7 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a flow's lease, for one task: the task's copier claims it, or another share of the same lease.
+    """A part of a flow's lease, for a single task: the task's copier claims it, or another share of the same lease.
 
     `number` counts from 0, and names the clients of the copier.
     """
@@ -24,13 +24,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The right to copy one source partition into one remote partition.
+    """The right to copy a source partition into a remote partition.
 
-    `position` is None for a partition that was never copied; the partition then begins by `begin`. `max_batch_bytes` is
-    the remote topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered;
-    otherwise late appends may arrive. `tip` is the last point of the partition's exact map, or None. With `on_trial`
-    the partition was held, and is tried again. `heartbeats` are no records of a user: they stay untransformed, and a
-    gap in them loses nothing.
+    `position` is None for a new partition; the partition then begins by `begin`. `max_batch_bytes` is the remote
+    topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered; otherwise late
+    appends may arrive. `tip` is the last point of the partition's exact map, or None. With `on_trial` the partition was
+    held, and is tried again. `heartbeats` are records of twinlog itself: they stay untransformed, and a gap in them is
+    harmless.
     """
 
     source: TopicPartition

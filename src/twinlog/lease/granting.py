@@ -20,15 +20,15 @@ from twinlog.model.types import TopicPartition
 log = logging.getLogger(__name__)
 
 RELEASE_S = 4.0
-"""The driver closes the connection of a copier whose release takes longer; by then the copier may no longer append, see
-`VALID_S`."""
+"""The driver closes the connection of a copier whose release takes longer; by then the copier has stopped appending,
+see `VALID_S`."""
 
 GRANTED_AT_ONCE = 16
 """How many copiers get their grants at the same time; a copier may have to wait for another copier's late release."""
 
 
 class PartitionGranter:
-    """Moves the partitions of one flow between copiers, on threads of its own; `ledger` belongs to `Leases`."""
+    """Moves the partitions of a flow between copiers, on threads of its own; `ledger` belongs to `Leases`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class PartitionGranter:
         self._granters = ThreadPoolExecutor(GRANTED_AT_ONCE, thread_name_prefix=f"grants {flow}")
 
     def stop(self) -> None:
-        """Begin no further grants."""
+        """Stop granting."""
         self._granters.shutdown(wait=False)
 
     def submit(self, session: CopierSession) -> None:

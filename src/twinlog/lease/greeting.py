@@ -52,7 +52,7 @@ def _greet(line: Channel, hello: Hello, caller: str) -> None:
 def receive_hello(line: Channel) -> Hello | IncompatiblePeer:
     """The driver's half: receive a greeting and answer with the driver's version; returns the caller.
 
-    Raises OSError or EOFError when the caller has gone, MessageError when the message is no greeting.
+    Raises OSError or EOFError when the caller has gone, MessageError for another message.
     """
     data = line.receive_bytes()
     version, release = _version(data)
@@ -69,7 +69,7 @@ def receive_hello(line: Channel) -> Hello | IncompatiblePeer:
 
 
 def _version(data: bytes) -> tuple[int, str]:
-    """The protocol version and the release that a first message names; 0 for a message without a version, as of the
+    """The protocol version and the release that a first message names; 0 if the message lacks a version, as of the
     oldest release."""
     value = parse(data)
     version = value.get("version")

@@ -1,4 +1,4 @@
-"""The driver's listening end: one address for the tasks and planners of all flows."""
+"""The driver's listening end: a single address for the tasks and planners of all flows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from twinlog.log_once import AGAIN_S, LogOnce
 log = logging.getLogger(__name__)
 
 LONG_POLL_S = 0.4
-"""How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
+"""How long a planner's question may wait; Spark's progress reports of an idle query pause meanwhile."""
 
 
 HANDSHAKE_S = 30.0
@@ -132,7 +132,7 @@ class LeaseServer:
             self._warn("a connection was closed", error)
             line.close()
         except (OSError, EOFError, ValueError):
-            # ValueError: a stranger answered the challenge with bytes that are not text.
+            # ValueError: a stranger answered the challenge with bytes that are invalid text.
             line.close()
 
     def _report(self, stranger: IncompatiblePeer) -> None:

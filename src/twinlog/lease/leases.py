@@ -1,6 +1,6 @@
 """Hands out leases: it decides which copier holds which partitions, and when a lease is over.
 
-The driver has one instance per flow. Spark decides on which executor a task runs. The copier in the task's process
+The driver has an instance per flow. Spark decides on which executor a task runs. The copier in the task's process
 claims a share of the current lease here, and gets its partitions after their former holders have released them.
 """
 
@@ -47,7 +47,7 @@ DROP_S = 1.0
 
 
 class Leases:
-    """The leases of one flow.
+    """The leases of a flow.
 
     `grants(partitions)` returns the grants of partitions; it may read the cluster. `failed(kind, text)` and
     `event(kind, text)` pass on the messages of copiers. `ids` are lent to the copiers of a flow that copies exactly
@@ -133,7 +133,7 @@ class Leases:
         return lease
 
     def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
-        """The held partitions of each copier that the plan no longer has."""
+        """The held partitions of each copier that the plan has dropped."""
         planned = frozenset[TopicPartition]().union(*self._ledger.shares.assignment)
         return {session: session.held - planned for session in self._ledger.sessions}
 
@@ -164,8 +164,7 @@ class Leases:
             return not self._ledger.shares.lacking
 
     def retire_shares(self, shares: Set[int]) -> None:
-        """Have the copiers of these shares release their partitions and end, because their tasks end without a
-        successor."""
+        """Have the copiers of these shares release their partitions and end, because their tasks end for good."""
         with self._ledger.changed:
             sessions = self._ledger.shares.holders(shares)
         for session in sessions:
@@ -239,8 +238,7 @@ class Leases:
         self._mismatch(text)
 
     def _take(self, session: CopierSession, message: Message) -> bool:
-        """Do a copier's request; False when the copier ends. Raises MessageError for a message that copiers never
-        send."""
+        """Do a copier's request; False when the copier ends. Raises MessageError for a message of another kind."""
         session.last_beat = self._clock.monotonic()
         match message:
             case CopierHeartbeat(at):
@@ -300,7 +298,7 @@ class Leases:
             session.send(Stop() if self._ledger.stopping else LeaseEnded(lease))
 
     def _take_share(self, session: CopierSession, lease: int) -> bool:
-        """Give a copier a share of the current lease; False if the copier gets none."""
+        """Give a copier a share of the current lease; False if the share stays free or taken."""
         with self._ledger.changed:
             if lease != self._ledger.lease or self._ledger.stopping or session not in self._ledger.sessions:
                 return False
@@ -323,7 +321,7 @@ class Leases:
         return done
 
     def drop_copiers(self) -> None:
-        """End every copier at once: another process may run the flow, so copiers must store nothing at the end."""
+        """End every copier at once: another process may run the flow, so copiers must stop all stores."""
         self._send_all(Drop(), stopping=True)
         self._wait_until_gone(DROP_S)
         with self._ledger.changed:

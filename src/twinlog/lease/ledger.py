@@ -1,4 +1,4 @@
-"""The leases of one flow: the plan, the copier of each share, and the copier that holds each partition."""
+"""The leases of a flow: the plan, the copier of each share, and the copier that holds each partition."""
 
 from __future__ import annotations
 

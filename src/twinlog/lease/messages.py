@@ -22,7 +22,7 @@ from twinlog.model.types import TopicPartition
 VERSION = 18
 """Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
-`tests/unit/lease/contract.txt` lists all of them; its test fails after a change without a new version.
+`tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version.
 """
 
 
@@ -182,7 +182,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """End at once without a store: another process may run the flow."""
+    """End at once and skip the last store: another process may run the flow."""
 
 
 # Messages between a planner and the driver.
@@ -197,7 +197,7 @@ class NextRequest:
 
 @dataclass(frozen=True, slots=True)
 class NextResponse:
-    """The number of the next micro-batch, or the number of the request while no micro-batch is due."""
+    """The number of the next micro-batch, or the number of the request while the next is not due."""
 
     batch: int
 

@@ -1,6 +1,6 @@
 """Progress reports of a copier, about once a second: partitions, and figures of the copier as a whole.
 
-The driver gets reports on its channel, also while the target takes no records. Other programs find them in a topic on
+The driver gets reports on its channel, also while the target refuses records. Other programs find them in a topic on
 the target (`model.topic_names`).
 """
 
@@ -135,8 +135,7 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The progress of one copier in an interval of `seconds`; `busy` is the share in which its thread computed (0 to
-    1).
+    """The progress of a copier in an interval of `seconds`; `busy` is the share in which its thread computed (0 to 1).
 
     `age_s` is the age of the oldest known `end` of its partitions; `source` and `target` tell whether the clusters
     answer. `figures` are for the driver only; a record in the topic leaves them out.
@@ -176,7 +175,7 @@ class Report:
 
     @classmethod
     def decode(cls, value: bytes) -> Report | None:
-        """A report from a record's value, or None for a value that is no report."""
+        """A report from a record's value, or None for another value."""
         try:
             fields = dict(json.loads(value))
             parts = tuple(PartitionProgress(**part) for part in fields.pop("partitions"))

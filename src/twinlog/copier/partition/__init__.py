@@ -1,1 +1,1 @@
-"""One source partition while a copier copies it: its reads, its appends, and records that a transform routes."""
+"""A source partition while a copier copies it: its reads, its appends, and records that a transform routes."""

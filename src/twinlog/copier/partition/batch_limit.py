@@ -1,4 +1,4 @@
-"""The largest batch that a remote topic takes, and the messages about a record that no batch of it can hold."""
+"""The largest batch that a remote topic takes, and the messages about a record that exceeds it."""
 
 from __future__ import annotations
 

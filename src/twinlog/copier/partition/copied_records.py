@@ -1,4 +1,4 @@
-"""Records of one partition on the target: their source offsets, their counts, and appends at a wrong target offset."""
+"""Records of a partition on the target: their source offsets, their counts, and appends at a wrong target offset."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CopiedRecords:
     """The records of a partition that the target acknowledged; within transactions, also the committed records of them.
 
     `begin` is the first position of this copier. `acknowledged` is the position after the last append that the target
-    acknowledged. `committed` is the position that no crash takes back; it counts for transactions only. While a
+    acknowledged. `committed` is the position that every crash keeps; it counts for transactions only. While a
     transaction is open, `acknowledged` is after `committed`. `runs` are acknowledged runs since the last `take_runs`.
     `counts` and `bytes` count records on the target for good: `counts` since the last report, `bytes` since this copier
     took the partition. While `leeway`, markers and aborted records may lie before the next append.
@@ -91,7 +91,7 @@ class CopiedRecords:
 
     @property
     def first_uncommitted_ms(self) -> int | None:
-        """The largest timestamp of the first append of the open transaction, None without one."""
+        """The largest timestamp of the first append of the open transaction, or None."""
         return self._uncommitted[0][2] if self._uncommitted else None
 
     @property
@@ -127,7 +127,7 @@ class CopiedRecords:
         self.acknowledged = replace(self.acknowledged, next_target=TargetOffset(next_target))
 
     def pass_over(self, next_source: SourceOffset, leader_epoch: int) -> bool:
-        """Nothing remains to copy before a source offset; returns whether the position moved."""
+        """All records before a source offset are copied or skipped; returns whether the position moved."""
         if self.acknowledged.next_source == next_source:
             return False
         self.acknowledged = replace(self.acknowledged, next_source=next_source, leader_epoch=leader_epoch)
@@ -163,7 +163,7 @@ class CopiedRecords:
         self.committed = position
 
     def left_out(self, aborted: int, control: int) -> None:
-        """Records of aborted transactions and markers were read, which are not copied."""
+        """Records of aborted transactions and markers were read; they are left out."""
         self.counts.aborted += aborted
         self.counts.control += control
 

@@ -1,4 +1,4 @@
-"""Counters of a partition between two reports, and of a copier for metrics; each batch is counted, not each record."""
+"""Counters of a partition between two reports, and of a copier for metrics; the counters work by the batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinlog.lease.progress import AGE_BOUNDS_MS, Figures
 class CopyCounts:
     """Records and bytes on the target for good since the last report, and counts of left-out records.
 
-    `latency_ms` is the highest age of a record at its acknowledgement, -1 without a record; `aborted` counts records of
+    `latency_ms` is the highest age of a record at its acknowledgement, -1 if unknown; `aborted` counts records of
     aborted transactions, `control` their markers. The further fields are as in `lease.progress.PartitionProgress`.
     """
 
@@ -59,7 +59,7 @@ _BUCKETS = len(AGE_BOUNDS_MS) + 1
 
 
 class CopierCounters:
-    """Counts on one thread; `figures` returns the counts since `clear`."""
+    """Counts on a single thread; `figures` returns the counts since `clear`."""
 
     __slots__ = (
         "_age_sum_ms",

@@ -57,7 +57,7 @@ class RefusedAppend:
 
 
 class DeadLetters:
-    """The dead-letter topic of one copier's flow.
+    """The dead-letter topic of a copier's flow.
 
     A record is written before its partition continues, so each record arrives; a crash may leave a second copy in the
     dead-letter topic. `event(kind, text)` is called for operators.
@@ -86,7 +86,7 @@ class DeadLetters:
     async def write(self, part: RoutedFetchOwner, refused: RefusedAppend) -> None:
         """Write the record of a refused append, then have its queue leave the append out.
 
-        The partition is held where the topic refuses the record.
+        The partition is held if the topic refuses the record.
         """
         append, decision = refused.append, refused.decision
         backoff = Backoff.of(self._settings.producer.client)
@@ -111,10 +111,10 @@ class DeadLetters:
                 return
 
     def _final(self, part: RoutedFetchOwner, append: Append, error: TwinlogError) -> TwinlogError | None:
-        """The error of the partition; None where the dead-letter topic may take the record later."""
+        """The error of the partition; None if the dead-letter topic may take the record later."""
         if isinstance(error, NotAppendedError):
             self._tally.dead_letter_failures += 1
-            # Code 0 means that no answer came.
+            # Code 0 means a missing answer.
             retriable = not error.code or error.code in error_codes.RETRIABLE
             return None if retriable else self._not_taken(part, append, error)
         retriable = isinstance(error, ClusterError) and not isinstance(error, RefusedError)
@@ -149,7 +149,7 @@ class DeadLetters:
         """Find or create the topic.
 
         Raises RefusedError without the rights, CopyError when the target refuses the topic, and ClusterError while the
-        target does not answer.
+        target is silent.
         """
         found = (await self._target.refresh([self._topic]))[self._topic]
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:

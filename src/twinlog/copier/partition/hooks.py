@@ -31,10 +31,10 @@ class CopierHooks(Generic[P]):
     log. `lost(partition)`: find the position after the remaining records of committed transactions. `abort(partition)`:
     abort the open transaction.
 
-    `limit(partition)`: ask for the largest batch of the remote topic. `failed(partition, error)`: the partition is not
-    copied further. `foreign(remote, first, end)`: these target offsets have records of another program. `event(kind,
-    text)`: an event for operators. `source_lacks` and `target_lacks` make the error for a missing permission from
-    operation, resource and purpose.
+    `limit(partition)`: ask for the largest batch of the remote topic. `failed(partition, error)`: copying the partition
+    ends. `foreign(remote, first, end)`: these target offsets have records of another program. `event(kind, text)`: an
+    event for operators. `source_lacks` and `target_lacks` make the error for a missing permission from operation,
+    resource and purpose.
 
     `dead_letter(partition, refused)`: write a record to the dead-letter topic. `tally` counts for all partitions. With
     `log_left_out` each left-out record is reported. `route(unit)`: append the routed rows of a unit.

@@ -1,4 +1,4 @@
-"""Records of a partition that are not copied: by a policy, or because a transform fails on them or drops them."""
+"""Left-out records of a partition: by a policy, or because a transform fails on them or drops them."""
 
 from __future__ import annotations
 

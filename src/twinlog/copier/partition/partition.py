@@ -55,8 +55,8 @@ class PartitionCopy:
         self.limit = BatchLimit(rules, grant.max_batch_bytes)
         self.transactional = identity.transactional
         self.read = SourcePosition(position, grant.topic_id)
-        # Records of a failed transaction never arrive, and only a transform routes records, so both cases need no
-        # trial.
+        # Records of a failed transaction stay invisible, and only a transform routes records, so a trial is for neither
+        # case.
         careful = grant.on_trial and not self.transactional and prepare is not copy_as_it_is
         self.read_ahead = ReadAhead(on_trial=careful)
         self.paused = False
@@ -98,18 +98,18 @@ class PartitionCopy:
 
     @property
     def held_back(self) -> bool:
-        """The partition is not read, because too many of its records are queued or other partitions need the memory."""
+        """Reading is held back, because too many of its records are queued or other partitions need the memory."""
         return self.read_ahead.held_back
 
     @property
     def waits_since(self) -> float:
-        """The time since which the target took none of the waiting appends, in monotonic seconds; infinite without
-        waiting appends."""
+        """The time since which the target has acknowledged nothing that waits, in monotonic seconds; infinite for an
+        empty queue."""
         return self._appends.waits_since
 
     @property
     def at_rest(self) -> bool:
-        """No append is in flight, no check runs, and no transaction with records of this partition is open."""
+        """All appends, checks, and transactions with records of this partition are over."""
         return self.arrived and not self.copied.in_transaction and not self._unstored
 
     @property
@@ -195,7 +195,7 @@ class PartitionCopy:
     def set_writer(self, writer: Writer, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Prepare to append as `writer` from `position` on, after `runs`; drops the queue.
 
-        Appends of this writer, from here or from another copier, may still arrive. The partition reads nothing until
+        Appends of this writer, from here or from another copier, may still arrive. The partition reads again after
         `stored`.
         """
         self.paused = self._unstored = True
@@ -261,7 +261,7 @@ class PartitionCopy:
         self._appends.append_fetch(begin, prepared)
 
     def count_fetch(self, prepared: PreparedFetch) -> None:
-        """Count and report the results of a fetch, which is not read again."""
+        """Count and report the final results of a fetch."""
         self.copied.left_out(prepared.aborted, prepared.control)
         for record in prepared.oversized:
             self.left_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
@@ -300,7 +300,8 @@ class PartitionCopy:
         self._hooks.offer(self.queue)
 
     def append(self, own: list[Append]) -> None:
-        """Append the appends that waited for routed records; without any, the position moves over skipped records."""
+        """Append the appends that waited for routed records; with an empty list, the position moves over skipped
+        records."""
         self._appends.append(own)
 
     def resume_reading(self) -> None:
@@ -313,7 +314,7 @@ class PartitionCopy:
         self._hooks.more(self.source)
 
     def count_routed(self, append: Append) -> None:
-        """The target acknowledged an append of this partition that was routed to another one."""
+        """The target acknowledged an append of this partition that was routed to another partition."""
         self.trouble = None
         self.copied.routed(append)
         if self.read_ahead.acknowledged(self.queue.queued_bytes):
@@ -361,7 +362,7 @@ class PartitionCopy:
         self.copied.commit(position)
 
     def abort(self, identity: ProducerIdentity) -> None:
-        """The transaction was aborted and has nothing in flight: copy on from the last committed position."""
+        """The transaction was aborted and all its appends are answered: copy on from the last committed position."""
         copied = self._appends.abort(identity)
         if self.misplaced is not None:
             self._move(self.committed)
@@ -370,7 +371,7 @@ class PartitionCopy:
             self.seek(self.committed)
 
     def truncated(self, end: TargetOffset | None) -> None:
-        """The target lost committed records from its offset `end` on; None means that it lost no record."""
+        """The target lost committed records from its offset `end` on; None for a whole log."""
         self._appends.truncated(end)
 
     def copy_again(self, position: Position) -> None:

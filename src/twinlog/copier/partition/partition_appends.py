@@ -132,13 +132,13 @@ class PartitionAppends:
 
     @property
     def waits_for_unit(self) -> bool:
-        """The partition reads nothing until its routed records are acknowledged."""
+        """The partition stops reading until its routed records are acknowledged."""
         return self._open.unit is not None
 
     @property
     def waits_since(self) -> float:
-        """The time since which the target took none of the waiting appends, in monotonic seconds; infinite without
-        waiting appends."""
+        """The time since which the target has acknowledged nothing that waits, in monotonic seconds; infinite for an
+        empty queue."""
         return self._open.waits_since if self.queue.idle else min(self.queue.waits_since, self._open.waits_since)
 
     # Into the queue, and out of it again.
@@ -151,7 +151,7 @@ class PartitionAppends:
             self.append(prepared.appends)
 
     def append(self, own: list[Append]) -> None:
-        """Append the given appends; without any, the position moves over skipped records."""
+        """Append the given appends; with an empty list, the position moves over skipped records."""
         if own:
             self.queue.put(own)
             self._hooks.offer(self.queue)
@@ -161,8 +161,8 @@ class PartitionAppends:
     def drop_unsent(self) -> SourceOffset | None:
         """Drop the unsent appends; returns the source offset from which they are read again.
 
-        Returns None where all of them must be sent, because routed records of the same fetch, or another part of the
-        same record, may have arrived.
+        Returns None if all of them must be sent, because routed records of the same fetch, or another part of the same
+        record, may have arrived.
         """
         again_from = self._open.drop_unsent()
         pending = self.queue.pending
@@ -187,8 +187,8 @@ class PartitionAppends:
     def fail(self, *, refused: bool) -> bool:
         """Stop sending, and stop waiting for routed records; returns whether the arrival of every sent append is known.
 
-        True also means that no sent append may be taken back. With `refused` the target refused the failed append, if
-        it was sent, so the append will not arrive.
+        True also means that every sent append stays. With `refused` the target refused the failed append, if it was
+        sent, so the append stays out of the log.
         """
         routed = self._open.unit is not None or any(append.route is not None for append in self.queue.waiting())
         self._open.drop_fetch()
@@ -197,14 +197,14 @@ class PartitionAppends:
             return False
         refused_at = None if self._transactional or self.queue.idle else self.queue.first.first_source_offset
         if refused_at is not None and refused_at > self.copied.acknowledged.next_source:
-            # The routed records before this offset have arrived, and are not routed again.
+            # The routed records before this offset have arrived, and are routed only once.
             self.copied.pass_over(refused_at, self._owner.read.epoch)
         self.queue.drop_all()
-        # The unsent records are not copied, so the position must stay before them.
+        # The unsent records remain to copy, so the position must stay before them.
         self._owner.read.seek_offset(self.copied.acknowledged.next_source)
         return True
 
-    # What the target answers.
+    # Answers of the target.
 
     def _acknowledged(self, append: Append, base_offset: TargetOffset) -> None:
         if append.route is not None:
@@ -248,7 +248,7 @@ class PartitionAppends:
         self._hooks.moved()
 
     def _catch_up(self) -> None:
-        """With nothing in flight, move the position over the records skipped since the last append."""
+        """Once all appends are answered, move the position over the records skipped since the last append."""
         if (
             self.queue.idle
             and (not self._owner.left or self._open.sends_all)
@@ -258,7 +258,7 @@ class PartitionAppends:
             self._hooks.moved()
 
     def _refused(self, sent: SentAppend) -> None:
-        """The first append in the window was refused or got no answer, and nothing is in flight."""
+        """The first append in the window was refused or lost its answer, and all other appends are answered."""
         match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
             case Retry(pause_s, reason):
                 self._owner.report_trouble(reason)
@@ -296,7 +296,7 @@ class PartitionAppends:
         self._hooks.offer(self.queue)
 
     def _split(self, append: Append, into_bytes: int, limit_bytes: int) -> bool:
-        """Replace the first append by smaller batches; False where its transaction starts again instead."""
+        """Replace the first append by smaller batches; False if its transaction starts again instead."""
         self._owner.limit.lower_limit(limit_bytes)
         return self._replace(append, split_append(append, replace(self._owner.limit.rules, max_batch_bytes=into_bytes)))
 
@@ -316,8 +316,9 @@ class PartitionAppends:
             append.route.count_split(len(parts) - 1)
         # A transaction waits for all routed records in any case.
         elif self._open.unit is None and any(part.continues for part in parts[1:]):
-            # A record now has several batches: they are in one transaction, or all of them are sent once the first is
-            # sent. After the partition has left, unsent batches are dropped and the position stays before the record.
+            # A record now has several batches: they are in the same transaction, or all of them are sent once the first
+            # is sent. After the partition has left, unsent batches are dropped and the position stays before the
+            # record.
             self._open.sends_all = self._open.sends_all or not self._owner.left
             if self._transactional:
                 self._owner.report_trouble(f"target: it does not take a batch of {append.bytes} bytes as it is")
@@ -362,14 +363,15 @@ class PartitionAppends:
         self.queue.late.expect_appends(position.next_source, most_bytes)
 
     def abort(self, identity: ProducerIdentity) -> bool:
-        """The transaction was aborted and has nothing in flight; returns whether it had records of this partition."""
+        """The transaction was aborted and all its appends are answered; returns whether it had records of this
+        partition."""
         copied = not self.queue.idle or self._open.unit is not None or self.copied.acknowledged != self.copied.committed
         self.queue.clear(identity)
         self.copied.abort()
         return copied
 
     def truncated(self, end: TargetOffset | None) -> None:
-        """The target lost committed records from its offset `end` on; None means that it lost no record."""
+        """The target lost committed records from its offset `end` on; None for a whole log."""
         if end is None:
             self.misplaced = None
         else:

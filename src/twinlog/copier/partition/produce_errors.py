@@ -1,8 +1,8 @@
-"""Decides about an append that the target did not take, from its answer, a few facts and the settings alone.
+"""Decides about a failed append, from the target's answer, a few facts and the settings alone.
 
-The rules are those of Kafka's producer (classes Sender and TransactionManager), with four additions. Where the target
-lost the producer's state, the copier reads the log. A batch that is too large is split. A batch with refused records is
-cut around these records (KIP-467). A batch that stays corrupt is sent a few times only.
+The rules are those of Kafka's producer (classes Sender and TransactionManager), with four additions. If the target lost
+the producer's state, the copier reads the log. A batch that is too large is split. A batch with refused records is cut
+around these records (KIP-467). A batch that stays corrupt is sent a few times only.
 
 `PartitionAppends` and `Routes` carry the decision out.
 """
@@ -59,7 +59,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Isolate:
-    """Send the records with these numbers, from 0 on, in batches of their own; without numbers, send each half by
+    """Send the records with these numbers, from 0 on, in batches of their own; with an empty tuple, send each half by
     itself."""
 
     numbers: tuple[int, ...]
@@ -67,7 +67,7 @@ class Isolate:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Leave the append's single record out. `limit_bytes` is the largest batch of the target, where the size is the
+    """Leave the append's single record out. `limit_bytes` is the largest batch of the target, if the size is the
     reason."""
 
     kind: LeftOutKind
@@ -122,7 +122,8 @@ class ProduceRules:
 
 
 def decide(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Decision:
-    """Decide about the first append in the window; it was refused or got no answer, and all other appends are answered.
+    """Decide about the first append in the window; it was refused or lost its answer, and all other appends are
+    answered.
 
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
     """

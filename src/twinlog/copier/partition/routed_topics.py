@@ -57,7 +57,7 @@ class RoutePlacement:
         self._limits[topic] = most_bytes
 
     def forget_topic(self, topic: TopicName) -> None:
-        """Forget the limit of a topic to which records are no longer routed."""
+        """Forget the limit of a topic after its last routed record."""
         self._limits.pop(topic, None)
 
     def place_rows(self, unit: RoutedFetch) -> dict[TopicPartition, list[Append]]:
@@ -88,7 +88,7 @@ DEAD_PARTITIONS = 1
 
 
 class RoutedTopics:
-    """The routed topics of one copier; `same_cluster` is True if source and target are the same cluster."""
+    """The routed topics of a copier; `same_cluster` is True if source and target are the same cluster."""
 
     def __init__(self, source: ClusterClient, target: ClusterClient, settings: FlowSettings) -> None:
         self.names: set[TopicName] = set()
@@ -114,7 +114,7 @@ class RoutedTopics:
         return self._counts.get(topic, 1)
 
     def forget_topic(self, topic: TopicName) -> None:
-        """The topic no longer exists, as far as its broker knows."""
+        """The topic was deleted, as far as its broker knows."""
         self.names.discard(topic)
 
     def touch_topics(self, topics: Iterable[TopicName], now: float) -> None:
@@ -122,11 +122,11 @@ class RoutedTopics:
         self._used.update(dict.fromkeys(topics, now))
 
     def unused(self, since: float) -> set[TopicName]:
-        """Topics to which no record was routed since a time in monotonic seconds."""
+        """Topics whose last routed record is older than a time in monotonic seconds."""
         return {topic for topic, at in self._used.items() if at < since}
 
     def drop_topic(self, topic: TopicName) -> None:
-        """Forget a topic to which records are apparently no longer routed."""
+        """Forget a topic that is apparently out of use."""
         self.names.discard(topic)
         self._counts.pop(topic, None)
         self._used.pop(topic, None)
@@ -143,8 +143,8 @@ class RoutedTopics:
         None.
 
         The topic gets as many partitions as the source topic, and the settings of the remote topic. A dead-letter topic
-        has one partition. Raises RefusedError without the rights, CopyError when the target refuses the topic,
-        ClusterError while the target does not answer.
+        gets a single partition. Raises RefusedError without the rights, CopyError when the target refuses the topic,
+        ClusterError while the target is silent.
         """
         async with self._finding:
             if topic in self.names or not unit.wanted:

@@ -54,7 +54,7 @@ from twinlog.settings.flow import FlowSettings
 
 LATER_S = 0.05
 FORGET_S = 3_600.0
-"""A topic to which no record was routed for this time is forgotten: some transforms make a new topic each day."""
+"""A topic is forgotten this long after its last routed record: some transforms make a new topic each day."""
 
 PARTITION_S = 2.0
 """How often the target is asked for a missing partition to which records are routed."""
@@ -68,7 +68,7 @@ class OwnedPartition(Protocol):
 
 
 class Routes:
-    """The routed appends of one copier.
+    """The routed appends of a copier.
 
     `placing()` returns the resolver that makes them. `offer(queue)` is called when a queue has appends to send,
     `leaderless()` to look for a missing leader, `keep(appends)` with appends that wait for a while. `dead_letter(owner,
@@ -138,9 +138,9 @@ class Routes:
 
     @property
     def unfinished(self) -> list[RoutedFetch]:
-        """Units of the transaction with sent appends that are not all acknowledged.
+        """Units of the transaction with sent appends of which some are unacknowledged.
 
-        Dropped units count, too: their arrived records must not be committed.
+        Dropped units count, too: their arrived records must stay uncommitted.
         """
         for unit in [unit for unit in self._units if not unit.wanted and not unit.given_up]:
             del self._units[unit]
@@ -159,9 +159,9 @@ class Routes:
             self._give_up(queue, produce_errors.overdue(queue.first, appending, rules, unit.owner.trouble).error)
 
     def forget_unused(self, now: float) -> None:
-        """Forget topics to which no record was routed for `FORGET_S`; `now` is in monotonic seconds.
+        """Forget topics `FORGET_S` after their last routed record; `now` is in monotonic seconds.
 
-        The leaders of forgotten topics are no longer looked up. A topic that receives records later is looked up again.
+        Look-ups of leaders leave forgotten topics out. A topic that receives records later is looked up again.
         """
         busy = {topic for unit in (*self.unfinished, *(self._held or ())) for topic in unit.topics}
         for topic in self._topics.unused(now - FORGET_S) - busy:
@@ -275,8 +275,8 @@ class Routes:
         await self._make_ready(unit, [topic])
 
     async def _make_ready(self, unit: RoutedFetch, topics: Iterable[TopicName]) -> bool:
-        """Find or create topics of a unit, and the producer, for as long as it takes; False if the unit is no longer
-        wanted."""
+        """Find or create topics of a unit, and the producer, for as long as it takes; False once the unit is
+        unwanted."""
         owner, backoff = unit.owner, Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped:
             try:
@@ -336,8 +336,8 @@ class Routes:
         self.append_routed(unit)
 
     def _refused(self, where: TopicPartition, sent: SentAppend) -> None:
-        """The first append in the window of a queue was refused or got no answer, and the queue has nothing in
-        flight."""
+        """The first append in the window of a queue was refused or lost its answer, and all other appends are
+        answered."""
         queue, unit = self._queues[where], sent.append.route
         assert isinstance(unit, RoutedFetch)
         match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):

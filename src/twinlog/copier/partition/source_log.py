@@ -11,18 +11,17 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset
 
 BACKOFF_S = (2.0, 32.0)
-"""How long a partition is not read after its memory was freed, at first and at most."""
+"""How long a partition pauses after its memory was freed, at first and at most."""
 
 TRIAL_RECORDS = 1 << 16
 """A trial ends at this number of records."""
 
 
 class ReadAhead:
-    """`held_back` is True while the partition is not read because too many of its records wait, or because it backs
-    off.
+    """`held_back` is True while the partition pauses because too many of its records wait, or because it backs off.
 
     On trial the partition reads a record, then twice as many records each time that the target has taken all read
-    records. If the target refuses a record again, no later record has then been routed by a transform.
+    records. If the target refuses a record again, a transform has then routed only earlier records.
     """
 
     __slots__ = ("_backoffs", "_limit_bytes", "_trial", "_until", "held_back")
@@ -47,14 +46,14 @@ class ReadAhead:
         return now or None
 
     def clear_hold(self) -> None:
-        """The partition is not read for another reason."""
+        """The partition pauses for another reason."""
         self.held_back = False
 
     def back_off(self, now: float) -> None:
         """The waiting records were dropped at `now` (monotonic seconds), to free memory.
 
         The partition is read again once the target acknowledged an append, or after a pause. The pause doubles each
-        time while the target takes nothing of the partition.
+        time until the target takes an append of the partition.
         """
         first_s, most_s = BACKOFF_S
         self._until = now + min(first_s * 2**self._backoffs, most_s)
@@ -80,7 +79,7 @@ class SourcePosition:
     `end` is the offset up to which a consumer may read, -1 before the first answer. `answered_at` is the time of the
     source's last answer (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now.
     `open_since` is the time since which an open transaction keeps the records from `end` on from a consumer that reads
-    committed records (monotonic seconds). `open_since` is None without kept records.
+    committed records (monotonic seconds). `open_since` is None while all records are readable.
     """
 
     __slots__ = ("answered_at", "end", "epoch", "offset", "open_since", "refusals", "topic_id")
@@ -117,7 +116,7 @@ class SourcePosition:
         return FetchPosition(self.offset, 0, self.epoch, topic_id=self.topic_id)
 
     def record_fetch(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
-        """The source answered without an error."""
+        """The source answered with records."""
         self.refusals = 0
         self.answered_at = now
         committed = read_committed and fetched.last_stable_offset >= 0

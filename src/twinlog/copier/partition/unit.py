@@ -24,13 +24,13 @@ class RoutedFetchOwner(Protocol):
     def rules(self) -> CopyRules: ...
 
     def count_fetch(self, prepared: PreparedFetch) -> None:
-        """Count and report the results of a fetch, which is not read again."""
+        """Count and report the final results of a fetch."""
 
     def append(self, own: list[Append]) -> None:
         """Append the records that stay in this partition; the list may be empty."""
 
     def count_routed(self, append: Append) -> None:
-        """The target acknowledged an append of this partition that was routed to another one."""
+        """The target acknowledged an append of this partition that was routed to another partition."""
 
     def resume_reading(self) -> None:
         """Read again, because all routed appends are acknowledged."""
@@ -40,7 +40,7 @@ class RoutedFetchOwner(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """The trouble of the partition, None without trouble."""
+        """The trouble of the partition, or None."""
 
     def report_trouble(self, trouble: str) -> None:
         """Report the trouble that delays the unit's appends."""
@@ -49,7 +49,7 @@ class RoutedFetchOwner(Protocol):
         """A policy left a record out."""
 
     def fail_partition(self, error: TwinlogError) -> None:
-        """The unit can never be appended."""
+        """Appending the unit has failed for good."""
 
 
 class RoutedFetch:
@@ -107,13 +107,13 @@ class RoutedFetch:
             self.owner.count_fetch(prepared)
 
     def take_own(self) -> list[Append]:
-        """Return the appends that stay in the partition, and drop them here: a holder of the unit then does not hold
-        their memory."""
+        """Return the appends that stay in the partition, and drop them here: a holder of the unit then lets their
+        memory go."""
         own, self.own = self.own, []
         return own
 
     def free_rows(self) -> None:
-        """Free the memory of a unit that is no longer awaited: a look-up of its topics may hold the unit for long."""
+        """Free the memory of a dropped unit: a look-up of its topics may hold the unit for long."""
         self.own, self.rows, self._prepared = [], (), None
 
     def read_again(self) -> None:
@@ -133,7 +133,7 @@ class RoutedFetch:
 
 
 class PendingRoutedFetch:
-    """The `unit` that a partition waits for, if any: the partition reads nothing until the unit is over.
+    """The `unit` that a partition waits for, if any: the partition pauses until the unit is over.
 
     `queue` has the partition's own appends. `route(unit)` appends the routed rows; `moved()` is called when a routed
     append was acknowledged. `now()` is monotonic, in seconds.
@@ -178,7 +178,8 @@ class PendingRoutedFetch:
         self._now = now
 
     def begin_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> bool:
-        """Wait for the results of a fetch from source offset `begin` on; False where the fetch needs no unit."""
+        """Wait for the results of a fetch from source offset `begin` on; False if the fetch goes straight to the
+        queue."""
         self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
         if not prepared.routed and not (prepared.spread and self._transactional):
             return False
@@ -190,7 +191,7 @@ class PendingRoutedFetch:
 
     @property
     def waits_since(self) -> float:
-        """The time since which the unit is unsent, in monotonic seconds; infinite without an unsent unit."""
+        """The time since which the unit is unsent, in monotonic seconds; else infinite."""
         return float("inf") if self.unit is None or self.unit.sent else self.unit.since
 
     def count_routed(self, append: Append) -> None:
@@ -205,7 +206,7 @@ class PendingRoutedFetch:
         self._moved()
 
     def drop_unsent(self) -> SourceOffset | None:
-        """Stop waiting for an unsent unit; returns its first source offset, None without an unsent unit."""
+        """Stop waiting for an unsent unit; returns its first source offset, or None."""
         unit = self.unit
         if unit is None or unit.sent:
             return None

@@ -26,7 +26,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 TOGETHER = 100
-"""How many partitions one request reads. The start of a log may move while its partition is compared."""
+"""How many partitions are read in a request. The start of a log may move while its partition is compared."""
 
 LOOK_BYTES, PARTITION_BYTES = 2 << 20, 64 << 10
 """The size of an answer, and the most bytes of a partition in it. A partition with more bytes is read by itself."""
@@ -62,8 +62,7 @@ class GrantedPartition(NamedTuple):
 
     @property
     def last(self) -> LastRecord | None:
-        """The last record before `left` that the stored map names; None without a stored map or without a record in
-        it."""
+        """The last record before `left` that the stored map names; None if the map or the record is missing."""
         found = None if self.known is None else self.known.last_before(self.left)
         return None if found is None else LastRecord(*found)
 
@@ -82,10 +81,10 @@ async def look(
 ) -> tuple[dict[TopicPartition, LogBounds], TwinlogError | None]:
     """The logs, by source partition, that hold more than their position counts or may have lost some of these records.
 
-    Returns an error if the error prevents all comparisons. Each leader gets one request for log starts and one request
-    for records, or two requests for records if some logs are in doubt. A partition that reports no start is missing in
-    the result. If one partition was refused, all partitions are missing: a later request for each partition by itself
-    shows the refused partition.
+    Returns an error if the error prevents all comparisons. Each leader gets a request for log starts and a request for
+    records, or two requests for records if some logs are in doubt. The result leaves out a partition with an unknown
+    start. If a partition was refused, the result is empty: a later request for each partition by itself shows the
+    refused partition.
     """
     try:
         return await _look(source, target, behind, read_committed=read_committed), None

@@ -21,7 +21,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 class GapCheck:
-    """Finds gaps; `event("gap", text)` reports each one before the flow continues."""
+    """Finds gaps; `event("gap", text)` reports each gap before the flow continues."""
 
     def __init__(self, source: ClusterClient, settings: FlowSettings, event: Callable[[str, str], None]) -> None:
         self._source = source
@@ -36,7 +36,7 @@ class GapCheck:
         """Return the position to continue from.
 
         Raises GapError when records are missing and the policy is `hold` or `stop`, and ClusterError while the source
-        gives no answer for the partition.
+        is silent about the partition.
         """
         found = await self._source.refresh_soon([partition.topic])
         topic = found.get(partition.topic)
@@ -66,7 +66,7 @@ class GapCheck:
         return self.handle_gap(gap, grant, position, None if topic.topic_id is None else str(topic.topic_id))
 
     async def _is_of_another_topic(self, partition: TopicPartition, position: Position) -> bool:
-        """Whether a topic without an id was recreated. Raises ClusterError while that is uncertain."""
+        """Whether a topic of a source without topic ids was recreated. Raises ClusterError while that is uncertain."""
         orders = await compare_leader_epochs(self._source, {partition: position.leader_epoch})
         if partition not in orders:
             raise ClusterError(f"source partition {partition} does not report its leader epoch")
@@ -74,7 +74,7 @@ class GapCheck:
         if order is not EpochOrder.OLDER:
             self._older_since.pop(partition, None)
             return is_of_another_topic(position.next_source, end, order)
-        # A broker without a connection to its cluster may believe that it still leads (KIP-320).
+        # A broker that is cut off from its cluster may believe that it still leads (KIP-320).
         now = self._source.loop.clock.monotonic()
         if now - self._older_since.setdefault(partition, now) <= OLDER_S:
             raise ClusterError(
@@ -85,10 +85,10 @@ class GapCheck:
         return True
 
     def handle_gap(self, gap: Gap, grant: Grant, position: Position, topic_id: str | None) -> Position:
-        """Report a gap and continue after it, or raise GapError; heartbeats stop no flow."""
+        """Report a gap and continue after it, or raise GapError; a gap in heartbeats is always skipped."""
         text = gap.describe(grant.source)
         if grant.heartbeats:
-            # The writer of heartbeats creates a deleted topic again, and users lose no records.
+            # The writer of heartbeats creates a deleted topic again, and all users' records are kept.
             self._event(
                 "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
             )

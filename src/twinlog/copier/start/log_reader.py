@@ -1,4 +1,4 @@
-"""Reads one partition from an offset to its end: answer by answer, or batch by batch of a remote log."""
+"""Reads a partition from an offset to its end: answer by answer, or batch by batch of a remote log."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ async def chunks(
     with `begun` the log began at `offset` or before it. In both cases a deleted offset is an error instead of the end.
     An answer has `most_bytes`, or a single larger batch.
 
-    Over a quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest). The function
-    then asks again. Raises ClusterError.
+    Over a quota a broker answers with an empty list of partitions (Kafka class KafkaApis, handleFetchRequest). The
+    function then asks again. Raises ClusterError.
     """
     leader = client.leader(partition)
     if leader is None:

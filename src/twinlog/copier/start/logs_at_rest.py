@@ -9,14 +9,14 @@ from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.model.types import TargetOffset, TopicPartition
 
 STILL_S = 0.25
-"""A log is at rest when it has not grown for this time."""
+"""A log is at rest when its last growth is older than this."""
 
 AT_MOST_S = 5.0
 """A log that grows for longer has another writer, which the comparison finds. A marker is awaited for the same time."""
 
 
 class LogsAtRest:
-    """The logs of one copier's remote partitions that it waits for, each with the begin of the wait."""
+    """The logs of a copier's remote partitions that it waits for, each with the begin of the wait."""
 
     def __init__(self, target: ClusterClient) -> None:
         self._target = target

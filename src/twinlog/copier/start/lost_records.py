@@ -27,7 +27,7 @@ ONE_BATCH = 1
 """Bytes in an answer: a broker returns the first batch of a log whole, however large the batch is."""
 
 HOLE = 32
-"""The most offsets in a row that a map names and that have no record: offsets of transaction markers on both
+"""The most offsets in a row that a map names and that lack a record: offsets of transaction markers on both
 clusters."""
 
 
@@ -54,15 +54,15 @@ class LastRecord(NamedTuple):
 
 
 class TransformedAppends(NamedTuple):
-    """The function and the rules that make appends of source records, where a transform changes records."""
+    """The function and the rules that make appends of source records, if a transform changes records."""
 
     prepare: Prepare
     rules: CopyRules
 
 
 class NoOriginal(Enum):
-    """The reason why a place on the target has no original: the map names none, the log has no record there, or the log
-    has a different record there."""
+    """The reason why a place on the target lacks an original: the map or the log has a hole there, or the log has a
+    different record."""
 
     NAME = 1
     RECORD = 2
@@ -103,8 +103,8 @@ class _Originals:
         """Return the source offset that the map names for the record at a target offset, or for the last record before
         it.
 
-        The two records must be equal and visible to readers. Where the source deleted a record, the record before it is
-        compared; where the source deleted all of them, they count as equal.
+        The two records must be equal and visible to readers. If the source deleted a record, the record before it is
+        compared; if the source deleted all of them, they count as equal.
         """
         before, unknown = TargetOffset(at + 1), None
         for _ in range(HOLE):
@@ -130,7 +130,7 @@ class _Originals:
         return NoOriginal.RECORD if unknown is None else unknown
 
     async def _original(self, offset: SourceOffset, read: PartitionResponse | None) -> LoggedRecord | None:
-        """The record at a source offset as a copier appends it; None when the source has no record there."""
+        """The record at a source offset as a copier appends it; or None."""
         if self.transformed is None:
             return await _record(self.source, self.grant.source, offset, read)
         prepare, rules = self.transformed
@@ -149,7 +149,7 @@ class _Originals:
 class RemoteLogComparison:
     """Compares a remote log that now reaches from `start` to `end` with the source records that its map names.
 
-    `known` is the stored map up to the acknowledged position, None without a stored map. `last` is the last record of
+    `known` is the stored map up to the acknowledged position, None if the map is missing. `last` is the last record of
     the map before `end`, if it was read already. All methods raise ClusterError.
     """
 
@@ -170,11 +170,11 @@ class RemoteLogComparison:
         self._last: SourceOffset | NoOriginal | None = None
 
     async def is_whole(self) -> bool:
-        """Whether the log still has the last record that its map names before the end; True where that is unknown."""
+        """Whether the log still has the last record that its map names before the end; True if that is unknown."""
         return self._originals is None or await self._of_last(self._originals) is not NoOriginal.MATCH
 
     async def find_place(self) -> ResumePoint | None:
-        """Find the source offset from which the lost records came; None when the map has no point there."""
+        """Find the source offset from which the lost records came; None if the map lacks a point there."""
         originals, start, end = self._originals, self._start, self._end
         if originals is None:
             return None
@@ -195,7 +195,7 @@ class RemoteLogComparison:
                     low, last = TargetOffset(middle + 1), found
                 else:
                     high = middle
-            # Where even the first record differs, the map belongs to another log.
+            # If even the first record differs, the map belongs to another log.
             boundary = low if isinstance(last, int) or last is NoOriginal.RECORD else end
         if isinstance(last, int):
             return ResumePoint(SourceOffset(last + 1), True, boundary)
@@ -217,7 +217,7 @@ def _same(original: LoggedRecord, copy: LoggedRecord) -> bool:
 async def _copy(
     client: ClusterClient, partition: TopicPartition, offset: TargetOffset, read: PartitionResponse | None
 ) -> LoggedRecord | NoOriginal | None:
-    """The record at a target offset: `NoOriginal.MATCH` for an aborted transaction, None without a record.
+    """The record at a target offset: `NoOriginal.MATCH` for an aborted transaction, or None for a hole.
 
     `read` is the answer to a reader of committed records from this offset on.
     """
@@ -230,7 +230,7 @@ async def _copy(
 async def _record(
     client: ClusterClient, partition: TopicPartition, offset: AnyOffset, read: PartitionResponse | None = None
 ) -> LoggedRecord | None:
-    """The record at an offset; None without a record there."""
+    """The record at an offset, or None."""
     fetched = read or await _answer(client, partition, offset, committed=False)
     if fetched is None:
         return None

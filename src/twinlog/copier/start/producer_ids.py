@@ -1,4 +1,4 @@
-"""The producer id and epoch for each remote partition of a copier that uses no transactions."""
+"""The producer id and epoch for each remote partition of a copier that appends as an idempotent producer."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def fencing(writer: Writer | None) -> Writer | None:
 
 
 class ProducerIds:
-    """The producer of one copier: one producer id for all partitions, and an epoch for each partition.
+    """The producer of a copier: a producer id for all partitions, and an epoch for each partition.
 
     Sequence numbers begin at 0 under each identity, so a partition gets each identity once. With a repeated identity
-    the target would take the first batches for retries, and acknowledge them without appending them. `ask()` requests a
-    producer from the target, as (producer id, epoch), and raises ClusterError or RefusedError.
+    the target would take the first batches for retries, and only acknowledge them. `ask()` requests a producer from the
+    target, as (producer id, epoch), and raises ClusterError or RefusedError.
     """
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, tuple[int, int]]]) -> None:

@@ -3,7 +3,7 @@
 A position is stored after the append, so the end of the remote log may be after the position. twinlog reads the remote
 records after the position and finds each of them in the source, so each record is copied once. twinlog compares the
 contents of records: counts alone would be wrong after a compaction of the source. The comparison also shows records of
-another program in the remote topic. Records that the target has deleted by now are only counted. Where the source has
+another program in the remote topic. Records that the target has deleted by now are only counted. If the source has
 deleted the records after the position, counts show which of several equal remote records can be the copy of a remaining
 source record.
 """
@@ -141,7 +141,7 @@ class _Follower:
         self._strange = False
         self._looks_ahead = prepare is unchanged and rules.leave_out
         self._begin: TargetOffset | None = TargetOffset(0)
-        """The first remote offset to compare; None when no arrived record is compared."""
+        """The first remote offset to compare; None when all arrived records are skipped."""
 
     @property
     def leader_epoch(self) -> int:
@@ -168,8 +168,8 @@ class _Follower:
 
         The n-th arrived record came from the n-th offset after the position, or from a later offset. So the copy of the
         first remaining source record has a last possible place. Of equal arrived records up to this place, the last
-        record counts as the copy: with an earlier record, records that never arrived would count as copied. If fewer
-        records arrived, none of them is a copy of a remaining source record.
+        record counts as the copy: with an earlier record, missing records would count as copied. If fewer records
+        arrived, all of them are copies of deleted records.
         """
         left = self._here[0][0] if await self._fill() else self._source_start
         most = left - self.next_source
@@ -189,12 +189,12 @@ class _Follower:
             self.next_source, self._epoch = SourceOffset(min(self.next_source + count, left)), -1
 
     async def find_first_left(self, arrived: RemoteLogBatches) -> None:
-        """Leave out possible copies of deleted records where a transform makes any number of rows of a record, so
-        counts show nothing.
+        """Leave out possible copies of deleted records if a transform makes any number of rows of a record, so counts
+        are useless.
 
         Copies of the remaining records begin at the first row of the first remaining record, if this row arrived once.
-        If equal rows arrived, some of them may come from deleted records; then no row counts as a copy of a remaining
-        record.
+        If equal rows arrived, some of them may come from deleted records; then all rows count as copies of deleted
+        records.
         """
         self._begin = None
         if not await self._fill():
@@ -252,11 +252,11 @@ class _Follower:
         return matched, strange
 
     async def _meets(self, batch: Batch, timestamp: int, body: bytes) -> bool:
-        """Whether a record of the target is a copy of the next record, or of a later record where policies leave
-        records out.
+        """Whether a record of the target is a copy of the next record, or of a later record if policies leave records
+        out.
 
-        A copier appends in the source's order, so the records of its producer are the source's records without the
-        left-out records. The first equal record counts: a later record could be after records that never arrived.
+        A copier appends in the source's order, so the records of its producer are the source's records except the
+        left-out records. The first equal record counts: a later record could be after missing records.
         """
         stamped = batch.is_log_append_time
         if self._is_next(timestamp, body, stamped=stamped):
@@ -287,7 +287,7 @@ class _Follower:
 
     def _is_of_another(self, batch: Batch) -> bool:
         """Whether another producer wrote a batch, as for records that a transform routed here. A position is stored
-        before its writer changes. MirrorMaker 2's batches have no producer id."""
+        before its writer changes. MirrorMaker 2's batches lack a producer id."""
         return self._writer is not None and batch.producer_id not in (-1, self._writer.producer_id)
 
     def _is_ours(self, batch: Batch) -> bool:
@@ -309,7 +309,7 @@ class _Follower:
         return offset
 
     async def _fill(self) -> bool:
-        """Read the next append if none is left; returns whether a record is left."""
+        """Read the next append after the last record; returns whether a record is left."""
         if not self._here:
             append = await self._expected.next()
             if append is not None:
@@ -408,7 +408,7 @@ async def resume_after_log_end(
         if prepare is not unchanged:
             await follower.find_first_left(before)
         elif writer is not None:
-            # Without a writer no producer id identifies the copier's records, so contents alone decide.
+            # A position without a writer lacks the producer id of the copier's records, so contents alone decide.
             await follower.pass_deleted(before)
     matched = strange = 0
     while (found := await arrived.read_batch()) is not None:

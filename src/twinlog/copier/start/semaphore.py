@@ -9,8 +9,8 @@ from twinlog.kafka.net.loop import Loop, Signal
 
 
 class KeyedSemaphore:
-    """`total` permits, at most `each` of them for one key. Callers get permits in their order; callers of a full key
-    are passed over.
+    """`total` permits, at most `each` of them for the same key. Callers get permits in their order; callers of a full
+    key are passed over.
 
     A returned permit goes to the caller that waits longest, before any new caller.
     """

@@ -49,8 +49,7 @@ async def first_offsets(
         else:
             by_place[begin.since_ms].append(grant.source)
     for since, partitions in by_place.items():
-        # The end is read first: a record that is appended between the two requests may then be copied, and is never
-        # skipped.
+        # The end is read first: a record that is appended between the two requests is then copied and never skipped.
         ends: dict[TopicPartition, int] = {}
         if since is not None:
             ends = await source.list_offsets(partitions, LATEST, read_committed=read_committed)
@@ -100,7 +99,7 @@ class StartPositions:
         logs_at_rest: LogsAtRest,
         prepare_for: Callable[[Grant], Prepare | None] = lambda grant: None,
     ) -> None:
-        """`prepare_for(grant)` returns the function that makes appends where a transform changes records, else None."""
+        """`prepare_for(grant)` returns the function that makes appends if a transform changes records, else None."""
         self._prepare_for = prepare_for
         self._source = source
         self._target = target
@@ -144,7 +143,7 @@ class StartPositions:
     async def find_positions(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
         """Return start positions of the grants that could be resolved now; the caller retries the remaining grants.
 
-        With `refreshed` the leaders are known, because `refresh` has just asked for them. Raises ClusterError where all
+        With `refreshed` the leaders are known, because `refresh` has just asked for them. Raises ClusterError if all
         grants are concerned, and RefusedError for a permission that is missing for any grant.
         """
         if not refreshed:
@@ -227,7 +226,7 @@ class StartPositions:
     async def _find_unverified(
         self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]
     ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-        """Whether a remote log may hold other records than its position counts; the reason where that is unknown."""
+        """Whether a remote log may hold other records than its position counts; the reason if that is unknown."""
         # A drained partition was checked at its release, once all its appends were answered.
         counted = {
             grant.remote: grant.position
@@ -257,7 +256,7 @@ class StartPositions:
         records.
 
         The log kept its records up to `end`. In a recreated remote topic the partition continues after the last append,
-        at source offset `next_source`; the records of the former topic are not copied again. Raises ClusterError.
+        at source offset `next_source`; the records of the former topic stay out. Raises ClusterError.
         """
         await self._refresh_soon([grant])
         position, remote_id = grant.position, self._ids(grant)[1]
@@ -361,7 +360,7 @@ class StartPositions:
     async def _lost(self, one: GrantedPartition, position: Position, logs: LogBounds) -> Position | None:
         """The position from which to copy again the acknowledged records that the target lost.
 
-        The caller sets the target offset. Returns None where the log has its full length and holds every record.
+        The caller sets the target offset. Returns None if the log has its full length and holds every record.
         """
         grant, end, expected = one.grant, one.left, position.next_target
         assert expected is not None

@@ -19,11 +19,11 @@ ROUND_S = 0.05
 partitions."""
 
 STALLED_S = 60.0
-"""A read without records for this time ends with an error, as when a quota throttles it."""
+"""A read that got its last records this long ago ends with an error, as when a quota throttles it."""
 
 
 class StoredMaps:
-    """The maps in one topic. The topic is read from its begin to its end, once for all callers that ask at the same
+    """The maps in a topic. The topic is read from its begin to its end, once for all callers that ask at the same
     time."""
 
     def __init__(self, target: ClusterClient, topic: TopicName) -> None:
@@ -33,7 +33,7 @@ class StoredMaps:
         self._round: Any = None
 
     async def read(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, ExactMap]:
-        """The maps of source partitions up to the given positions; partitions without a stored map are missing.
+        """The maps of source partitions up to the given positions; partitions whose map is missing are left out.
 
         Raises ClusterError.
         """
@@ -61,8 +61,8 @@ class StoredMaps:
         while answers := await reading.page():
             for fetched in answers:
                 for partition, answer, batch in pages.visible(fetched):
-                    # The topic may have a million records, mostly of other partitions; records of other partitions are
-                    # not decoded.
+                    # The topic may have a million records, mostly of other partitions; only records of wanted
+                    # partitions are decoded.
                     last: LastRecords = {}
                     keep_last(answer.records, batch, pages.next_offset(partition), last)
                     for key, record in last.items():

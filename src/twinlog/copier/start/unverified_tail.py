@@ -1,9 +1,9 @@
 """Finds remote logs that may hold other records than the position counts.
 
 A log that lost acknowledged records is shorter than its position, until later appends take the offsets of the lost
-records. Later appends come from a copier that did not notice the loss, or are the marker with which the target ends a
+records. Later appends come from a copier that missed the loss, or are the marker with which the target ends a
 transaction. Two signs show the loss: the sequence numbers of the position's producer grew by more than the log, or the
-offset before the position has no commit marker. Both signs leave a doubt, which only a comparison of records resolves.
+offset before the position lacks a commit marker. Both signs leave a doubt, which only a comparison of records resolves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TargetOffset, TopicPartition
 
 MARKER_BYTES = 128
-"""Larger than any marker's batch; a broker returns nothing of a larger batch."""
+"""Larger than any marker's batch; for a larger batch a broker's answer is empty."""
 
 MOST_BYTES = 64 << 20
 """A broker returns the first batch of an answer whole."""
@@ -31,10 +31,10 @@ MOST_BYTES = 64 << 20
 async def find_unverified(
     target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, TargetOffset]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether a remote log that ends at its position or after it may lack earlier records; and the reason where that is
+    """Whether a remote log that ends at its position or after it may lack earlier records; and the reason if that is
     unknown.
 
-    Makes one or two requests to each leader. Raises ClusterError, and RefusedError without READ on the topic.
+    Makes at most two requests to each leader. Raises ClusterError, and RefusedError without READ on the topic.
     """
     counted = {remote: position for remote, position in positions.items() if position.next_target}
     written = {remote: position for remote, position in counted.items() if position.writer is not None}
@@ -64,7 +64,8 @@ def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState
 async def _unmarked(
     target: ClusterClient, positions: Mapping[TopicPartition, Position]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether the offset of a commit marker holds another batch; and the reason for partitions where that is unknown.
+    """Whether the offset of a commit marker holds another batch; and the reason for partitions about which that is
+    unknown.
 
     Raises ClusterError, and RefusedError without READ on the topic.
     """

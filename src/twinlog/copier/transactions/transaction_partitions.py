@@ -16,7 +16,7 @@ EXCLUDED_S = 2.0
 
 
 class TransactionPartitions:
-    """The queues of one copier, by their part in the open transaction.
+    """The queues of a copier, by their part in the open transaction.
 
     `wake()` is called when a queue waits. A queue is `wanted` once it has appends, and `entering` while the coordinator
     adds it. Then the queue takes part, with its gate open until the transaction closes. A queue of a missing or
@@ -100,7 +100,7 @@ class TransactionPartitions:
             self._open(queue)
 
     def left_outside(self, refused: Mapping[TopicPartition, int]) -> str:
-        """The coordinator refused some of the entering queues, and so added none of them; returns the reason.
+        """The coordinator refused some of the entering queues, and so added no queue; returns the reason.
 
         Raises RefusedError if a permission is missing.
         """

@@ -1,4 +1,4 @@
-"""The positions of one copier within its transactions: they are committed together with their records."""
+"""The positions of a copier within its transactions: they are committed together with their records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ readers."""
 
 
 class AbortedError(ClusterError):
-    """This transaction can no longer be committed."""
+    """The commit of this transaction has become impossible."""
 
 
 class TransactionPositions:

@@ -81,7 +81,7 @@ long."""
 
 
 class TransactionRecovery:
-    """Ends the open transaction of one copier, and finds the committed records that the target lost.
+    """Ends the open transaction of a copier, and finds the committed records that the target lost.
 
     `wake` is set when appends were acknowledged, `event(kind, text)` is called for operators, and `ended()` is True
     once the copier ends.

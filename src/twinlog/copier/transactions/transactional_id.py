@@ -59,7 +59,7 @@ class TransactionalId:
         return ProducerIdentity(self._holder.producer_id, self._holder.epoch, transactional=True)
 
     async def take_up(self) -> None:
-        """Take a lent id. Raises RefusedError without the rights, ClusterError while the cluster does not answer."""
+        """Take a lent id. Raises RefusedError without the rights, ClusterError while the cluster is silent."""
         lent = await self._lend()
         self._coordinator = TransactionCoordinator(
             self._client, lent.transactional_id, self._settings.producer.transaction_timeout_ms
@@ -90,7 +90,7 @@ class TransactionalId:
             except ClusterError as error:
                 if self._ended():
                     raise
-                # A partition whose marker is missing may have no requests in flight, so its leader is looked up here.
+                # A partition whose marker is missing may lack requests in flight, so its leader is looked up here.
                 self._appender.refresh()
                 self._failed(error)
                 await self._client.loop.sleep(backoff.count_failure())

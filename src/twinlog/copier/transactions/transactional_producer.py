@@ -22,7 +22,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 class TransactionalProducer:
-    """Appends in the transactions of one copier; `event(kind, text)` is called for operators."""
+    """Appends in the transactions of a copier; `event(kind, text)` is called for operators."""
 
     def __init__(
         self, transactions: Transactions, committer: OffsetCommitter, event: Callable[[str, str], None]
@@ -77,7 +77,7 @@ class TransactionalProducer:
 
 
 async def own_id(target: ClusterClient, settings: FlowSettings) -> LentId:
-    """The transactional id of task 0, for a copier that runs without a driver."""
+    """The transactional id of task 0, for a copier that runs by itself."""
     name = settings.transactional_id(0)
     coordinator = TransactionCoordinator(target, name, settings.producer.transaction_timeout_ms)
     return LentId(name, await coordinator.init())

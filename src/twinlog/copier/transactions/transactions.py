@@ -78,12 +78,12 @@ KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
 
 MOST_SEQUENCES = 10_000
-"""The most partitions with stored sequence numbers. They include partitions that get no further appends, as of topics
-that a transform makes each day. Above this number all sequence numbers begin again at 0, under another epoch."""
+"""The most partitions with stored sequence numbers. They include partitions after their last append, as of topics that
+a transform makes each day. Above this number all sequence numbers begin again at 0, under another epoch."""
 
 
 class Transactions:
-    """The transactions of one copier; all methods run on the loop's thread.
+    """The transactions of a copier; all methods run on the loop's thread.
 
     `partitions` are the copier's partitions, read again each time. `lend()` gives a transactional id with a fresh
     producer epoch. `mark(positions)` stores the maps that end at positions and returns the positions to store.
@@ -139,7 +139,7 @@ class Transactions:
         self._ended_at = self._now()
 
     async def start(self) -> None:
-        """Become a writer; raises RefusedError without the rights, ClusterError while the cluster does not answer."""
+        """Become a writer; raises RefusedError without the rights, ClusterError while the cluster is silent."""
         await self._holder.take_up()
         self._start_over()
         self._loop.start(self._run)
