@@ -322,8 +322,8 @@ class Copier:
 
     @property
     def held_back(self) -> dict[TopicPartition, tuple[Grant, str, SourceOffset]]:
-        """The granted partitions that are stalled now: held partitions, and partitions that wait for some time to
-        begin.
+        """The granted partitions that are stalled now: held partitions, and partitions that have failed to begin for
+        some time.
 
         Each has its grant, the reason, and the end of its source partition, -1 while the end is unknown.
         """

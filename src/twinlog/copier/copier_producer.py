@@ -61,7 +61,8 @@ class CopierProducer(Protocol):
         """A partition has failed: its appends to an open transaction must stay uncommitted."""
 
     async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
-        """Wait for appends in flight, and store last positions; returns the partitions whose appends are all answered.
+        """Wait for appends in flight, and store last positions; returns the partitions for which no late append may
+        arrive.
 
         With `patient` the open transaction may take as long as it takes.
         """

@@ -242,7 +242,7 @@ class CopierThread:
                 return
 
     def _take(self, message: Message, started: Any) -> None:
-        """Do the driver's request. Raises MessageError for a message of another kind."""
+        """Do the driver's request. Raises MessageError for any other message."""
         match message:
             case CopierHeartbeatResponse(at, valid_s):
                 self._valid_until = max(self._valid_until, at + valid_s)

@@ -18,7 +18,7 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 NO_GENERATION = -1
-"""The generation of a position outside all maps."""
+"""A position of this generation ends no map."""
 
 
 class MapWriter:

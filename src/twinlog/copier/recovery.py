@@ -89,7 +89,7 @@ class Recovery:
                 part.fail_partition(error)
                 return
             if end is not None and position == part.acknowledged:
-                # All records are there, so only the leader epoch was wrong; the next request leaves the epoch out.
+                # All records are there, so only the leader epoch was wrong. A request with this epoch would fail again.
                 position = replace(position, leader_epoch=-1)
                 await self._loop.sleep(RETRY_MS / 1000)
             if part.acknowledged is before and part.at_rest:

@@ -22,8 +22,8 @@ TOLERANCE = 1.25
 less."""
 
 WORTH_MOVING = 0.05
-"""A partition that leaves a task with a partition too heavy for any task must take at least this share off the
-excess."""
+"""If a single partition is too heavy for any task, a move from its task must take at least this share off the excess
+load."""
 
 
 def assign(

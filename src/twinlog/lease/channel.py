@@ -1,6 +1,6 @@
 """The line between a driver and its tasks: authenticated messages, each a JSON object, over TCP.
 
-`multiprocessing.connection` does the framing and the HMAC handshake; all data is JSON. A task that loses the line
+`multiprocessing.connection` does the framing and the HMAC handshake; nothing is unpickled. A task that loses the line
 stops, because the driver may have given its partitions to another task.
 """
 
@@ -125,7 +125,7 @@ class Channel:
             same.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the line while all sends have ended: the next opened file may get the same number, and the rest of a
-        message."""
+        """Close the line. All sends must have ended: the next opened file may get the same number, and with it the rest
+        of a message."""
         with self._ending:
             self.connection.close()

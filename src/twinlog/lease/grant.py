@@ -26,11 +26,11 @@ class Share:
 class Grant:
     """The right to copy a source partition into a remote partition.
 
-    `position` is None for a new partition; the partition then begins by `begin`. `max_batch_bytes` is the remote
-    topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered; otherwise late
-    appends may arrive. `tip` is the last point of the partition's exact map, or None. With `on_trial` the partition was
-    held, and is tried again. `heartbeats` are records of twinlog itself: they stay untransformed, and a gap in them is
-    harmless.
+    `position` is None for a partition that was never copied; the partition then begins by `begin`. `max_batch_bytes` is
+    the remote topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered;
+    otherwise late appends may arrive. `tip` is the last point of the partition's exact map, or None. With `on_trial`
+    the partition was held, and is tried again. `heartbeats` are no records of a user: they stay untransformed, and a
+    gap in them loses nothing.
     """
 
     source: TopicPartition

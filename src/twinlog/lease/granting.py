@@ -20,8 +20,8 @@ from twinlog.model.types import TopicPartition
 log = logging.getLogger(__name__)
 
 RELEASE_S = 4.0
-"""The driver closes the connection of a copier whose release takes longer; by then the copier has stopped appending,
-see `VALID_S`."""
+"""The driver closes the connection of a copier whose release takes longer. Before it grants the partitions, it waits
+until the copier's right to append has expired, see `VALID_S`."""
 
 GRANTED_AT_ONCE = 16
 """How many copiers get their grants at the same time; a copier may have to wait for another copier's late release."""

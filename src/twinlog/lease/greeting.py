@@ -52,7 +52,7 @@ def _greet(line: Channel, hello: Hello, caller: str) -> None:
 def receive_hello(line: Channel) -> Hello | IncompatiblePeer:
     """The driver's half: receive a greeting and answer with the driver's version; returns the caller.
 
-    Raises OSError or EOFError when the caller has gone, MessageError for another message.
+    Raises OSError or EOFError when the caller has gone, MessageError when the message is no greeting.
     """
     data = line.receive_bytes()
     version, release = _version(data)

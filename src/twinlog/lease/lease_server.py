@@ -34,7 +34,7 @@ from twinlog.log_once import AGAIN_S, LogOnce
 log = logging.getLogger(__name__)
 
 LONG_POLL_S = 0.4
-"""How long a planner's question may wait; Spark's progress reports of an idle query pause meanwhile."""
+"""How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
 
 
 HANDSHAKE_S = 30.0

@@ -164,7 +164,8 @@ class Leases:
             return not self._ledger.shares.lacking
 
     def retire_shares(self, shares: Set[int]) -> None:
-        """Have the copiers of these shares release their partitions and end, because their tasks end for good."""
+        """Have the copiers of these shares release their partitions and end, because no other copier can continue for
+        them."""
         with self._ledger.changed:
             sessions = self._ledger.shares.holders(shares)
         for session in sessions:
@@ -238,7 +239,7 @@ class Leases:
         self._mismatch(text)
 
     def _take(self, session: CopierSession, message: Message) -> bool:
-        """Do a copier's request; False when the copier ends. Raises MessageError for a message of another kind."""
+        """Do a copier's request; False when the copier ends. Raises MessageError for any other message."""
         session.last_beat = self._clock.monotonic()
         match message:
             case CopierHeartbeat(at):
@@ -298,7 +299,7 @@ class Leases:
             session.send(Stop() if self._ledger.stopping else LeaseEnded(lease))
 
     def _take_share(self, session: CopierSession, lease: int) -> bool:
-        """Give a copier a share of the current lease; False if the share stays free or taken."""
+        """Give a copier a share of the current lease; returns whether the copier has a share."""
         with self._ledger.changed:
             if lease != self._ledger.lease or self._ledger.stopping or session not in self._ledger.sessions:
                 return False

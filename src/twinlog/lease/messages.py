@@ -182,7 +182,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """End at once and skip the last store: another process may run the flow."""
+    """End at once and store nothing: another process may run the flow."""
 
 
 # Messages between a planner and the driver.
@@ -197,7 +197,7 @@ class NextRequest:
 
 @dataclass(frozen=True, slots=True)
 class NextResponse:
-    """The number of the next micro-batch, or the number of the request while the next is not due."""
+    """The number of the next micro-batch, or the number in the request if no micro-batch is due."""
 
     batch: int
 

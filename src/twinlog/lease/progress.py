@@ -175,7 +175,7 @@ class Report:
 
     @classmethod
     def decode(cls, value: bytes) -> Report | None:
-        """A report from a record's value, or None for another value."""
+        """A report from a record's value, or None if the value is no report."""
         try:
             fields = dict(json.loads(value))
             parts = tuple(PartitionProgress(**part) for part in fields.pop("partitions"))

@@ -19,9 +19,9 @@ LONGEST = 20
 
 
 class ProgressServer:
-    """Adds the numbers of tasks up in `done`; use it as a context manager. The numbers come as plain text.
+    """Adds the numbers of tasks up in `done`; use it as a context manager. Nothing is unpickled.
 
-    If this machine cannot listen at `host`, as behind NAT, `address` stays None and tasks drop their numbers.
+    If this machine cannot listen at `host`, as behind NAT, `address` stays None and tasks send nothing.
     """
 
     def __init__(self, host: str, clock: Clock = SYSTEM) -> None:
@@ -67,7 +67,7 @@ class ProgressServer:
 class ProgressLine:
     """A task's end of the progress line; `report` may be called for each batch.
 
-    Numbers are dropped if the driver is absent.
+    The line sends nothing if no driver listens.
     """
 
     def __init__(self, address: DriverAddress | None, clock: Clock = SYSTEM) -> None:

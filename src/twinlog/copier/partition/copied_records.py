@@ -40,10 +40,10 @@ class CopiedRecords:
     """The records of a partition that the target acknowledged; within transactions, also the committed records of them.
 
     `begin` is the first position of this copier. `acknowledged` is the position after the last append that the target
-    acknowledged. `committed` is the position that every crash keeps; it counts for transactions only. While a
-    transaction is open, `acknowledged` is after `committed`. `runs` are acknowledged runs since the last `take_runs`.
-    `counts` and `bytes` count records on the target for good: `counts` since the last report, `bytes` since this copier
-    took the partition. While `leeway`, markers and aborted records may lie before the next append.
+    acknowledged. `committed` is the position up to which no crash takes records back; it counts for transactions only.
+    While a transaction is open, `acknowledged` is after `committed`. `runs` are acknowledged runs since the last
+    `take_runs`. `counts` and `bytes` count records on the target for good: `counts` since the last report, `bytes`
+    since this copier took the partition. While `leeway`, markers and aborted records may lie before the next append.
     """
 
     __slots__ = (

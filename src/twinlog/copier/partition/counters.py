@@ -1,4 +1,4 @@
-"""Counters of a partition between two reports, and of a copier for metrics; the counters work by the batch."""
+"""Counters of a partition between two reports, and of a copier for metrics; each batch is counted, not each record."""
 
 from __future__ import annotations
 

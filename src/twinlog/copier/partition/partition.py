@@ -55,8 +55,8 @@ class PartitionCopy:
         self.limit = BatchLimit(rules, grant.max_batch_bytes)
         self.transactional = identity.transactional
         self.read = SourcePosition(position, grant.topic_id)
-        # Records of a failed transaction stay invisible, and only a transform routes records, so a trial is for neither
-        # case.
+        # A failed transaction leaves no visible records, and only a transform routes records. So both cases skip the
+        # trial.
         careful = grant.on_trial and not self.transactional and prepare is not copy_as_it_is
         self.read_ahead = ReadAhead(on_trial=careful)
         self.paused = False
@@ -103,8 +103,8 @@ class PartitionCopy:
 
     @property
     def waits_since(self) -> float:
-        """The time since which the target has acknowledged nothing that waits, in monotonic seconds; infinite for an
-        empty queue."""
+        """The time since which the target has taken none of the waiting appends, in monotonic seconds; infinite if
+        nothing waits."""
         return self._appends.waits_since
 
     @property
@@ -371,7 +371,7 @@ class PartitionCopy:
             self.seek(self.committed)
 
     def truncated(self, end: TargetOffset | None) -> None:
-        """The target lost committed records from its offset `end` on; None for a whole log."""
+        """The target lost committed records from its offset `end` on; None if it lost no record."""
         self._appends.truncated(end)
 
     def copy_again(self, position: Position) -> None:

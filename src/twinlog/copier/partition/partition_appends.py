@@ -137,8 +137,8 @@ class PartitionAppends:
 
     @property
     def waits_since(self) -> float:
-        """The time since which the target has acknowledged nothing that waits, in monotonic seconds; infinite for an
-        empty queue."""
+        """The time since which the target has taken none of the waiting appends, in monotonic seconds; infinite if
+        nothing waits."""
         return self._open.waits_since if self.queue.idle else min(self.queue.waits_since, self._open.waits_since)
 
     # Into the queue, and out of it again.
@@ -187,8 +187,8 @@ class PartitionAppends:
     def fail(self, *, refused: bool) -> bool:
         """Stop sending, and stop waiting for routed records; returns whether the arrival of every sent append is known.
 
-        True also means that every sent append stays. With `refused` the target refused the failed append, if it was
-        sent, so the append stays out of the log.
+        True also means that no sent append can be taken back. With `refused` the target refused the failed append, if
+        it was sent, so the append will not arrive.
         """
         routed = self._open.unit is not None or any(append.route is not None for append in self.queue.waiting())
         self._open.drop_fetch()
@@ -200,7 +200,7 @@ class PartitionAppends:
             # The routed records before this offset have arrived, and are routed only once.
             self.copied.pass_over(refused_at, self._owner.read.epoch)
         self.queue.drop_all()
-        # The unsent records remain to copy, so the position must stay before them.
+        # The unsent records are uncopied, so the position must stay before them.
         self._owner.read.seek_offset(self.copied.acknowledged.next_source)
         return True
 
@@ -258,7 +258,7 @@ class PartitionAppends:
             self._hooks.moved()
 
     def _refused(self, sent: SentAppend) -> None:
-        """The first append in the window was refused or lost its answer, and all other appends are answered."""
+        """The first append in the window was refused or got no answer, and all other appends are answered."""
         match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
             case Retry(pause_s, reason):
                 self._owner.report_trouble(reason)
@@ -371,7 +371,7 @@ class PartitionAppends:
         return copied
 
     def truncated(self, end: TargetOffset | None) -> None:
-        """The target lost committed records from its offset `end` on; None for a whole log."""
+        """The target lost committed records from its offset `end` on; None if it lost no record."""
         if end is None:
             self.misplaced = None
         else:

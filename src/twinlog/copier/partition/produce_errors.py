@@ -1,4 +1,4 @@
-"""Decides about a failed append, from the target's answer, a few facts and the settings alone.
+"""Decides about an append that the target did not take, from its answer, a few facts and the settings alone.
 
 The rules are those of Kafka's producer (classes Sender and TransactionManager), with four additions. If the target lost
 the producer's state, the copier reads the log. A batch that is too large is split. A batch with refused records is cut
@@ -122,8 +122,7 @@ class ProduceRules:
 
 
 def decide(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Decision:
-    """Decide about the first append in the window; it was refused or lost its answer, and all other appends are
-    answered.
+    """Decide about the first append in the window; it was refused or got no answer, and all other appends are answered.
 
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
     """

@@ -336,7 +336,7 @@ class Routes:
         self.append_routed(unit)
 
     def _refused(self, where: TopicPartition, sent: SentAppend) -> None:
-        """The first append in the window of a queue was refused or lost its answer, and all other appends are
+        """The first append in the window of a queue was refused or got no answer, and all other appends are
         answered."""
         queue, unit = self._queues[where], sent.append.route
         assert isinstance(unit, RoutedFetch)

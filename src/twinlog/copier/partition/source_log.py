@@ -11,14 +11,15 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset
 
 BACKOFF_S = (2.0, 32.0)
-"""How long a partition pauses after its memory was freed, at first and at most."""
+"""How long a partition is not read after its memory was freed, at first and at most."""
 
 TRIAL_RECORDS = 1 << 16
 """A trial ends at this number of records."""
 
 
 class ReadAhead:
-    """`held_back` is True while the partition pauses because too many of its records wait, or because it backs off.
+    """`held_back` is True while the partition is not read because too many of its records wait, or because it backs
+    off.
 
     On trial the partition reads a record, then twice as many records each time that the target has taken all read
     records. If the target refuses a record again, a transform has then routed only earlier records.
@@ -46,7 +47,7 @@ class ReadAhead:
         return now or None
 
     def clear_hold(self) -> None:
-        """The partition pauses for another reason."""
+        """The partition is not read for another reason."""
         self.held_back = False
 
     def back_off(self, now: float) -> None:
@@ -116,7 +117,7 @@ class SourcePosition:
         return FetchPosition(self.offset, 0, self.epoch, topic_id=self.topic_id)
 
     def record_fetch(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
-        """The source answered with records."""
+        """The source answered without an error."""
         self.refusals = 0
         self.answered_at = now
         committed = read_committed and fetched.last_stable_offset >= 0

@@ -49,7 +49,7 @@ class RoutedFetchOwner(Protocol):
         """A policy left a record out."""
 
     def fail_partition(self, error: TwinlogError) -> None:
-        """Appending the unit has failed for good."""
+        """The unit can never be appended."""
 
 
 class RoutedFetch:
@@ -133,7 +133,7 @@ class RoutedFetch:
 
 
 class PendingRoutedFetch:
-    """The `unit` that a partition waits for, if any: the partition pauses until the unit is over.
+    """The `unit` that a partition waits for, if any: the partition reads nothing until the unit is over.
 
     `queue` has the partition's own appends. `route(unit)` appends the routed rows; `moved()` is called when a routed
     append was acknowledged. `now()` is monotonic, in seconds.

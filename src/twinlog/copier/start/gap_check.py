@@ -66,7 +66,7 @@ class GapCheck:
         return self.handle_gap(gap, grant, position, None if topic.topic_id is None else str(topic.topic_id))
 
     async def _is_of_another_topic(self, partition: TopicPartition, position: Position) -> bool:
-        """Whether a topic of a source without topic ids was recreated. Raises ClusterError while that is uncertain."""
+        """Whether a topic without an id was recreated. Raises ClusterError while that is uncertain."""
         orders = await compare_leader_epochs(self._source, {partition: position.leader_epoch})
         if partition not in orders:
             raise ClusterError(f"source partition {partition} does not report its leader epoch")
@@ -88,7 +88,7 @@ class GapCheck:
         """Report a gap and continue after it, or raise GapError; a gap in heartbeats is always skipped."""
         text = gap.describe(grant.source)
         if grant.heartbeats:
-            # The writer of heartbeats creates a deleted topic again, and all users' records are kept.
+            # The writer of heartbeats creates a deleted topic again, and users lose no records.
             self._event(
                 "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
             )

@@ -61,8 +61,8 @@ class TransformedAppends(NamedTuple):
 
 
 class NoOriginal(Enum):
-    """The reason why a place on the target lacks an original: the map or the log has a hole there, or the log has a
-    different record."""
+    """The reason why a place on the target has no original: the map names none, the log has no record there, or the log
+    has a different record there."""
 
     NAME = 1
     RECORD = 2

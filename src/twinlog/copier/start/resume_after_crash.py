@@ -169,7 +169,7 @@ class _Follower:
         The n-th arrived record came from the n-th offset after the position, or from a later offset. So the copy of the
         first remaining source record has a last possible place. Of equal arrived records up to this place, the last
         record counts as the copy: with an earlier record, missing records would count as copied. If fewer records
-        arrived, all of them are copies of deleted records.
+        arrived, none of them is a copy of a remaining record.
         """
         left = self._here[0][0] if await self._fill() else self._source_start
         most = left - self.next_source
@@ -193,8 +193,8 @@ class _Follower:
         are useless.
 
         Copies of the remaining records begin at the first row of the first remaining record, if this row arrived once.
-        If equal rows arrived, some of them may come from deleted records; then all rows count as copies of deleted
-        records.
+        If equal rows arrived, some of them may come from deleted records; then no row counts as a copy of a remaining
+        record.
         """
         self._begin = None
         if not await self._fill():

@@ -256,7 +256,7 @@ class StartPositions:
         records.
 
         The log kept its records up to `end`. In a recreated remote topic the partition continues after the last append,
-        at source offset `next_source`; the records of the former topic stay out. Raises ClusterError.
+        at source offset `next_source`; the records of the former topic are not copied again. Raises ClusterError.
         """
         await self._refresh_soon([grant])
         position, remote_id = grant.position, self._ids(grant)[1]

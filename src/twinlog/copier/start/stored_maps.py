@@ -19,7 +19,7 @@ ROUND_S = 0.05
 partitions."""
 
 STALLED_S = 60.0
-"""A read that got its last records this long ago ends with an error, as when a quota throttles it."""
+"""A read without records for this time ends with an error, as when a quota throttles it."""
 
 
 class StoredMaps:

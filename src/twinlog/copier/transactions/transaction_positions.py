@@ -23,7 +23,7 @@ readers."""
 
 
 class AbortedError(ClusterError):
-    """The commit of this transaction has become impossible."""
+    """This transaction can no longer be committed."""
 
 
 class TransactionPositions:

@@ -90,7 +90,7 @@ class TransactionalId:
             except ClusterError as error:
                 if self._ended():
                     raise
-                # A partition whose marker is missing may lack requests in flight, so its leader is looked up here.
+                # A partition whose marker is missing may have no requests in flight, so its leader is looked up here.
                 self._appender.refresh()
                 self._failed(error)
                 await self._client.loop.sleep(backoff.count_failure())

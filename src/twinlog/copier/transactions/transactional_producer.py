@@ -77,7 +77,7 @@ class TransactionalProducer:
 
 
 async def own_id(target: ClusterClient, settings: FlowSettings) -> LentId:
-    """The transactional id of task 0, for a copier that runs by itself."""
+    """The transactional id of task 0, for a copier that runs without a driver."""
     name = settings.transactional_id(0)
     coordinator = TransactionCoordinator(target, name, settings.producer.transaction_timeout_ms)
     return LentId(name, await coordinator.init())

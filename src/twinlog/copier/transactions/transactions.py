@@ -78,8 +78,8 @@ KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
 
 MOST_SEQUENCES = 10_000
-"""The most partitions with stored sequence numbers. They include partitions after their last append, as of topics that
-a transform makes each day. Above this number all sequence numbers begin again at 0, under another epoch."""
+"""The most partitions with stored sequence numbers. They include partitions that get no further appends, as of topics
+that a transform makes each day. Above this number all sequence numbers begin again at 0, under another epoch."""
 
 
 class Transactions:
