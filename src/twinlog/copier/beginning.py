@@ -1,4 +1,4 @@
-"""Granted partitions until they are copied: each begins as soon as its own brokers have answered."""
+"""Granted partitions until they are copied: each partition begins as soon as its own brokers have answered."""
 
 from __future__ import annotations
 

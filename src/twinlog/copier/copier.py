@@ -60,7 +60,8 @@ RETRY_S = 0.2
 LOOK_AT_ROUTES_S = 60.0
 
 MIN_REQUEST_BYTES = 8 << 20
-"""A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
+"""A produce request carries many partitions' batches, so the request may be larger than a Java producer's
+`max.request.size`."""
 
 IN_FLIGHT_SHARE = 4
 """The share of the memory budget that may be in flight to all brokers of the target, beside a request for each
@@ -300,7 +301,7 @@ class Copier:
         await self.begin_partitions(self.add_grants(grants))
 
     def add_grants(self, grants: Iterable[Grant]) -> list[Grant]:
-        """Take partitions on at once, for `begin_partitions`, so that an early release finds them."""
+        """Take partitions on at once, for `begin_partitions`, so that an early release finds the partitions."""
         accepted = self._beginning.add_grants(
             grant for grant in grants if grant.source not in self.partitions and grant.source not in self._held.held
         )

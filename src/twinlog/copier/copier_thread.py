@@ -300,7 +300,7 @@ class CopierThread:
         await self._release(self._copier.granted)
         self._stopping = True
         self._send(CopierEnded())
-        # Its executor may wait for this task alone before it ends.
+        # The executor may wait for this task alone before the executor ends.
         self._over.set()
 
     def _drop(self) -> None:

@@ -43,7 +43,7 @@ class CopierMemory:
     A batch that is appended unchanged shares the memory of its whole answer. Three quarters of the budget are used when
     the target is slower than the source. From then on batches are copied out of their answers, so that a waiting batch
     holds only its own bytes. Each partition may read ahead by as many bytes as there is room left at that moment
-    (Choudhury and Hahne's dynamic thresholds): many waiting partitions leave room for a further partition.
+    (Choudhury and Hahne's dynamic thresholds). So many waiting partitions leave room for a further partition.
     """
 
     def __init__(

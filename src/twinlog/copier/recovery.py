@@ -57,7 +57,7 @@ class Recovery:
         self._resolving: set[PartitionCopy] = set()
 
     async def pause(self, part: PartitionCopy, refusals: int) -> None:
-        """The source refused a fetch of a partition that paused: look for its leader, and ask again after a while."""
+        """The source refused a fetch of a partition that paused: look for the leader, and fetch again after a pause."""
         self._refresh_source()
         client = self._settings.consumer.client
         await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))

@@ -120,7 +120,7 @@ PIECE_BYTES = 500_000
 """The largest record in the topic, smaller if the topic takes less; the default of brokers is 1 MB."""
 
 LAST_S = 1.0
-"""How long a copier that releases partitions waits for the topic to take its last report of them."""
+"""How long a copier that releases partitions waits for the topic to take the last report of these partitions."""
 
 TIMEOUT_S = 5.0
 MOST_EVENTS = 100
@@ -193,7 +193,7 @@ class Reporter:
                 self._due.set()
 
     async def keep_publishing(self) -> None:
-        """Publish after each report to the driver, as soon as the target takes it."""
+        """Publish after each report to the driver, as soon as the target takes the report."""
         while not self._copier.stopped:
             await self._due.wait()
             await self.append_report()

@@ -18,7 +18,7 @@ from twinlog.settings.flow import FlowSettings
 
 INTERVAL_S = 0.5
 REST_S = 0.0004
-"""The rest after a write, for each sync in it: a sync costs about 8 us, so that they take 2 % of the CPU at most."""
+"""The rest after a write, for each sync in it: a sync costs about 8 us, so that syncs take 2 % of the CPU at most."""
 
 RETRY_S = (0.5, 10.0)
 REFUSED_S = 10.0

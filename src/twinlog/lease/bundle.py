@@ -39,7 +39,7 @@ class QueryFlows:
 
     @property
     def mismatch(self) -> str | None:
-        """A process of Spark that has another version and so gets no work, or None."""
+        """A process of Spark that is refused because of another version, or None."""
         return self.refused or next((flow.refused for flow in self._flows.values() if flow.refused is not None), None)
 
     def next_batch(self, after: int, timeout_s: float) -> int:

@@ -21,7 +21,7 @@ BEAT_S = 1.0
 """How often a copier sends a heartbeat."""
 
 VALID_S = 5.0
-"""How long an answered heartbeat lets a copier append, counted from the moment it was sent."""
+"""How long an answered heartbeat lets a copier append, counted from the moment of sending."""
 
 DEAD_S = 7.0
 """After this time since a copier's last heartbeat the driver gives its partitions to another copier; later than
@@ -56,8 +56,8 @@ class Channel:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._ending = threading.Lock()
-        """Held for each shutdown and close: after a close its number may belong to another line, which `shut_down` must
-        not end."""
+        """Held for each shutdown and close: after a close its number may belong to another line, and `shut_down` would
+        end that line."""
 
     @classmethod
     def open(cls, address: DriverAddress) -> Channel:

@@ -29,8 +29,8 @@ class Grant:
     `position` is None for a partition that was never copied; the partition then begins by `begin`. `max_batch_bytes` is
     the remote topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered;
     otherwise late appends may arrive. `tip` is the last point of the partition's exact map, or None. With `on_trial`
-    the partition was held, and is tried again. `heartbeats` are no records of a user: they stay untransformed, and a
-    gap in them loses nothing.
+    the partition was held, and is tried again. `heartbeats` belong to no user: they stay untransformed, and a gap in
+    them is harmless.
     """
 
     source: TopicPartition

@@ -52,7 +52,7 @@ class PartitionGranter:
         self._granters.shutdown(wait=False)
 
     def submit(self, session: CopierSession) -> None:
-        """Grant on another thread, because the grants may take as long as clusters take to answer."""
+        """Grant on another thread, because the look-up of grants waits for the clusters' answers."""
 
         def grant() -> None:
             try:

@@ -43,7 +43,7 @@ from twinlog.model.types import TopicPartition
 log = logging.getLogger(__name__)
 
 DROP_S = 1.0
-"""The driver closes the connection of a copier this long after it sent `Drop`."""
+"""The driver closes the connection of a copier this long after the driver sent `Drop`."""
 
 
 class Leases:
@@ -183,7 +183,7 @@ class Leases:
                 self._granting.submit(session)
 
     def holds_any(self, partitions: Set[TopicPartition]) -> bool:
-        """Whether a copier holds any of these partitions, or the plan has any of them."""
+        """Whether a copier holds any of these partitions, or the plan has any of these partitions."""
         with self._ledger.changed:
             planned = any(share & partitions for share in self._ledger.shares.assignment)
             return planned or bool(self._ledger.holdings.holders(partitions))
@@ -315,7 +315,7 @@ class Leases:
         self.unclaimed_again()
 
     def stop(self, timeout_s: float) -> bool:
-        """Ask every copier to release its partitions and end; True when all did in time."""
+        """Ask every copier to release its partitions and end; True when all copiers ended in time."""
         self._send_all(Stop(), stopping=True)
         done = self._wait_until_gone(timeout_s)
         self._granting.stop()
@@ -332,7 +332,7 @@ class Leases:
         self._granting.stop()
 
     def stop_copiers(self) -> None:
-        """Ask every copier to release its partitions: their query is about to be stopped."""
+        """Ask every copier to release its partitions, because the query is about to be stopped."""
         self._send_all(Stop(), stopping=False)
         self._wait_until_gone(RELEASE_S)
 

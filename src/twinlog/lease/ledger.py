@@ -21,7 +21,7 @@ class Claims:
         """The time since which a share waits for a copier after its copier was lost."""
 
     def clear(self) -> None:
-        """Another lease begins: every share of it waits for a copier."""
+        """Another lease begins: all its shares wait for a copier."""
         self._by, self._lost = {}, {}
 
     def claim_share(self, session: CopierSession) -> bool:

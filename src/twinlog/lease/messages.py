@@ -197,7 +197,7 @@ class NextRequest:
 
 @dataclass(frozen=True, slots=True)
 class NextResponse:
-    """The number of the next micro-batch, or the number in the request if no micro-batch is due."""
+    """The number of the next micro-batch, or the number in the request if the time passed first."""
 
     batch: int
 

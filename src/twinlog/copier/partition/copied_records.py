@@ -134,7 +134,7 @@ class CopiedRecords:
         return True
 
     def move_position(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
-        """Copying continues at `position`; `runs` had arrived before it."""
+        """Copying continues at `position`; `runs` had arrived before that position."""
         self.runs.add_runs(runs)
         if position.next_target is not None and position.next_target != self.acknowledged.next_target:
             self.runs.add_jump(position.next_source, position.next_target)

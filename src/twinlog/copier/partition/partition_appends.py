@@ -141,7 +141,7 @@ class PartitionAppends:
         nothing waits."""
         return self._open.waits_since if self.queue.idle else min(self.queue.waits_since, self._open.waits_since)
 
-    # Into the queue, and out of it again.
+    # Puts into the queue, and drops from the queue.
 
     def append_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> None:
         """Append the appends of a fetch from source offset `begin` on."""
@@ -188,7 +188,7 @@ class PartitionAppends:
         """Stop sending, and stop waiting for routed records; returns whether the arrival of every sent append is known.
 
         True also means that no sent append can be taken back. With `refused` the target refused the failed append, if
-        it was sent, so the append will not arrive.
+        it was sent, so the append stays out of the log.
         """
         routed = self._open.unit is not None or any(append.route is not None for append in self.queue.waiting())
         self._open.drop_fetch()

@@ -1,4 +1,4 @@
-"""The fetch offset of a source partition, the end of its log, and how far it is read ahead of the target."""
+"""The fetch offset of a source partition, the end of its log, and the amount read ahead of the target."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Finds the records to copy again when the target lost acknowledged records, as after an unclean leader election.
 
 The exact map has the source offset of each record on the target (`mirror.offsets.maps`). The last remaining record is
-compared with the source record that the map names. The comparison is needed for two reasons: the target may have lost a
-part of the map as well, and other records may be at the offsets of the lost records. These are appends from before the
-loss was seen, or the same records in a transaction that was aborted since.
+compared with the source record that the map names. The comparison is needed for two reasons. The target may have lost a
+part of the map as well. Also, other records may be at the offsets of the lost records. These are appends from before
+the loss was seen, or the same records in a transaction that was aborted since.
 """
 
 from __future__ import annotations

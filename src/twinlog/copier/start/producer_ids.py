@@ -10,7 +10,7 @@ from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TopicPartition
 
 LAST_EPOCH = 32_767
-"""Largest producer epoch; a new producer id follows it (Kafka class TransactionManager)."""
+"""Largest producer epoch; a new producer id follows this epoch (Kafka class TransactionManager)."""
 
 
 def fencing(writer: Writer | None) -> Writer | None:

@@ -1,4 +1,4 @@
-"""The transactional id under which a copier appends: its coordinator is asked until it answers."""
+"""The transactional id under which a copier appends: requests to its coordinator are repeated until an answer comes."""
 
 from __future__ import annotations
 

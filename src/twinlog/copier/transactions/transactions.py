@@ -172,7 +172,7 @@ class Transactions:
         self._wake.set()
 
     def abort(self, part: PartitionCopy) -> None:
-        """The target lost the state of this producer, or the open transaction: abort it."""
+        """The target lost the state of this producer, or the open transaction: abort the transaction."""
         self._recovery.add_suspect(part)
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
