@@ -309,8 +309,7 @@ class Copier:
         return accepted
 
     async def begin_partitions(self, accepted: Sequence[Grant]) -> None:
-        """Begin to copy partitions, each from its position or, after a crash, from after the records that already
-        arrived.
+        """Begin to copy partitions, each from its position or, after a crash, from after its arrived records.
 
         Partitions whose clusters are still silent are tried again until they are released.
         """
@@ -323,10 +322,10 @@ class Copier:
 
     @property
     def held_back(self) -> dict[TopicPartition, tuple[Grant, str, SourceOffset]]:
-        """The granted partitions that are stalled now: held partitions, and partitions that have failed to begin for
-        some time.
+        """The granted partitions that are stalled now.
 
-        Each has its grant, the reason, and the end of its source partition, -1 while the end is unknown.
+        They are held partitions, and partitions that have failed to begin for some time. Each has its grant, the
+        reason, and the end of its source partition, -1 while the end is unknown.
         """
         waiting = {source: (grant, why, UNKNOWN) for source, (grant, why) in self._beginning.held_back.items()}
         held = {source: (one.grant, one.held.text, one.end) for source, one in self._held.held.items()}

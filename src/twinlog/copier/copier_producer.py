@@ -39,8 +39,10 @@ class CopierProducer(Protocol):
         """The writer to store for a partition that begins at `position`."""
 
     async def store_first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store start positions, if the store precedes the appends; returns the positions as stored. Raises
-        ClusterError."""
+        """Store start positions, if the store precedes the appends.
+
+        Returns the positions as stored. Raises ClusterError.
+        """
 
     def identity(self, remote: TopicPartition, position: Position) -> tuple[ProducerIdentity, int]:
         """The identity that appends to a partition that begins at `position`, and its first sequence number."""
@@ -61,10 +63,10 @@ class CopierProducer(Protocol):
         """A partition has failed: its appends to an open transaction must stay uncommitted."""
 
     async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
-        """Wait for appends in flight, and store last positions; returns the partitions for which no late append may
-        arrive.
+        """Wait for appends in flight, and store last positions.
 
-        With `patient` the open transaction may take as long as it takes.
+        Returns the partitions for which no late append may arrive. With `patient` the open transaction may take as long
+        as it takes.
         """
 
     def forget_partition(self, part: PartitionCopy) -> None:

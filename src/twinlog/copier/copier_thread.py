@@ -165,10 +165,10 @@ class CopierThread:
             raise
 
     def join_lease(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> bool:
-        """Work under a lease from now on, for Spark's `task`; False when this copier is about to end, so the task must
-        start another copier.
+        """Work under a lease from now on, for Spark's `task`.
 
-        `over` is set once the copier has stopped working under this lease.
+        Returns False when this copier is about to end, so the task must start another copier. `over` is set once the
+        copier has stopped working under this lease.
         """
         claim = Claim(ticket.lease, task)
         with self._lock:
@@ -314,8 +314,10 @@ class CopierThread:
         self._send(CopierEnded())
 
     def _report(self, report: Report) -> bool:
-        """Send the driver a report; False while the driver reads too slowly, so that the copier's thread can
-        continue."""
+        """Send the driver a report.
+
+        Returns False while the driver reads too slowly, so that the copier's thread can continue.
+        """
         if not self._line.writable:
             return False
         self._send(ReportMessage(report))

@@ -1,5 +1,7 @@
-"""Counts records of other producers in remote topics. The first are reported at once, later records as a sum each
-minute."""
+"""Counts records of other producers in remote topics.
+
+The first records are reported at once, later records as a sum each minute.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,7 @@ NAMED = 3
 
 @dataclass(slots=True)
 class _Seen:
-    """Offsets of a remote partition with records of other producers: their number, the number of places, and their
-    bounds."""
+    """Offsets of a remote partition with records of other producers: their number, places and bounds."""
 
     offsets: int
     places: int

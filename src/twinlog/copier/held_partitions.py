@@ -62,8 +62,7 @@ class StallReasons:
         return trouble or self._open_transaction(part)
 
     def source_answered_at(self, part: PartitionCopy) -> float | None:
-        """The time at which the end of a source partition was last known (monotonic seconds), None while it is
-        unknown."""
+        """When the end of a source partition was last known (monotonic seconds), None while it is unknown."""
         # A released partition was read up to the moment of its release.
         if part.read.answered_at is None or part.held_back or (part.paused and not part.left):
             return part.read.answered_at
@@ -105,8 +104,10 @@ NO_LIMIT_MS = 2**31 - 1
 
 
 class DeliveryTimeout:
-    """Fails the partitions and routes of a copier whose appends wait too long; `stopped()` is True once the copier
-    ends."""
+    """Fails the partitions and routes of a copier whose appends wait too long.
+
+    `stopped()` is True once the copier ends.
+    """
 
     def __init__(
         self,
@@ -142,8 +143,10 @@ ENDS_EVERY_S = 10.0
 
 @dataclass(slots=True)
 class HeldGrant:
-    """A held partition: its grant, with the stored position of the partition. `end` is the source's end, -1 while it is
-    unknown."""
+    """A held partition: its grant, with the stored position of the partition.
+
+    `end` is the source's end, -1 while it is unknown.
+    """
 
     grant: Grant
     held: HeldPartition

@@ -12,8 +12,11 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CopierListener:
-    """The callbacks of a copier: `failed` once per error that stops the flow, `held` when it holds a partition, and
-    `event(kind, text)` for operators."""
+    """The functions that a copier calls.
+
+    A copier calls `failed` once per error that stops the flow, `held` when it holds a partition, and `event(kind,
+    text)` for operators.
+    """
 
     failed: Callable[[TopicPartition | None, TwinlogError], None]
     event: Callable[[str, str], None]

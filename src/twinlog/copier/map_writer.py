@@ -36,8 +36,10 @@ class MapWriter:
         self._writers: dict[TopicPartition, SegmentWriter] = {}
 
     def begin_partition(self, grant: Grant, position: Position, found: Sequence[CopiedRun] = ()) -> None:
-        """Take over a partition that will be copied from `position`; `found` had arrived between the granted position
-        and `position`."""
+        """Take over a partition that will be copied from `position`.
+
+        `found` had arrived between the granted position and `position`.
+        """
         # Older records were never copied, or will be copied: their offsets lead to the first copy.
         fresh = grant.position is None and (grant.begin == AT_FIRST or position.next_target == 0)
         least = first_generation(self._clock.wall()) if grant.tip is None else 0

@@ -1,8 +1,8 @@
-"""Reads a remote topic's limit again when a record exceeds the known limit: the limit may have been raised, or be about
-to.
+"""Reads a remote topic's limit again when a record exceeds the known limit.
 
-A grant carries `max.message.bytes` as the driver last read it. Once the limit is raised on the source, larger records
-may come at once, and the remote topic follows a moment later (`mirror/topics/configs.py`).
+The limit may have been raised, or may be raised soon. A grant carries `max.message.bytes` as the driver last read it.
+Once the limit is raised on the source, larger records may come at once, and the remote topic follows a moment later
+(`mirror/topics/configs.py`).
 """
 
 from __future__ import annotations

@@ -65,8 +65,7 @@ class CopierMemory:
 
     @property
     def used_bytes(self) -> int:
-        """The bytes of requested answers, answers with waiting batches, built or copied batches, and rows that wait to
-        become batches."""
+        """The bytes of requested answers, answers with waiting batches, built or copied batches, and waiting rows."""
         return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
 
     @property
@@ -82,8 +81,10 @@ class CopierMemory:
         return self.limit_bytes // ANSWERS // max(1, brokers)
 
     def reserve(self, node: int, most_bytes: int) -> int:
-        """Make room for an answer of a broker; returns the bytes that the answer may have, 0 while the budget is used
-        up."""
+        """Make room for an answer of a broker.
+
+        Returns the bytes that the answer may have, 0 while the budget is used up.
+        """
         now = self._now()
         size = self._most(most_bytes)
         if self.used_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
@@ -148,8 +149,7 @@ class CopierMemory:
                     self._copy_out(append)
 
     def _free_stuck(self, now: float) -> None:
-        """All partitions have lacked memory for long: free the appends that waited longest for the target, up to half
-        of the budget.
+        """Free the appends that waited longest for the target, up to half of the budget, after a long lack of memory.
 
         With less freed memory, a single answer would fill it with records of the same partitions again, because
         partitions are read as long as there is room.

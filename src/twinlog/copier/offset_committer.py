@@ -37,8 +37,10 @@ class _StoredPosition(NamedTuple):
 
 
 class IdleDetector:
-    """Tells whether a copier has just become idle: once for each idle time, and at most once in `interval_s`
-    seconds."""
+    """Tells whether a copier has just become idle.
+
+    It tells so once for each idle time, and at most once in `interval_s` seconds.
+    """
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -162,8 +164,10 @@ class OffsetCommitter:
             self._syncs.stop()
 
     def begin_partition(self, grant: Grant, position: Position, found: Sequence[CopiedRun]) -> None:
-        """A partition is about to be copied from a position; `found` had arrived between the granted position and this
-        position."""
+        """A partition is about to be copied from a position.
+
+        `found` had arrived between the granted position and this position.
+        """
         self._maps.begin_partition(grant, position, found)
 
     async def store_first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
@@ -202,8 +206,10 @@ class OffsetCommitter:
         self._due.forget_partition(partition)
 
     async def store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store maps up to `positions`; returns the positions with the generations of their maps. Raises
-        ClusterError."""
+        """Store maps up to `positions`.
+
+        Returns the positions with the generations of their maps. Raises ClusterError.
+        """
         self._gather()
         return await self._maps.write(positions)
 
@@ -256,8 +262,10 @@ class OffsetCommitter:
                 part.set_generation(stored[part.source].generation)
 
     async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
-        """Store positions after their maps; returns them as they were stored. `positions()` is called once it is their
-        turn."""
+        """Store positions after their maps.
+
+        Returns the positions as they were stored. `positions()` is called once the store has its turn.
+        """
         async with self._turn:
             sizes = {source: part.copied.bytes for source, part in self._partitions.items()}
             marked = await self.store_maps(positions())

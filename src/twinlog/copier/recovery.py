@@ -146,8 +146,10 @@ class Recovery:
                 part.copy_again(replace(found, writer=None))
 
     async def _resolve(self, part: PartitionCopy) -> bool:
-        """Move a partition past the arrived records; False while they are unknown. Raises the error that prevents the
-        move."""
+        """Move a partition past the arrived records.
+
+        Returns False while these records are unknown. Raises the error that prevents the move.
+        """
         # The stored map names the source offsets of lost records.
         await self._store(part)
         grant = part.grant_again()

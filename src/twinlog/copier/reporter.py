@@ -94,8 +94,10 @@ class CopiedRanges:
             self._ends.pop(source, None)
 
     def take_ranges(self) -> list[CopiedRange]:
-        """A range for each partition with records copied since the last call; several ranges if another copier had it
-        meanwhile."""
+        """A range for each partition with records copied since the last call.
+
+        A partition has several ranges if another copier had it meanwhile.
+        """
         with self._lock:
             taken, self._ranges = self._ranges, defaultdict(list)
         return [one for ranges in taken.values() for one in ranges]
@@ -248,8 +250,10 @@ class Reporter:
                 self._full_at = now + FULL_EVERY_S if now >= self._full_at else self._full_at
 
     async def _send(self, report: Report) -> list[Report]:
-        """Append a report in as many records as it needs; returns the pieces that the target refused. Raises
-        ClusterError."""
+        """Append a report in as many records as it needs.
+
+        Returns the pieces that the target refused. Raises ClusterError.
+        """
         waiting = list(in_pieces(report, self._piece_bytes))
         while waiting:
             piece = waiting[0]

@@ -1,5 +1,4 @@
-"""Writes the offset syncs of a copier independently of records, so that records continue while a cluster refuses
-syncs."""
+"""Writes the offset syncs of a copier. Records are copied on while a cluster refuses syncs."""
 
 from __future__ import annotations
 

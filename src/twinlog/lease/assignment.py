@@ -84,8 +84,10 @@ class _Share:
 
 
 def _level(shares: list[_Share]) -> None:
-    """Move partitions from the heaviest share to the lightest until each share is light enough, or further moves are
-    useless."""
+    """Move partitions from the heaviest share to the lightest.
+
+    The moves end when each share is light enough, or further moves are useless.
+    """
     mean = sum(share.load for share in shares) / max(1, len(shares))
     heavy = [share for share in shares if share.load > TOLERANCE * mean]
     while heavy:

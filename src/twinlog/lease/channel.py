@@ -84,8 +84,10 @@ class Channel:
             raise OSError("the connection was closed") from error
 
     def receive(self) -> Message:
-        """The next message; blocks. Raises EOFError or OSError when the other end has gone, MessageError for an invalid
-        message."""
+        """The next message.
+
+        The call blocks. Raises EOFError or OSError when the other end has gone, MessageError for an invalid message.
+        """
         return decode(self.receive_bytes())
 
     def receive_bytes(self) -> bytes:
@@ -125,7 +127,9 @@ class Channel:
             same.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the line. All sends must have ended: the next opened file may get the same number, and with it the rest
-        of a message."""
+        """Close the line.
+
+        All sends must have ended: the next opened file may get the same number, and with it the rest of a message.
+        """
         with self._ending:
             self.connection.close()

@@ -1,9 +1,8 @@
-"""Dataclasses as JSON, by their annotations: a message is an object of its fields, a value in it is an array of its
-fields.
+"""Dataclasses as JSON, by their annotations.
 
-The codec is strict in both directions: a message with a missing field, an extra field or a wrong type is refused. The
-error names message and field. Rows of plain values, of which a report has thousands, are checked by a single look at
-their types.
+A message is an object of its fields, and a value in a message is an array of its fields. The codec is strict in both
+directions: a message with a missing field, an extra field or a wrong type is refused. The error names message and
+field. Rows of plain values, of which a report has thousands, are checked by a single look at their types.
 """
 
 from __future__ import annotations
@@ -37,8 +36,10 @@ class _WrongError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _TypeCodec:
-    """The codec of a type. `encode` is None if values stay as they are; `plain` then has the types in JSON of a plain
-    type."""
+    """The codec of a type.
+
+    `encode` is None if values stay as they are; `plain` then has the types in JSON of a plain type.
+    """
 
     encode: Callable[[Any], Any] | None
     decode: Callable[[Any], Any]
@@ -153,8 +154,10 @@ def _reached(values: Sequence[Any], decode: Callable[[Any], Any]) -> int:
 
 
 def _row(hints: Sequence[tuple[str, Any]], make: Callable[..., Any], values: Callable[[Any], Any] | None) -> _TypeCodec:
-    """A value as the array of its fields; `values` takes the fields out of the value, None if the value is a tuple
-    itself."""
+    """A value as the array of its fields.
+
+    `values` takes the fields out of the value, None if the value is a tuple itself.
+    """
     columns = [(name, _form(hint)) for name, hint in hints]
     encodes = [form.encode for _, form in columns]
     flat = all(form.plain for _, form in columns)

@@ -69,8 +69,10 @@ def receive_hello(line: Channel) -> Hello | IncompatiblePeer:
 
 
 def _version(data: bytes) -> tuple[int, str]:
-    """The protocol version and the release that a first message names; 0 if the message lacks a version, as of the
-    oldest release."""
+    """The protocol version and the release that a first message names.
+
+    The version is 0 if the message lacks a version, as of the oldest release.
+    """
     value = parse(data)
     version = value.get("version")
     return version if isinstance(version, int) else 0, str(value.get("release", "unknown"))

@@ -188,8 +188,10 @@ class LeaseServer:
 
 
 def _dismiss(line: Channel) -> None:
-    """Have a copier end in order after its flow has ended: a broken line would fail its task, and Spark would run the
-    task again."""
+    """Have a copier end in order after its flow has ended.
+
+    A broken line would fail its task, and Spark would run the task again.
+    """
     line.break_after(DEAD_S)
     line.send(Stop())
     while line.poll(DEAD_S):

@@ -164,16 +164,20 @@ class Leases:
             return not self._ledger.shares.lacking
 
     def retire_shares(self, shares: Set[int]) -> None:
-        """Have the copiers of these shares release their partitions and end, because no other copier can continue for
-        them."""
+        """Have the copiers of these shares release their partitions and end.
+
+        No other copier can continue for these copiers.
+        """
         with self._ledger.changed:
             sessions = self._ledger.shares.holders(shares)
         for session in sessions:
             session.send(Stop())
 
     def grant_again(self, partitions: Set[TopicPartition]) -> None:
-        """Have partitions released by their copiers, and granted again by the same plan, with the positions stored by
-        then."""
+        """Have partitions released by their copiers, and granted again by the same plan.
+
+        The new grants have the positions stored by then.
+        """
         with self._ledger.changed:
             version = self._ledger.version
             sessions = {session: session.held & partitions for session in self._ledger.sessions}

@@ -77,10 +77,10 @@ class Claims:
 
 
 class PartitionHolders:
-    """The partitions that the copiers of a flow hold. For each released partition it has whether its last copier
-    drained it.
+    """The partitions that the copiers of a flow hold.
 
-    Used under the lock of the leases.
+    For each released partition the class knows whether its last copier drained the partition. Used under the lock of
+    the leases.
     """
 
     def __init__(self) -> None:
@@ -90,8 +90,10 @@ class PartitionHolders:
     def assign_partitions(
         self, session: CopierSession, wanted: Set[TopicPartition]
     ) -> tuple[list[TopicPartition], set[TopicPartition]]:
-        """A copier holds `wanted` from now on; returns the partitions that are new to the copier, and the drained
-        partitions of them."""
+        """A copier holds `wanted` from now on.
+
+        Returns the partitions that are new to the copier, and the drained partitions of them.
+        """
         missing = sorted(wanted - session.held)
         session.held |= set(missing)
         self._holder.update(dict.fromkeys(missing, session))
@@ -117,8 +119,10 @@ class PartitionHolders:
         return {self._holder[part] for part in parts if part in self._holder}
 
     def in_the_way(self, session: CopierSession, wanted: Set[TopicPartition]) -> set[CopierSession]:
-        """The copiers whose release a copier awaits before it gets `wanted`, itself included if it was asked to release
-        some."""
+        """The copiers whose release a copier awaits before it gets `wanted`.
+
+        The copier itself is included if it was asked to release some of `wanted`.
+        """
         others = self.holders(wanted) - {session}
         return others | {session} if session.leaving & wanted else others
 
@@ -132,8 +136,10 @@ class PartitionHolders:
 
 @dataclass(slots=True)
 class LeaseState:
-    """The state of the leases, read and written only under the lock `changed`, which wakes the threads that wait for a
-    change."""
+    """The state of the leases, read and written only under the lock `changed`.
+
+    The lock wakes the threads that wait for a change.
+    """
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     sessions: set[CopierSession] = field(default_factory=set)

@@ -61,8 +61,10 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Work under a lease from now on, at a share that the driver chooses; `task` is Spark's number of the task
-    attempt."""
+    """Work under a lease from now on, at a share that the driver chooses.
+
+    `task` is Spark's number of the task attempt.
+    """
 
     lease: int
     task: int = -1
@@ -233,8 +235,10 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Return the message. Raises MessageError, which names message and field, for data with another type or other
-    fields."""
+    """Return the message.
+
+    Raises MessageError, which names message and field, for data with another type or other fields.
+    """
     value = parse(data)
     name = value.pop("type", None)
     codec = _CODECS.get(name) if isinstance(name, str) else None

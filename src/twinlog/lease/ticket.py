@@ -1,5 +1,7 @@
-"""The ticket with which Spark starts a task, as plain values: a task of any version can read them and name its
-version."""
+"""The ticket with which Spark starts a task, as plain values.
+
+A task of any version can read plain values and name its version.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class LeaseTicket:
         return cls(flow, DriverAddress(host, port, secret), lease, share, pickled)
 
     def settings(self) -> FlowSettings:
-        """The flow's settings, to be read after the greeting: another version may lack a class of them, or have other
-        fields in it."""
+        """The flow's settings, to be read after the greeting.
+
+        Another version may lack a class of the settings, or have other fields in a class.
+        """
         settings: FlowSettings = pickle.loads(self.pickled)
         return settings

@@ -76,10 +76,10 @@ SURE_S = 5.0
 
 
 class BatchLimit:
-    """`topic_bytes` is the remote topic's `max.message.bytes`; `rules` are the flow's, limited to the largest batch of
-    the target.
+    """`topic_bytes` is the remote topic's `max.message.bytes`.
 
-    The target may take less than its topic: a broker's own limit may be lower.
+    `rules` are the flow's, limited to the largest batch of the target. The target may take less than its topic: a
+    broker's own limit may be lower.
     """
 
     __slots__ = ("_most_bytes", "_sure_until", "rules", "topic_bytes")

@@ -33,8 +33,10 @@ class CopyCounts:
     age_sum_ms: int = 0
 
     def copied(self, records: int, size: int, age_ms: int) -> None:
-        """An append of `size` bytes is on the target for good; `age_ms` is the age of its youngest record, -1 if
-        unknown."""
+        """An append of `size` bytes is on the target for good.
+
+        `age_ms` is the age of its youngest record, -1 if unknown.
+        """
         self.records += records
         self.bytes += size
         if age_ms < 0:

@@ -24,8 +24,11 @@ class PauseFetch:
 
 @dataclass(frozen=True, slots=True)
 class CheckSource:
-    """Check the source: its log differs from the copied records from `end` on, lacks the offset (-1), or the topic is
-    another topic (None)."""
+    """Check the source.
+
+    Its log differs from the copied records from `end` on, or lacks the offset (-1), or the topic is another topic
+    (None).
+    """
 
     end: SourceOffset | None
     reason: str | None = None
@@ -44,8 +47,10 @@ FetchDecision: TypeAlias = PauseFetch | CheckSource | FailFetch
 def decide(
     fetched: PartitionResponse, source: TopicPartition, lacks: Callable[[str, str, str], RefusedError]
 ) -> FetchDecision:
-    """Decide about an answer that is an error or reports a diverging epoch. `lacks` makes the error for a missing
-    permission from operation, resource and purpose."""
+    """Decide about an answer that is an error or reports a diverging epoch.
+
+    `lacks` makes the error for a missing permission from operation, resource and purpose.
+    """
     code = fetched.error
     if error_codes.refused(code):
         return FailFetch(lacks("READ", f"topic {source.topic}", "copying it"))

@@ -19,11 +19,11 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class CopierHooks(Generic[P]):
-    """The copier's side of `PartitionCopy`, the class that `P` is.
+    """The copier's side of `PartitionCopy`; `P` is that class.
 
     `keep(waiting)`: these appends and rows will wait for a while. `offer(queue)`: the queue has appends.
     `more(partition)`: the partition may be read again. `moved()`: appends were acknowledged. `far_target()`: True if
-    the distance to the target decides how fast it takes records. `leaderless()`: look for the target's leader.
+    the distance to the target decides how fast the target takes records. `leaderless()`: look for the target's leader.
     `pause(partition, refusals)`: the source refused a fetch for now.
 
     `check(partition, end)`: check the source again. Its log differs from the copied records from `end` on, or lacks the

@@ -20,10 +20,9 @@ NAMED_ALONE = 10
 
 
 class LeftOutRecords:
-    """Counts the dropped, failed, routed and left-out records of partition `source`, and reports them to `event(kind,
-    text)`.
+    """Counts the dropped, failed, routed and left-out records of partition `source`, and reports them.
 
-    The first records are reported; with `errors.log.enable` = true (`log_all`) all of them are.
+    The first records are reported to `event(kind, text)`; with `errors.log.enable` = true (`log_all`) all records are.
     """
 
     def __init__(

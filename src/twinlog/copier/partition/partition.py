@@ -103,8 +103,10 @@ class PartitionCopy:
 
     @property
     def waits_since(self) -> float:
-        """The time since which the target has taken none of the waiting appends, in monotonic seconds; infinite if
-        nothing waits."""
+        """The time since which the target has taken none of the waiting appends, in monotonic seconds.
+
+        The time is infinite if nothing waits.
+        """
         return self._appends.waits_since
 
     @property
@@ -300,8 +302,10 @@ class PartitionCopy:
         self._hooks.offer(self.queue)
 
     def append(self, own: list[Append]) -> None:
-        """Append the appends that waited for routed records; with an empty list, the position moves over skipped
-        records."""
+        """Append the appends that waited for routed records.
+
+        With an empty list, the position moves over skipped records.
+        """
         self._appends.append(own)
 
     def resume_reading(self) -> None:
@@ -321,8 +325,10 @@ class PartitionCopy:
             self._hooks.more(self.source)
 
     def free_memory(self, now: float) -> None:
-        """Free memory for other partitions: unsent appends are dropped at `now` (monotonic seconds) and read again
-        later."""
+        """Free memory for other partitions.
+
+        Unsent appends are dropped at `now` (monotonic seconds) and read again later.
+        """
         again = None if self.left else self._appends.drop_unsent()
         if again is not None:
             self.read_ahead.back_off(now)

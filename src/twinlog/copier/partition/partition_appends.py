@@ -1,5 +1,4 @@
-"""The appends of a partition: from its queue to records that the target acknowledged, refused, or took at a wrong
-offset."""
+"""The appends of a partition, from its queue until the target acknowledges, refuses or misplaces them."""
 
 from __future__ import annotations
 
@@ -94,8 +93,10 @@ class PartitionAppends:
         sequence: int,
         queue: AppendQueue | None,
     ) -> None:
-        """`sequence` is the sequence number of the next record that `identity` appends here. `queue` is given if other
-        partitions routed records here before; it then has the sequence numbers."""
+        """`sequence` is the sequence number of the next record that `identity` appends here.
+
+        `queue` is given if other partitions routed records here before; the queue then has the sequence numbers.
+        """
         self.queue = (
             AppendQueue(
                 owner.remote,
@@ -137,8 +138,10 @@ class PartitionAppends:
 
     @property
     def waits_since(self) -> float:
-        """The time since which the target has taken none of the waiting appends, in monotonic seconds; infinite if
-        nothing waits."""
+        """The time since which the target has taken none of the waiting appends, in monotonic seconds.
+
+        The time is infinite if nothing waits.
+        """
         return self._open.waits_since if self.queue.idle else min(self.queue.waits_since, self._open.waits_since)
 
     # Puts into the queue, and drops from the queue.
@@ -175,8 +178,10 @@ class PartitionAppends:
         return again
 
     def discard_unsent(self) -> None:
-        """Drop the unsent appends for good, except those that must follow routed records or a sent part of their
-        record."""
+        """Drop the unsent appends for good.
+
+        Appends that must follow routed records, or a sent part of their record, are kept.
+        """
         if not self._open.sends_all:
             self.queue.drop_pending()
             return
@@ -363,8 +368,10 @@ class PartitionAppends:
         self.queue.late.expect_appends(position.next_source, most_bytes)
 
     def abort(self, identity: ProducerIdentity) -> bool:
-        """The transaction was aborted and all its appends are answered; returns whether it had records of this
-        partition."""
+        """The transaction was aborted and all its appends are answered.
+
+        Returns whether the transaction had records of this partition.
+        """
         copied = not self.queue.idle or self._open.unit is not None or self.copied.acknowledged != self.copied.committed
         self.queue.clear(identity)
         self.copied.abort()

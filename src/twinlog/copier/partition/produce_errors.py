@@ -27,8 +27,10 @@ from twinlog.settings.written import key_of
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Send the append again after `pause_s` seconds, with the same bytes and sequence numbers, to the leader at that
-    time."""
+    """Send the append again after `pause_s` seconds, with the same bytes and sequence numbers.
+
+    The append goes to the leader at that time.
+    """
 
     pause_s: float
     reason: str
@@ -50,8 +52,10 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Send the append's records in batches of `into_bytes` at most; the target takes batches of `limit_bytes` at
-    most."""
+    """Send the append's records in batches of `into_bytes` at most.
+
+    The target takes batches of `limit_bytes` at most.
+    """
 
     into_bytes: int
     limit_bytes: int
@@ -59,16 +63,20 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Isolate:
-    """Send the records with these numbers, from 0 on, in batches of their own; with an empty tuple, send each half by
-    itself."""
+    """Send the records with these numbers, from 0 on, in batches of their own.
+
+    With an empty tuple, send each half by itself.
+    """
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Leave the append's single record out. `limit_bytes` is the largest batch of the target, if the size is the
-    reason."""
+    """Leave the append's single record out.
+
+    `limit_bytes` is the largest batch of the target, if the size is the reason.
+    """
 
     kind: LeftOutKind
     reason: str
@@ -112,8 +120,10 @@ class Appending:
 
 @dataclass(frozen=True, slots=True)
 class ProduceRules:
-    """The settings, with the policies for the source topic; `lacks` makes the error for a missing permission from
-    operation, resource and purpose."""
+    """The settings, with the policies for the source topic.
+
+    `lacks` makes the error for a missing permission from operation, resource and purpose.
+    """
 
     producer: ProducerSettings
     oversized: RecordPolicy
@@ -239,8 +249,7 @@ def _explained(sent: SentAppend) -> str:
 
 
 def _explained_alone(sent: SentAppend) -> str:
-    """The reason why the target refuses a record that was sent alone: the broker's message about the record, if it sent
-    a message."""
+    """The reason why the target refuses a record that was sent alone: the broker's message, if any."""
     code = Code(sent.code).name
     refusal = sent.refusal
     messages = () if refusal is None else (*(error.message for error in refusal.record_errors), refusal.message)

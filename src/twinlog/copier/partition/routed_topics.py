@@ -26,8 +26,10 @@ class RouteResolver(Protocol):
         """Raise TransformError where rows of a partition cannot be routed to a topic."""
 
     def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
-        """The target has just reported the partitions of a topic; the transform now fails on records for other
-        partitions."""
+        """The target has just reported the partitions of a topic.
+
+        The transform now fails on records for other partitions.
+        """
 
     def place_rows(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
@@ -139,12 +141,11 @@ class RoutedTopics:
             self._compared = True
 
     async def ensure_topic(self, topic: TopicName, unit: RoutedFetch, *, dead: bool) -> str | None:
-        """Make sure that a topic exists, if its unit still waits; returns an event when the topic was created, else
-        None.
+        """Make sure that a topic exists, if its unit still waits.
 
-        The topic gets as many partitions as the source topic, and the settings of the remote topic. A dead-letter topic
-        gets a single partition. Raises RefusedError without the rights, CopyError when the target refuses the topic,
-        ClusterError while the target is silent.
+        Returns an event when the topic was created, else None. The topic gets as many partitions as the source topic,
+        and the settings of the remote topic. A dead-letter topic gets a single partition. Raises RefusedError without
+        the rights, CopyError when the target refuses the topic, ClusterError while the target is silent.
         """
         async with self._finding:
             if topic in self.names or not unit.wanted:

@@ -1,9 +1,8 @@
-"""Appends records that a transform routed to other partitions; several source partitions may route to the same
-partition.
+"""Appends records that a transform routed to other partitions.
 
-Without transactions the routed appends of a unit are acknowledged before the unit's own appends are sent. A position
-thus counts only arrived records, and after a crash some routed records are on the target twice. In a transaction a unit
-is committed as a whole.
+Several source partitions may route to the same partition. Without transactions the routed appends of a unit are
+acknowledged before the unit's own appends are sent. A position thus counts only arrived records, and after a crash some
+routed records are on the target twice. In a transaction a unit is committed as a whole.
 """
 
 from __future__ import annotations
@@ -200,8 +199,10 @@ class Routes:
             queue.clear(identity)
 
     def hand_over(self, partition: TopicPartition) -> AppendQueue | None:
-        """The copier begins to copy to a partition; returns the queue with the sequence numbers within transactions,
-        else None."""
+        """The copier begins to copy to a partition.
+
+        Returns the queue with the sequence numbers within transactions, else None.
+        """
         return self._queues.pop(partition, None) if self._abort is not None else None
 
     def append_routed(self, unit: RoutedFetch) -> None:
@@ -275,8 +276,10 @@ class Routes:
         await self._make_ready(unit, [topic])
 
     async def _make_ready(self, unit: RoutedFetch, topics: Iterable[TopicName]) -> bool:
-        """Find or create topics of a unit, and the producer, for as long as it takes; False once the unit is
-        unwanted."""
+        """Find or create topics of a unit, and the producer, for as long as it takes.
+
+        Returns False once the unit is unwanted.
+        """
         owner, backoff = unit.owner, Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped:
             try:
@@ -336,8 +339,7 @@ class Routes:
         self.append_routed(unit)
 
     def _refused(self, where: TopicPartition, sent: SentAppend) -> None:
-        """The first append in the window of a queue was refused or got no answer, and all other appends are
-        answered."""
+        """The first append in the window of a queue was refused or got no answer, and nothing is in flight."""
         queue, unit = self._queues[where], sent.append.route
         assert isinstance(unit, RoutedFetch)
         match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
@@ -398,8 +400,10 @@ class Routes:
         return Appending(unit.owner.source, where, self._abort is not None, None, True)
 
     def _give_up(self, queue: AppendQueue, error: TwinlogError) -> None:
-        """End a queue for good: the owners of all units that wait for it fail. The owner of the first unit may have
-        left."""
+        """End a queue for good: the owners of all units that wait for it fail.
+
+        The owner of the first unit may have left.
+        """
         units = [append.route for append in queue.waiting() if isinstance(append.route, RoutedFetch)]
         queue.end()
         # An owner that is held tries again later with another queue, whose sequence numbers begin at 0.
@@ -410,10 +414,10 @@ class Routes:
             owner.fail_partition(error)
 
     def _fail_owner(self, queue: AppendQueue, unit: RoutedFetch, error: TwinlogError) -> None:
-        """The first append of a queue has a refused record: its source partition fails, and is routed again from its
-        stored position.
+        """The first append of a queue has a refused record: fail its source partition.
 
-        The routed records of other source partitions are sent.
+        The records of this partition are routed again from its stored position on. The routed records of other source
+        partitions are sent.
         """
         queue.replace_first([])
         queue.drop_appends(lambda append: isinstance(append.route, RoutedFetch) and append.route.owner is unit.owner)

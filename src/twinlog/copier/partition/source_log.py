@@ -18,8 +18,9 @@ TRIAL_RECORDS = 1 << 16
 
 
 class ReadAhead:
-    """`held_back` is True while the partition is not read because too many of its records wait, or because it backs
-    off.
+    """Limits how far a partition is read ahead of the target.
+
+    `held_back` is True while the partition is not read because too many of its records wait, or because it backs off.
 
     On trial the partition reads a record, then twice as many records each time that the target has taken all read
     records. If the target refuses a record again, a transform has then routed only earlier records.
@@ -65,8 +66,10 @@ class ReadAhead:
         self._until = LONG_AGO
 
     def acknowledged(self, queued_bytes: int) -> bool:
-        """The target took an append, and `queued_bytes` are left; returns whether the partition may be read again after
-        a hold."""
+        """The target took an append, and `queued_bytes` are left.
+
+        Returns whether the partition may be read again after a hold.
+        """
         self._until, self._backoffs = LONG_AGO, 0
         if self.held_back and queued_bytes < self._limit_bytes and not (self._trial and queued_bytes):
             self.held_back = False

@@ -107,8 +107,10 @@ class RoutedFetch:
             self.owner.count_fetch(prepared)
 
     def take_own(self) -> list[Append]:
-        """Return the appends that stay in the partition, and drop them here: a holder of the unit then lets their
-        memory go."""
+        """Return the appends that stay in the partition.
+
+        The unit drops these appends, so that a holder of the unit lets their memory go.
+        """
         own, self.own = self.own, []
         return own
 
@@ -178,8 +180,10 @@ class PendingRoutedFetch:
         self._now = now
 
     def begin_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> bool:
-        """Wait for the results of a fetch from source offset `begin` on; False if the fetch goes straight to the
-        queue."""
+        """Wait for the results of a fetch from source offset `begin` on.
+
+        Returns False if the fetch goes straight to the queue.
+        """
         self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
         if not prepared.routed and not (prepared.spread and self._transactional):
             return False
@@ -221,8 +225,7 @@ class PendingRoutedFetch:
         self.unit = None
 
     def end_if_arrived(self) -> None:
-        """Within a transaction a unit is over once all its appends are acknowledged, the partition's own appends
-        included."""
+        """Within a transaction, end the unit once all its appends, own and routed, are acknowledged."""
         if self.unit is not None and self.unit.arrived and self._queue.idle:
             self.unit = None
             self._owner.append([])

@@ -154,8 +154,10 @@ async def _read(
 
 
 def _is_whole(answer: PartitionResponse) -> bool:
-    """Whether an answer begins with a whole batch. A damaged batch is reported by the later read of its partition
-    alone."""
+    """Whether an answer begins with a whole batch.
+
+    A damaged batch is reported by the later read of its partition alone.
+    """
     with suppress(CorruptBatchError):
         return answer.error == Code.NONE and read_batch(answer.records, 0) is not None
     return False

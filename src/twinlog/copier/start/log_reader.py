@@ -80,12 +80,11 @@ async def chunks(
     first: PartitionResponse | None = None,
     most_bytes: int = CHUNK_BYTES,
 ) -> AsyncIterator[tuple[PartitionResponse, Callable[[AnyOffset], None]]]:
-    """Yields answers from `offset` on, each with a function that takes the offset of the next answer. Ends at the log's
-    end.
+    """Yields answers from `offset` on, each with a function that takes the offset of the next answer.
 
-    `first` is the first answer, if the leader was asked already. With `known` the log had these offsets a moment ago;
-    with `begun` the log began at `offset` or before it. In both cases a deleted offset is an error instead of the end.
-    An answer has `most_bytes`, or a single larger batch.
+    Ends at the log's end. `first` is the first answer, if the leader was asked already. With `known` the log had these
+    offsets a moment ago; with `begun` the log began at `offset` or before it. In both cases a deleted offset is an
+    error instead of the end. An answer has `most_bytes`, or a single larger batch.
 
     Over a quota a broker answers with an empty list of partitions (Kafka class KafkaApis, handleFetchRequest). The
     function then asks again. Raises ClusterError.

@@ -37,11 +37,11 @@ class LogsAtRest:
             self._unmarked.pop(remote, None)
 
     async def find_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
-        """Ends of those remote logs that hold every append of a lost copier; the caller asks again for the remaining
-        logs.
+        """Ends of those remote logs that hold every append of a lost copier.
 
-        The leader may have the copier's last appends before the followers have them, and handles its remaining requests
-        only after that. So a log counts once its high watermark is at its end and both are still.
+        The caller asks again for the remaining logs. The leader may have the copier's last appends before the followers
+        have them, and handles its remaining requests only after that. So a log counts once its high watermark is at its
+        end and both are still.
         """
         before = await self._target.list_offsets(remotes, LATEST, log_end=True)
         await self._target.loop.sleep(STILL_S)
@@ -58,8 +58,11 @@ class LogsAtRest:
         return final
 
     def lacks_marker(self, remote: TopicPartition, counted: TargetOffset | None, end: TargetOffset) -> bool:
-        """Whether the marker of the last transaction is still on its way to a log. The position counts the offsets
-        before `counted`, the marker's offset included, and the end offset of the log is the marker's offset."""
+        """Whether the marker of the last transaction is still on its way to a log.
+
+        The position counts the offsets before `counted`, the marker's offset included, and the end offset of the log is
+        the marker's offset.
+        """
         if counted != end + 1:
             self._unmarked.pop(remote, None)
             return False

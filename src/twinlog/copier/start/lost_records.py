@@ -41,10 +41,9 @@ class LoggedRecord(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """The last record of a log that the map names: its offsets on both clusters and, if read already, the answers from
-    there.
+    """The last record of a log that the map names: its offsets on both clusters, and the answers from there.
 
-    The target answered as to a reader of committed records.
+    An answer is None if the cluster was not asked yet. The target answered as to a reader of committed records.
     """
 
     source: SourceOffset
@@ -61,8 +60,10 @@ class TransformedAppends(NamedTuple):
 
 
 class NoOriginal(Enum):
-    """The reason why a place on the target has no original: the map names none, the log has no record there, or the log
-    has a different record there."""
+    """The reason why a place on the target has no original.
+
+    The map names none, the log has no record there, or the log has a different record there.
+    """
 
     NAME = 1
     RECORD = 2
@@ -83,8 +84,10 @@ class ResumePoint:
 
 @dataclass(frozen=True, slots=True)
 class _Originals:
-    """Compares records of a remote log with the source records that its map names; `start` is the first offset of the
-    log."""
+    """Compares records of a remote log with the source records that its map names.
+
+    `start` is the first offset of the log.
+    """
 
     source: ClusterClient
     target: ClusterClient
@@ -100,11 +103,10 @@ class _Originals:
         return self.known.points(0, 1)[0].target
 
     async def find_original(self, at: TargetOffset) -> SourceOffset | NoOriginal:
-        """Return the source offset that the map names for the record at a target offset, or for the last record before
-        it.
+        """The source offset that the map names for the record at a target offset, or for the last record before.
 
         The two records must be equal and visible to readers. If the source deleted a record, the record before it is
-        compared; if the source deleted all of them, they count as equal.
+        compared; if the source deleted all of these records, the records count as equal.
         """
         before, unknown = TargetOffset(at + 1), None
         for _ in range(HOLE):

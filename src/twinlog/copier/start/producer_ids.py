@@ -49,8 +49,7 @@ class ProducerIds:
         return ProducerIdentity(self._producer.producer_id, self._epochs.get(remote, self._producer.epoch))
 
     def writer(self, remote: TopicPartition, position: Position) -> Writer:
-        """The writer of a partition that begins here at `position`: the position's writer, or else a new identity's
-        writer."""
+        """The writer of a partition that begins at `position`: the position's writer, or else a new writer."""
         if position.writer is not None:
             return position.writer
         identity = self.new_identity(remote)

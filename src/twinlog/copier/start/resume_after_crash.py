@@ -189,12 +189,11 @@ class _Follower:
             self.next_source, self._epoch = SourceOffset(min(self.next_source + count, left)), -1
 
     async def find_first_left(self, arrived: RemoteLogBatches) -> None:
-        """Leave out possible copies of deleted records if a transform makes any number of rows of a record, so counts
-        are useless.
+        """Leave out possible copies of deleted records if a transform changes records.
 
-        Copies of the remaining records begin at the first row of the first remaining record, if this row arrived once.
-        If equal rows arrived, some of them may come from deleted records; then no row counts as a copy of a remaining
-        record.
+        A transform makes any number of rows of a record, so counts are useless. Copies of the remaining records begin
+        at the first row of the first remaining record, if this row arrived once. If equal rows arrived, some of them
+        may come from deleted records; then no row counts as a copy of a remaining record.
         """
         self._begin = None
         if not await self._fill():
@@ -252,11 +251,11 @@ class _Follower:
         return matched, strange
 
     async def _meets(self, batch: Batch, timestamp: int, body: bytes) -> bool:
-        """Whether a record of the target is a copy of the next record, or of a later record if policies leave records
-        out.
+        """Whether a record of the target is a copy of the next record, or of a later record.
 
-        A copier appends in the source's order, so the records of its producer are the source's records except the
-        left-out records. The first equal record counts: a later record could be after missing records.
+        A later record counts if policies leave records out. A copier appends in the source's order, so the records of
+        its producer are the source's records except the left-out records. The first equal record counts: a later record
+        could be after missing records.
         """
         stamped = batch.is_log_append_time
         if self._is_next(timestamp, body, stamped=stamped):
@@ -280,14 +279,18 @@ class _Follower:
         return False
 
     def _is_next(self, timestamp: int, body: bytes, *, stamped: bool) -> bool:
-        """Whether a record of the target is the next record. In a `stamped` batch the target set the timestamps, so
-        only the bodies are compared."""
+        """Whether a record of the target is the next record.
+
+        In a `stamped` batch the target set the timestamps, so only the bodies are compared.
+        """
         _, (sent_at, sent) = self._here[0]
         return sent == body and (stamped or sent_at == timestamp)
 
     def _is_of_another(self, batch: Batch) -> bool:
-        """Whether another producer wrote a batch, as for records that a transform routed here. A position is stored
-        before its writer changes. MirrorMaker 2's batches lack a producer id."""
+        """Whether another producer wrote a batch, as for records that a transform routed here.
+
+        A position is stored before its writer changes. MirrorMaker 2's batches lack a producer id.
+        """
         return self._writer is not None and batch.producer_id not in (-1, self._writer.producer_id)
 
     def _is_ours(self, batch: Batch) -> bool:
@@ -381,12 +384,12 @@ async def resume_after_log_end(
     event: Callable[[str, str], None],
     prepare: Prepare = unchanged,
 ) -> tuple[Position, list[CopiedRun]]:
-    """Return the position after the records of the remote log, with the writer that the log shows, and the found
-    records.
+    """Return the position after the records of the remote log, and the runs of the found records.
 
-    The position is at the end of the remote log, or later. The runs are the records found between the given position
-    and the returned position. The function reads the remote log from `position.next_target` on and the source from
-    `position.next_source` on. A log that starts later is read from its start. Raises ClusterError.
+    The position is at the end of the remote log, or later, and has the writer that the log shows. The runs are the
+    records found between the given position and the returned position. The function reads the remote log from
+    `position.next_target` on and the source from `position.next_source` on. A log that starts later is read from its
+    start. Raises ClusterError.
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None

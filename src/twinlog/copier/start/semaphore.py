@@ -9,10 +9,10 @@ from twinlog.kafka.net.loop import Loop, Signal
 
 
 class KeyedSemaphore:
-    """`total` permits, at most `each` of them for the same key. Callers get permits in their order; callers of a full
-    key are passed over.
+    """`total` permits, at most `each` of them for the same key.
 
-    A returned permit goes to the caller that waits longest, before any new caller.
+    Callers get permits in their order; callers of a full key are passed over. A returned permit goes to the caller that
+    waits longest, before any new caller.
     """
 
     def __init__(self, loop: Loop, total: int, each: int) -> None:

@@ -111,8 +111,10 @@ class StartPositions:
         self._logs_at_rest = logs_at_rest
 
     async def refresh(self, grants: Sequence[Grant]) -> None:
-        """Ask both clusters for the leaders of granted partitions, and begin to connect to them. Raises
-        ClusterError."""
+        """Ask both clusters for the leaders of granted partitions, and begin to connect to them.
+
+        Raises ClusterError.
+        """
         # The requests run at the same time, because each request to a far cluster costs a round trip.
         known = self._source.loop.spawn(self._source.refresh, {grant.source.topic for grant in grants})
         # Maps and positions are stored next; separate requests for their leaders would each cost a round trip.
@@ -128,8 +130,7 @@ class StartPositions:
         await known
 
     def group_by_leader(self, grants: Sequence[Grant]) -> list[list[Grant]]:
-        """Group grants by the brokers that must answer for them, so that a silent broker delays only its own
-        partitions."""
+        """Group grants by their brokers, so that a silent broker delays only its own partitions."""
         groups: dict[tuple[int | None, int | None], list[Grant]] = {}
         for grant in grants:
             groups.setdefault(self._leaders(grant), []).append(grant)
@@ -213,8 +214,10 @@ class StartPositions:
         return resolved
 
     def _together(self, behind: Sequence[GrantedPartition]) -> deque[list[GrantedPartition]]:
-        """Groups of partitions that are read in the same requests: their leaders, which may have moved meanwhile, are
-        the same."""
+        """Groups of partitions that are read in the same requests.
+
+        The partitions of a group have the same leaders. Leaders may have moved since the first grouping.
+        """
         by_source = {one.grant.source: one for one in behind}
         groups: deque[list[GrantedPartition]] = deque()
         for grants in self.group_by_leader([one.grant for one in behind]):
@@ -252,11 +255,11 @@ class StartPositions:
             return {}, error
 
     async def after_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
-        """The position at which a partition continues after its remote log lost acknowledged records, and then took new
-        records.
+        """The position at which a partition continues after its remote log lost acknowledged records.
 
-        The log kept its records up to `end`. In a recreated remote topic the partition continues after the last append,
-        at source offset `next_source`; the records of the former topic are not copied again. Raises ClusterError.
+        The log kept its records up to `end`, and then took new records. In a recreated remote topic the partition
+        continues after the last append, at source offset `next_source`; the records of the former topic are not copied
+        again. Raises ClusterError.
         """
         await self._refresh_soon([grant])
         position, remote_id = grant.position, self._ids(grant)[1]
@@ -313,8 +316,11 @@ class StartPositions:
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
     async def _again(self, one: GrantedPartition, logs: LogBounds | None, runs: list[CopiedRun]) -> Position:
-        """The position of a partition; adds the records found after the granted position to `runs`. `logs` come from
-        `look`, None if `look` skipped the partition."""
+        """The position of a partition.
+
+        Adds the records found after the granted position to `runs`. `logs` come from `look`, None if `look` skipped the
+        partition.
+        """
         grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:

@@ -23,8 +23,10 @@ STALLED_S = 60.0
 
 
 class StoredMaps:
-    """The maps in a topic. The topic is read from its begin to its end, once for all callers that ask at the same
-    time."""
+    """The maps in a topic.
+
+    The topic is read from its begin to its end, once for all callers that ask at the same time.
+    """
 
     def __init__(self, target: ClusterClient, topic: TopicName) -> None:
         self._target = target

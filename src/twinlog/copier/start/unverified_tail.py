@@ -31,10 +31,10 @@ MOST_BYTES = 64 << 20
 async def find_unverified(
     target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, TargetOffset]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether a remote log that ends at its position or after it may lack earlier records; and the reason if that is
-    unknown.
+    """Whether a remote log that ends at its position or after it may lack earlier records.
 
-    Makes at most two requests to each leader. Raises ClusterError, and RefusedError without READ on the topic.
+    The second result has the reason for each partition about which that is unknown. Makes at most two requests to each
+    leader. Raises ClusterError, and RefusedError without READ on the topic.
     """
     counted = {remote: position for remote, position in positions.items() if position.next_target}
     written = {remote: position for remote, position in counted.items() if position.writer is not None}
@@ -64,10 +64,10 @@ def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState
 async def _unmarked(
     target: ClusterClient, positions: Mapping[TopicPartition, Position]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether the offset of a commit marker holds another batch; and the reason for partitions about which that is
-    unknown.
+    """Whether the offset of a commit marker holds another batch.
 
-    Raises ClusterError, and RefusedError without READ on the topic.
+    The second result has the reason for each partition about which that is unknown. Raises ClusterError, and
+    RefusedError without READ on the topic.
     """
     places = {
         remote: TargetOffset(position.next_target - 1)

@@ -41,8 +41,10 @@ class TransactionParticipants(Protocol):
 
 
 class LeaderlessPartitions:
-    """The leaderless partitions of the open transaction and of the transaction before it, with the begin of each
-    outage."""
+    """The leaderless partitions of the open transaction and of the transaction before it.
+
+    Each partition has the time since which its leader is missing.
+    """
 
     def __init__(self, client: ClusterClient, *taking_part: TransactionParticipants) -> None:
         self._client = client
@@ -297,8 +299,10 @@ class Transactions:
         self._routes.resume_sending()
 
     async def _finish_units(self) -> None:
-        """Wait until each unit is complete: the routed records of a fetch are in the same transaction as its other
-        records."""
+        """Wait until each unit is complete.
+
+        The routed records of a fetch are in the same transaction as its other records.
+        """
         self._routes.pause_sending()
         closed_at = self._now()
         while unfinished := self._routes.unfinished:
