@@ -1,1 +1,1 @@
-"""What is measured, under the names that MirrorMaker 2 and Strimzi have for it, and under our own."""
+"""The measurements, under the names of MirrorMaker 2 and Strimzi, and under twinlog's own names."""

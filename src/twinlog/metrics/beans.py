@@ -1,6 +1,6 @@
 """MBeans as Kafka registers them (Kafka class JmxReporter), and their names for Prometheus by Strimzi's rules.
 
-Beans of one type are a table, because there are thousands for partitions.
+The beans of one type form a table, because thousands of beans belong to partitions.
 
 The rules: `kafka.connect:type=source-task-metrics,connector=...` becomes `kafka_connect_source_task_...`, a bean of a
 client (`kafka.consumer:type=consumer-metrics,client-id=...`) `kafka_consumer_...`, and a bean of a mirror
@@ -23,17 +23,18 @@ Kind = Literal["counter", "gauge"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What one attribute of beans of a type becomes."""
+    """The Prometheus family of an attribute of the beans of a type."""
 
     name: str
     kind: Kind
     factor: float = 1.0
     text: bool = False
-    """Whether the value is a word, which goes into a label `status`; the number is 1 then."""
+    """Whether the value is a word, which goes into a label `status`; the number is then 1."""
 
 
 def family(table: BeanTable, attribute: str) -> Family | None:
-    """None for a text that only the bean itself has, such as the class of a connector."""
+    """The family of an attribute; None for a text that only the bean itself has, for example the class of a
+    connector."""
     at = table.attributes.index(attribute)
     word = bool(table.rows) and isinstance(table.rows[0][1][at], str)
     if word:
@@ -41,7 +42,7 @@ def family(table: BeanTable, attribute: str) -> Family | None:
             return Family("kafka_connect_connector_status", "gauge", text=True)
         return None
     if table.type == "app-info":
-        # In seconds, as the rule's valueFactor has it.
+        # The unit is seconds, by the valueFactor of the rule.
         return Family(
             f"kafka_{_underlined(table.domain.removeprefix('kafka.'))}_start_time_seconds", "gauge", factor=0.001
         )
@@ -70,7 +71,7 @@ def _underlined(name: str) -> str:
 
 
 Value = float | str
-"""Of an attribute: a number, which may be NaN where nothing was measured, or a text."""
+"""The value of an attribute: a number, which is NaN before the first measurement, or a text."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_%\-. \t]*")
 _QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?", "\n": "\\n"})
@@ -96,7 +97,7 @@ class BeanTable:
 
 
 def bean(domain: str, type_: str, attributes: Iterable[tuple[str, Value]], **tags: str) -> BeanTable:
-    """A table of one bean; `client_id` among the tags stands for client-id."""
+    """A table with a single bean; the argument `client_id` gives the tag client-id."""
     named = list(attributes)
     row = tuple(tags.values()), tuple(value for _, value in named)
     names = tuple(name.replace("_", "-") for name in tags)
@@ -104,6 +105,8 @@ def bean(domain: str, type_: str, attributes: Iterable[tuple[str, Value]], **tag
 
 
 def quoted(value: str) -> str:
-    """The value of a tag as it stands in a bean's name: in quotes where it has any but the plainest characters
-    (Kafka class Sanitizer, Java's ObjectName.quote)."""
+    """The value of a tag in the name of a bean: in quotes if it has other than plain characters.
+
+    Source: Kafka class Sanitizer, Java's ObjectName.quote.
+    """
     return value if _PLAIN.fullmatch(value) else f'"{value.translate(_QUOTED)}"'

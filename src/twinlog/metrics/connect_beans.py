@@ -13,7 +13,7 @@ _TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "resta
 
 
 def worker_beans(facts: WorkerFacts) -> Iterator[BeanTable]:
-    """The worker as a whole, its group, and how many tasks of each connector are in which state."""
+    """The worker as a whole, its group, and the number of tasks of each connector in each state."""
     tasks = sum(len(one.tasks) for one in facts.connectors)
     yield bean(
         CONNECT,
@@ -60,7 +60,7 @@ def worker_beans(facts: WorkerFacts) -> Iterator[BeanTable]:
 
 
 def _startups(what: str, facts: WorkerFacts) -> list[tuple[str, Value]]:
-    """A connector of ours and its tasks begin as one."""
+    """The startups of connectors or tasks: a connector of twinlog and its tasks begin together."""
     attempts, failed = facts.starts, facts.failed_starts
     good = attempts - failed
     return [
@@ -73,7 +73,7 @@ def _startups(what: str, facts: WorkerFacts) -> list[tuple[str, Value]]:
 
 
 def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowMeters | None) -> Iterator[BeanTable]:
-    """A connector and its tasks; `meters` are those of a source connector."""
+    """A connector and its tasks; `meters` belong to a source connector."""
     about: list[tuple[str, Value]] = [
         ("connector-class", one.connector_class),
         ("connector-type", "source"),
@@ -117,7 +117,7 @@ def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowM
                 **tags,
             )
         yield bean(CONNECT, "connector-task-metrics", own, **tags)
-        # Events of a flow are not those of one of its tasks: the first one stands for all.
+        # Events belong to the flow as a whole: the first task shows them for all tasks.
         events: Mapping[str, int] = {} if meters is None or task else meters.events
         failed, left_out = (0, 0) if totals is None else (totals.failed, totals.left_out)
         yield bean(

@@ -1,7 +1,7 @@
-"""Beans and families as pages: Prometheus' text, OpenMetrics, and JSON by the names of beans as Jolokia has it.
+"""Beans and families as pages: Prometheus' text, OpenMetrics, and JSON by the names of beans in Jolokia's form.
 
-Beans are written here: prometheus_client takes 25 us a sample, and 10,000 partitions have 150,000. It writes the rest,
-and chooses what a client gets.
+This module writes beans itself: prometheus_client takes 25 us a sample, and 10,000 partitions have 150,000 samples.
+prometheus_client writes the families, and chooses the format for a client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What a process measures at one moment: beans under Kafka's names, and families under our own."""
+    """The measurements of a process at one moment: beans under Kafka's names, and families under twinlog's names."""
 
     beans: Sequence[BeanTable] = ()
     families: Sequence[Metric] = ()
@@ -36,7 +36,7 @@ class Pages:
         self._measure = measure
 
     def text(self, accept: str) -> tuple[str, bytes]:
-        """The type of the content and `/metrics`, for a client that accepts these."""
+        """The type of the content and the page `/metrics`, for a client with this Accept header."""
         encode, content_type = choose_encoder(accept)
         measured = self._measure()
         beans = bean_text(measured.beans, openmetrics=content_type.startswith(OPENMETRICS))
@@ -44,7 +44,7 @@ class Pages:
         return content_type, beans + encode(_Families(measured.families))
 
     def json(self) -> bytes:
-        """`/metrics.json`: each bean with its attributes, None where nothing was measured."""
+        """The page `/metrics.json`: each bean with its attributes, None before the first measurement."""
         found = {
             name: {attribute: _finite(value) for attribute, value in attributes.items()}
             for table in self._measure().beans
@@ -55,7 +55,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class _Families:
-    """The form in which prometheus_client takes them."""
+    """The families in the form for prometheus_client."""
 
     families: Sequence[Metric]
 
@@ -71,7 +71,7 @@ class _FamilyLines:
 
 
 def bean_text(tables: Iterable[BeanTable], *, openmetrics: bool) -> bytes:
-    """The samples of all beans, one family after the other, without the end of a page."""
+    """The samples of all beans, family by family, still without the end of a page."""
     found: dict[str, _FamilyLines] = {}
     for table in tables:
         _add(table, found)
@@ -112,12 +112,12 @@ def _add(table: BeanTable, found: dict[str, _FamilyLines]) -> None:
 
 
 def escaped(value: str) -> str:
-    """The value of a label as both forms of text have it."""
+    """The value of a label in both forms of text."""
     return value.translate(_ESCAPED)
 
 
 def number(value: Value) -> str:
-    """A number as Prometheus reads it."""
+    """A number in Prometheus' form."""
     if type(value) is int:
         return str(value)
     text = repr(value)

@@ -1,4 +1,4 @@
-"""What beans are made of: the connectors of a process and what of them runs, as its driver or its worker knows it."""
+"""The data of beans: the connectors of a process and their running parts, as its driver or its worker knows them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCE, CHECKPOINT, HEARTBEAT = "MirrorSourceConnector", "MirrorCheckpointConnec
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """A connector of this process: one of MirrorMaker 2's three by its simple `kind`, and its tasks' states."""
+    """A connector of this process: its simple `kind` out of MirrorMaker 2's three, and its tasks' states."""
 
     name: str
     kind: str
@@ -25,16 +25,16 @@ class ConnectorFacts:
 
     @property
     def connector_class(self) -> str:
-        """As a configuration names it."""
+        """The class name in a configuration."""
         return PACKAGE + self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFacts:
-    """A flow that copies here: where from and to, and what was measured of it up to `now` (monotonic seconds).
+    """A flow that copies here: its source and target, and its measurements up to `now` (monotonic seconds).
 
-    `remote` has each source partition with its remote one, `tasks` which task copies it, `progress` the last report of
-    it. `formats` and `has_source` are `metric.names.formats` and `add.source.alias.to.metrics`.
+    `remote` has each source partition with its remote partition, `tasks` the task that copies it, `progress` its last
+    report. `formats` and `has_source` are `metric.names.formats` and `add.source.alias.to.metrics`.
     """
 
     connector: str
@@ -52,7 +52,7 @@ class CopyFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """The groups that a connector follows here, and what was measured of their checkpoints."""
+    """The groups that a connector follows here, and the measurements of their checkpoints."""
 
     connector: str
     source: str
@@ -65,9 +65,9 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """The process as a worker of Connect: how often connectors and their tasks began, and its group.
+    """The process as a worker of Connect: the number of starts of connectors and their tasks, and its group.
 
-    `since_rebalance_s` is None before the first one.
+    `since_rebalance_s` is None before the first rebalance.
     """
 
     client_id: str

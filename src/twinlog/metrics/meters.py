@@ -1,6 +1,6 @@
-"""Meters of a flow's partitions, fed by the reports of its copiers, and the sums of what copiers count as a whole.
+"""Meters of a flow's partitions, fed by the reports of its copiers, and sums over whole copiers.
 
-A report costs time for each partition in it, never for each one that there is.
+The cost of a report grows only with its own partitions.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SOURCE_ATTRIBUTES = (
     *("replication-latency-ms", "replication-latency-ms-min", "replication-latency-ms-max"),
     "replication-latency-ms-avg",
 )
-"""In the order of `PartitionMeter.values`."""
+"""The order is the order of `PartitionMeter.values`."""
 
 
 class PartitionMeter:
-    """What MirrorMaker 2 measures of one partition (Kafka class MirrorSourceMetrics).
+    """MirrorMaker 2's measurements of one partition (Kafka class MirrorSourceMetrics).
 
-    Counts never go back while the process lives and copies the partition. Each batch counts with its youngest record.
+    Counts only grow while the process lives and copies the partition. Each batch counts with its youngest record.
     """
 
     __slots__ = ("age_ms", "bytes", "latency_ms", "records", "window")
@@ -38,7 +38,7 @@ class PartitionMeter:
         self.window = SampleWindow(now)
 
     def add_progress(self, part: PartitionProgress, now: float) -> None:
-        """Add what a report counts."""
+        """Add the counts of a report."""
         sample = self.window.get_sample(now)
         if part.records:
             self.records += part.records
@@ -59,7 +59,7 @@ class PartitionMeter:
             sample.most_age = max(sample.most_age, part.most_age_ms)
 
     def values(self, now: float) -> tuple[float, ...]:
-        """Of each of `SOURCE_ATTRIBUTES`."""
+        """The values of `SOURCE_ATTRIBUTES`, in their order."""
         samples = self.window.within(now)
         seconds = SampleWindow.rate_s(samples, now)
         return (
@@ -84,7 +84,7 @@ CHECKPOINT_ATTRIBUTES = (
 
 
 class GroupMeter:
-    """How long checkpoints of one group in one partition took (Kafka class MirrorCheckpointMetrics)."""
+    """The latency of the checkpoints of one group in one partition (Kafka class MirrorCheckpointMetrics)."""
 
     __slots__ = ("latency_ms", "window")
 
@@ -93,7 +93,7 @@ class GroupMeter:
         self.window = SampleWindow(now)
 
     def add_latency(self, latency_ms: float, now: float) -> None:
-        """A checkpoint was written after so long."""
+        """Add a checkpoint that was written after `latency_ms`."""
         sample = self.window.get_sample(now)
         self.latency_ms = latency_ms
         sample.timed += 1
@@ -102,7 +102,7 @@ class GroupMeter:
         sample.most_latency = max(sample.most_latency, latency_ms)
 
     def values(self, now: float) -> tuple[float, ...]:
-        """Of each of `CHECKPOINT_ATTRIBUTES`."""
+        """The values of `CHECKPOINT_ATTRIBUTES`, in their order."""
         samples = self.window.within(now)
         return (
             self.latency_ms,
@@ -113,14 +113,16 @@ class GroupMeter:
 
 
 NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
-"""Of a partition of which nothing was reported yet."""
+"""The values of a partition before its first report."""
 
 
 class TaskTotals:
-    """Sums of what the copiers of one task counted, one copier after the other, and how they changed in the last
-    minute. `ages` are the buckets of `AGE_BOUNDS_MS`, not cumulative. A transform `dropped` records, `failed`
-    on some, and `routed` rows elsewhere. A policy `left_out` records; `dead_letters` were to be written to the
-    dead-letter topic, which failed `dead_letter_failures` times."""
+    """Sums over the copiers of one task, one copier after the other, and their changes in the last minute.
+
+    `ages` are the buckets of `AGE_BOUNDS_MS`, each with its own count. A transform `dropped` records, `failed` on some
+    records, and `routed` rows elsewhere. A policy `left_out` records. `dead_letters` records were meant for the
+    dead-letter topic, and writing them failed `dead_letter_failures` times.
+    """
 
     __slots__ = (
         "_history",
@@ -155,7 +157,7 @@ class TaskTotals:
         self._history: deque[_Interval] = deque()
 
     def add_report(self, report: Report, now: float) -> None:
-        """Add the figures of one report."""
+        """-"""
         figures = report.figures
         for at, count in enumerate(figures.ages):
             self.ages[at] += count
@@ -181,7 +183,7 @@ class TaskTotals:
             self._history.popleft()
 
     def recent(self, now: float) -> RecentRates:
-        """What happened in the last minute."""
+        """The rates of the last minute."""
         # A copy in one step: reports come on another thread.
         lately = [one for one in tuple(self._history) if now - one.at <= SAMPLES * SAMPLE_S]
         seen = [one.figures for one in lately]
@@ -210,7 +212,8 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True)
 class RecentRates:
-    """Of one task in the last minute: records a second, milliseconds, a share from 0 to 1, records; NaN of nothing."""
+    """Rates of one task in the last minute: records per second, milliseconds, a share from 0 to 1, records; NaN without
+    data."""
 
     read_rate: float
     write_rate: float
@@ -224,13 +227,13 @@ class RecentRates:
 
 
 SWEEP_S = 600.0
-"""How often meters of groups are dropped that are not followed any more."""
+"""Seconds between two removals of the meters of groups that left the set of followed groups."""
 
 
 class FlowMeters:
-    """The meters of one flow, for as long as the process lives. Its owner sees to it that one thread at a time calls.
+    """The meters of one flow, for as long as the process lives. Its owner ensures that one thread at a time calls.
 
-    `events` counts what was reported to operators, by kind, the last at `event_ms` of the wall clock.
+    `events` counts the reports to operators, by kind; `event_ms` is the wall-clock time of the last report.
     """
 
     def __init__(self) -> None:
@@ -241,10 +244,10 @@ class FlowMeters:
         self.event_ms = 0
         self._swept_at = LONG_AGO
         self._tasks_of: dict[str, int] = {}
-        """The number of the task that each copier runs in."""
+        """The number of each copier's task."""
 
     def add_progress(self, key: TopicPartition, part: PartitionProgress, now: float) -> None:
-        """Add what a report counts of a partition."""
+        """Add the counts of a partition in a report."""
         if not part.records and not part.read_records:
             return
         meter = self.parts.get(key)
@@ -253,14 +256,14 @@ class FlowMeters:
         meter.add_progress(part, now)
 
     def take_figures(self, report: Report, now: float) -> None:
-        """Add what a report counts of its copier."""
+        """Add the figures of a copier in a report."""
         task = self.task_of(report.copier)
         if task not in self.tasks:
             self.tasks[task] = TaskTotals()
         self.tasks[task].add_report(report, now)
 
     def task_of(self, copier: str) -> int:
-        """The number of a copier among those that have not ended."""
+        """The number of a copier among the running copiers."""
         found = self._tasks_of.get(copier)
         if found is None:
             taken = set(self._tasks_of.values())
@@ -268,18 +271,18 @@ class FlowMeters:
         return found
 
     def remove_copier(self, copier: str) -> None:
-        """A copier has ended: nothing of it waits any more, and another one may take its place."""
+        """Set the waiting records and bytes of an ended copier to 0, and free its task number for another copier."""
         task = self._tasks_of.pop(copier, None)
         if task in self.tasks:
             self.tasks[task].waiting_records = self.tasks[task].free_bytes = 0
 
     def all_gone(self) -> None:
-        """Every copier has ended."""
+        """Remove all copiers."""
         for copier in list(self._tasks_of):
             self.remove_copier(copier)
 
     def retain_partitions(self, partitions: Container[TopicPartition]) -> None:
-        """Drop the meters of all other partitions: topics come and go for ever."""
+        """Keep only the meters of these partitions, because topics come and go without end."""
         self.parts = {key: meter for key, meter in self.parts.items() if key in partitions}
 
     def checkpointed(
@@ -289,7 +292,8 @@ class FlowMeters:
         latency_ms: float,
         now: float,
     ) -> None:
-        """Checkpoints of groups in remote partitions were written after so long; all that is `followed` now."""
+        """Add checkpoints of groups in remote partitions that were written after `latency_ms`; `followed` has all
+        followed groups."""
         if now - self._swept_at >= SWEEP_S:
             self._swept_at, groups = now, frozenset(followed)
             self.groups = {key: meter for key, meter in self.groups.items() if key[0] in groups}

@@ -1,6 +1,6 @@
 """Beans of MirrorMaker 2's connectors (Kafka classes MirrorSourceMetrics and MirrorCheckpointMetrics), and of clients.
 
-`replication-record-lag` is ours; KIP-971 proposes it.
+`replication-record-lag` is an addition of twinlog; KIP-971 proposes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Row = tuple[tuple[str, ...], tuple[Value, ...]]
 
 
 def source_beans(facts: CopyFacts) -> Iterator[BeanTable]:
-    """Of each partition that is copied, in both forms of names as far as they are wanted."""
+    """Beans of each copied partition, in the forms of names that the settings ask for."""
     values = {
         here: (*(NOTHING if (meter := facts.meters.get(here)) is None else meter.values(facts.now)), _lag(facts, here))
         for here in facts.remote
@@ -48,7 +48,7 @@ def source_beans(facts: CopyFacts) -> Iterator[BeanTable]:
 
 
 def checkpoint_beans(facts: GroupFacts) -> Iterator[BeanTable]:
-    """Of each partition that a group has a checkpoint in, by its name on the target."""
+    """Beans of each partition in which a group has a checkpoint, by its name on the target."""
     found = [
         (group, there, meter.values(facts.now))
         for (group, there), meter in facts.meters.items()
@@ -77,7 +77,7 @@ def checkpoint_beans(facts: GroupFacts) -> Iterator[BeanTable]:
 
 
 def client_beans(facts: CopyFacts, *, partitions: bool) -> Iterator[BeanTable]:
-    """The clients of the tasks that copy, under the names that MirrorMaker 2 gives to its own."""
+    """The clients of the tasks that copy, under the names of MirrorMaker 2's clients."""
     if partitions:
         rows: Sequence[Row] = [
             ((_consumer(facts, facts.tasks.get(here, 0)), here.topic, str(here.partition)), (_lag(facts, here),))

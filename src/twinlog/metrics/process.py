@@ -1,4 +1,4 @@
-"""Figures of the process, and of Spark's JVM under the names that Prometheus' Java client has for them."""
+"""Figures of the process, and of Spark's JVM under the names of Prometheus' Java client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def process_families() -> Iterator[Metric]:
 
 
 def jvm_families(jvm: JvmFigures | None, restarts: int) -> Iterator[Metric]:
-    """Spark's JVM, and how often it was started again after it was lost. `jvm` is None while it does not run."""
+    """Spark's JVM, and the number of its restarts after a loss. `jvm` is None while it does not run."""
     yield CounterMetricFamily(
         "twinlog_spark_restarts", "How often Spark was started again after its JVM was lost.", value=restarts
     )

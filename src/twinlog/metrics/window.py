@@ -1,6 +1,6 @@
 """Averages, extremes and rates over the time that Kafka's sensors look back: two samples of 30 seconds.
 
-What one report counts of a partition goes into the sample of that moment as a whole (classes SampledStat and Rate).
+All counts of a partition in a report go into the sample of the report's time (classes SampledStat and Rate).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SAMPLES = 2
 
 
 class Sample:
-    """Sums of up to 30 seconds: records and bytes copied, and ages (`least` is inf without one)."""
+    """Sums of up to 30 seconds: copied records and bytes, and ages (`least` is inf without an age)."""
 
     __slots__ = (
         "age_sum",
@@ -41,7 +41,7 @@ class Sample:
 
 
 class RecentTimes:
-    """How long something took that comes seldom, in milliseconds, each time of the last minute; for any thread."""
+    """The durations of a rare operation in the last minute, in milliseconds; for any thread."""
 
     __slots__ = ("_times",)
 
@@ -49,16 +49,16 @@ class RecentTimes:
         self._times: deque[tuple[float, float]] = deque(maxlen=256)
 
     def add(self, begun: float, ended: float) -> None:
-        """It took from one moment to the other, in seconds."""
+        """Add a duration by its begin and its end, in seconds."""
         self._times.append((ended, (ended - begun) * 1000))
 
     def within(self, now: float) -> list[float]:
-        """Those of the last minute."""
+        """The durations of the last minute."""
         return [took_ms for ended, took_ms in tuple(self._times) if now - ended <= SAMPLES * SAMPLE_S]
 
 
 class SampleWindow:
-    """The samples that count now, the newest last; one more may overlap the time that is looked at."""
+    """The samples that count now, the newest last; another sample may overlap the period."""
 
     __slots__ = ("samples",)
 
@@ -66,7 +66,7 @@ class SampleWindow:
         self.samples = [Sample(now)]
 
     def get_sample(self, now: float) -> Sample:
-        """The sample that takes what is measured now."""
+        """The sample for the present measurements."""
         newest = self.samples[-1]
         if now - newest.began >= SAMPLE_S:
             newest = Sample(now)
@@ -76,22 +76,22 @@ class SampleWindow:
         return newest
 
     def within(self, now: float) -> list[Sample]:
-        """Those in which anything was measured lately."""
+        """The samples with a recent measurement."""
         return [one for one in self.samples if now - one.last < SAMPLES * SAMPLE_S]
 
     @staticmethod
     def rate_s(samples: list[Sample], now: float) -> float:
-        """For how many seconds the counts of `samples` stand: at least for all but the last one."""
+        """The number of seconds that the counts of `samples` cover: all samples but the last count as complete."""
         elapsed = now - min((one.began for one in samples), default=now)
         missing = max(0, SAMPLES - 1 - int(elapsed / SAMPLE_S))
         return elapsed + missing * SAMPLE_S
 
 
 def average(total: float, count: int) -> float:
-    """NaN of nothing, as Kafka has it."""
+    """The average; NaN for a count of 0, as in Kafka."""
     return total / count if count else nan
 
 
 def extreme(value: float) -> float:
-    """A least or a most value; NaN where none was measured."""
+    """A least or a largest value; NaN without a measurement."""
     return nan if value == inf or value < 0 else value
