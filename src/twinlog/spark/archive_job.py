@@ -1,8 +1,8 @@
-"""Makes the class archive in the background, so that users need not run `twinlog warm-up`.
+"""Makes the class archive in the background, so that users are spared `twinlog warm-up`.
 
-A process that starts without one has another process make it, once Spark has run for a while: with the lowest priority,
-so that copying and brokers on the same machine go first, and only where there is room for it. That ends with this
-process; the next start tries again.
+A process that starts without the archive has a child process make it, once Spark has run for a while. The child has the
+lowest priority, so that copying and brokers on the same machine go first, and runs only with enough free memory and
+disk. It ends together with this process; the next start tries again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twinlog.jvm.archive import archive_file
 log = logging.getLogger(__name__)
 
 AFTER_S = 30.0
-"""How long Spark must have run: what was started is to copy first."""
+"""The least time that Spark must have run, because copying comes first."""
 
 FREE_MEMORY = 1_500_000_000
 FREE_DISK = 1_000_000_000
@@ -40,13 +40,13 @@ class ArchiveJob:
         self._wanted = wanted
         self._after_s = after_s
         self._command = command
-        # Copied before Spark's start adds its own Python to it.
+        # The environment is copied before Spark's start adds its own Python to it.
         self._environment = dict(os.environ)
         self._since: float | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def poll_archive(self, *, spark_runs: bool) -> None:
-        """Begin when it is time, and log how it ended."""
+        """Begin when it is time, and log the result at the end."""
         if self._process is not None:
             if self._process.poll() is not None:
                 self._log_end(self._process)
@@ -60,7 +60,7 @@ class ArchiveJob:
         elif self._since is None:
             self._since = now
         elif now - self._since >= self._after_s:
-            # Once for each process, even when it fails.
+            # Once for each process, even after a failure.
             self._wanted = False
             self._begin()
 
@@ -70,7 +70,7 @@ class ArchiveJob:
             self._process.terminate()
 
     def stop(self) -> None:
-        """End a process that still makes an archive; it leaves no files."""
+        """End a process that still makes an archive; its files are removed."""
         self.begin_stop()
         process, self._process = self._process, None
         if process is None:
@@ -89,7 +89,8 @@ class ArchiveJob:
             log.info("every start of Spark takes some seconds more than it needs to: %s", lacks)
             return
         try:
-            # It ends when its standard input does. In a session of its own its priority would not count against ours.
+            # The child ends when its standard input ends. In a session of its own, its priority would lose its effect
+            # against this process.
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -112,7 +113,7 @@ class ArchiveJob:
 
 
 def _lacks(folder: Path) -> str | None:
-    """Why no archive can be made for `folder` now, and the way out; None if it can."""
+    """The obstacle to an archive in `folder`, and the way out; None without an obstacle."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -131,7 +132,7 @@ def _lacks(folder: Path) -> str | None:
 
 
 def _free_memory() -> int | None:
-    """Free bytes of memory of this machine and container; None where the system does not report it (not Linux)."""
+    """Free bytes of memory of this machine and container; None on systems without this report (other than Linux)."""
     found: list[int] = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()

@@ -1,6 +1,6 @@
-"""Starts Spark once, lets it run an empty lease, and keeps what its JVM learned for later starts.
+"""Starts Spark once, lets it run an empty lease, and keeps the loaded classes of its JVM for later starts.
 
-Run as `python -m twinlog.spark.class_archive` it does so with the lowest priority, and ends with its standard input.
+Run as `python -m twinlog.spark.class_archive`, it does this with the lowest priority, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from twinlog.spark.session import SparkEngine, local_master
 from twinlog.spark.warm_up import run_warm_up
 
 PATIENCE_S = 600.0
-"""For the first task, and for the JVM's end: with the lowest priority on a busy machine all takes long."""
+"""The limit for the first task, and for the JVM's end: with the lowest priority on a busy machine both take long."""
 
 LOWEST_PRIORITY = 19
 LOOK_S = 0.2
 
 
 def warm_up(ending: threading.Event | None = None) -> Path:
-    """Make the class archive anew; returns its file. Takes about a minute, and some 160 MB of disk.
+    """Make the class archive again; returns its file. Takes about a minute, and some 160 MB of disk.
 
-    Of several processes one makes it, and the others fail. Set `ending` to end it early. Raises TwinlogError when it
-    could not be made, and OSError.
+    Only one process at a time makes it; concurrent calls fail. Set `ending` to end it early. Raises OSError, and
+    TwinlogError if there is no archive at the end.
     """
     path = archive_file()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def _record(fresh: Path, ending: threading.Event) -> bool:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Lock the archive at `path` against other processes. Raises TwinlogError when another one makes it."""
+    """Lock the archive at `path` against other processes. Raises TwinlogError while another process makes it."""
     with path.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,7 +87,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def main() -> None:
-    """In the background of a process that copies."""
+    """Make the archive in the background of a process that copies."""
     os.nice(LOWEST_PRIORITY)
     logging.basicConfig(level=logging.CRITICAL)
     ending = threading.Event()
@@ -105,7 +105,7 @@ def main() -> None:
     threading.Thread(target=follow, name="follow", daemon=True).start()
     code = 0
     try:
-        # Another process may have made it since it was found missing.
+        # Another process may have made the archive meanwhile.
         if not archive_file().is_file():
             warm_up(ending)
     except (TwinlogError, OSError) as error:

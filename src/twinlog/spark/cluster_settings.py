@@ -18,19 +18,19 @@ from twinlog.settings.flow import COPIER_MEMORY_BYTES
 
 
 def defaults_file() -> Path:
-    """Where Spark reads its defaults; the file need not exist."""
+    """The path of Spark's file of defaults; the file may be absent."""
     place = os.environ.get("SPARK_CONF_DIR")
     return Path(place or Path(os.environ.get("SPARK_HOME") or _installed(), "conf"), "spark-defaults.conf")
 
 
 def _installed() -> str:
-    """Where pip has put Spark; its scripts take that for their home where no other is named."""
+    """The folder into which pip has installed Spark; Spark's scripts use it as their home by default."""
     spec = find_spec("pyspark")
     return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
 def file_settings() -> dict[str, str]:
-    """What that file has; nothing where there is none."""
+    """The settings of that file; empty if the file is absent."""
     try:
         lines = defaults_file().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -40,35 +40,37 @@ def file_settings() -> dict[str, str]:
 
 
 MOST_CORES = 4
-"""For executors without a configured size: with an executor go its copiers, and a JVM for each of them would cost more
-than they."""
+"""The cores of an executor without a configured size, at most.
+
+A lost executor takes its copiers with it; on the other hand, a JVM for each copier would cost more than the copier.
+"""
 
 JVM_MB = 448
-"""What an executor's JVM takes beside its heap, and the process that forks its Pythons."""
+"""The memory of an executor's JVM beside its heap, and of the process that forks its Pythons."""
 
 COPIER_MB = 128
-"""What a copier's Python takes beside the records that it holds."""
+"""The memory of a copier's Python beside the records that it holds."""
 
 SQL_MB = 768
-"""What the JVM beside a copier takes that evaluates `transform.sql`."""
+"""The memory of a JVM beside a copier that evaluates `transform.sql`."""
 
 REQUESTS = 1.25
-"""A copier's budget with the requests on their way, which come on top of it (`copier/memory.py`)."""
+"""A factor for a copier's budget together with the requests on their way, which are additional (`copier/memory.py`)."""
 
 STEP_MB = 64
 
 CLUSTER_SETTINGS = {
-    # Records pass through Python beside the executor's JVM, which therefore needs next to nothing.
+    # Records pass through Python beside the executor's JVM, so the heap of the JVM may be small.
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20",
-    # An executor that is asked to end goes on until its tasks have ended, which takes a moment here.
+    # An executor that is asked to end continues until its tasks have ended, which takes a moment here.
     "spark.decommission.enabled": "true",
-    # One that is cut off would be waited for two minutes, and a task of a lease with it.
+    # By default Spark waits two minutes for a disconnected executor, and for a task of a lease on it.
     "spark.executor.heartbeatInterval": "3s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "30s",
     "spark.network.timeoutInterval": "3s",
 }
-"""Of every cluster, unless the user or `spark-defaults.conf` has something else."""
+"""The defaults of every cluster; the user's settings and `spark-defaults.conf` take precedence."""
 
 CORES, CORES_MAX, INSTANCES = "spark.executor.cores", "spark.cores.max", "spark.executor.instances"
 CPUS, OVERHEAD = "spark.task.cpus", "spark.executor.memoryOverhead"
@@ -80,7 +82,7 @@ LEAST, MOST = DYNAMIC_ALLOCATION + "minExecutors", DYNAMIC_ALLOCATION + "maxExec
 
 
 class ClusterManager(Enum):
-    """What gives Spark its executors."""
+    """The system that gives Spark its executors."""
 
     LOCAL = "local"
     STANDALONE = "standalone"
@@ -89,12 +91,12 @@ class ClusterManager(Enum):
 
     @property
     def sizes_executors(self) -> bool:
-        """Whether it makes executors as they are asked for, and holds them to their memory."""
+        """Whether the manager makes executors of the requested size, and enforces their memory limit."""
         return self in (ClusterManager.KUBERNETES, ClusterManager.YARN)
 
 
 def manager_of(master: str) -> ClusterManager:
-    """By Spark's master; `local-cluster` is a standalone one for tests."""
+    """The manager by Spark's master; `local-cluster` is a standalone cluster for tests."""
     if master.startswith("k8s"):
         return ClusterManager.KUBERNETES
     if master.startswith("yarn"):
@@ -104,24 +106,26 @@ def manager_of(master: str) -> ClusterManager:
 
 @dataclass(frozen=True, slots=True)
 class TaskResources:
-    """The tasks that all flows may have together, the largest budget of a copier in bytes, and whether one has SQL."""
+    """The number of tasks of all flows together, the largest budget of a copier in bytes, and whether a flow has
+    SQL."""
 
     tasks: int
     copier_bytes: int = COPIER_MEMORY_BYTES
     sql: bool = False
 
     def overhead_mb(self, copiers: int) -> int:
-        """Megabytes beside the heap of an executor that runs so many copiers."""
+        """Megabytes beside the heap of an executor that runs this number of copiers."""
         sql = SQL_MB if self.sql else 0
         least = JVM_MB + copiers * (COPIER_MB + sql + REQUESTS * self.copier_bytes / (1 << 20))
         return -int(-least // STEP_MB) * STEP_MB
 
 
 def derived(master: str, need: TaskResources, given: Mapping[str, str]) -> dict[str, str]:
-    """The settings by which a cluster gives all tasks a slot, and their copiers the memory; nothing for a local master.
+    """The settings by which a cluster gives a slot to each task, and the memory to its copiers; empty for a local
+    master.
 
-    What is `given` stays, and the rest follows it. Executors come and go with the user's own will only: twinlog has as
-    many tasks as there are slots, so Spark would see no need for one more.
+    The `given` settings stay, and the rest follows them. Dynamic allocation is on only by the user's own setting:
+    twinlog has as many tasks as there are slots, so Spark would never see a need for more executors.
     """
     manager = manager_of(master)
     if manager is ClusterManager.LOCAL:
@@ -138,8 +142,8 @@ def derived(master: str, need: TaskResources, given: Mapping[str, str]) -> dict[
         if not any(key in given for key in FACTORS):
             found[OVERHEAD] = f"{need.overhead_mb(max(1, cores // cpus))}m"
     else:
-        # Without a limit a standalone cluster would give all its cores to the first application, and an executor of a
-        # size that no worker has would never come: each takes what its worker has.
+        # Without a limit a standalone cluster would give all its cores to the first application. An executor larger
+        # than every worker would never start, so each executor takes the size of its worker.
         executors = -(-need.tasks // max(1, (cores or cpus) // cpus))
         found = {CORES_MAX: str(executors * (cores or cpus))}
     found[DYNAMIC] = "false"
@@ -150,8 +154,10 @@ def derived(master: str, need: TaskResources, given: Mapping[str, str]) -> dict[
 
 
 def contradictions(master: str, need: TaskResources, settings: Mapping[str, str]) -> list[str]:
-    """What in all settings of a cluster together keeps tasks from their slots or copiers from their memory, a sentence
-    each with the way out."""
+    """The contradictions in all settings of a cluster that deny slots to tasks or memory to copiers.
+
+    Each is a sentence with the way out.
+    """
     manager = manager_of(master)
     if manager is ClusterManager.LOCAL:
         return []
@@ -195,7 +201,10 @@ def _few_slots(
 
 
 def _little_memory(need: TaskResources, settings: Mapping[str, str], copiers: int) -> str | None:
-    """Of the Python beside an executor's heap, unless it has memory of its own by `spark.executor.pyspark.memory`."""
+    """A sentence about too little memory for the Python beside an executor's heap.
+
+    None if `spark.executor.pyspark.memory` gives that Python memory of its own.
+    """
     heap = megabytes(settings.get("spark.executor.memory", "1g"))
     if OVERHEAD in settings:
         overhead = megabytes(settings[OVERHEAD])
@@ -217,7 +226,7 @@ def _little_memory(need: TaskResources, settings: Mapping[str, str], copiers: in
 
 def _little_python(need: TaskResources, settings: Mapping[str, str], copiers: int) -> str | None:
     own = megabytes(settings.get(PYTHON, "0"))
-    # Spark limits the address space of each worker by it, which is larger than the memory.
+    # Spark uses this setting to limit the address space of each worker, which is larger than its memory.
     least = 2 * (need.overhead_mb(1) - JVM_MB) * copiers
     if not own or own >= least:
         return None
@@ -246,7 +255,8 @@ def _speculates(settings: Mapping[str, str]) -> str | None:
 
 
 def _executors(tasks: int) -> int:
-    """Two at least, so that one that is lost takes half of the copiers with it, and none too large."""
+    """Two executors at least, so that a lost executor takes only half of the copiers with it, and all of moderate
+    size."""
     return max(min(tasks, 2), -(-tasks // MOST_CORES))
 
 
@@ -259,7 +269,7 @@ def _is_on(settings: Mapping[str, str], key: str) -> bool:
 
 
 def _number(settings: Mapping[str, str], key: str) -> int | None:
-    """None also where it is no number: Spark refuses that by itself."""
+    """The number at a key; None also for invalid text, which Spark itself refuses."""
     text = settings.get(key, "").strip()
     return int(text) if text.isdecimal() and int(text) else None
 
@@ -275,6 +285,6 @@ _UNITS = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 def megabytes(text: str) -> int | None:
-    """Memory as Spark writes it, without a unit in megabytes; None where it is no such thing."""
+    """The megabytes of a Spark memory size, whose default unit is megabytes; None for invalid text."""
     found = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", text.strip().lower())
     return None if found is None else int(int(found[1]) * _UNITS[found[2]])

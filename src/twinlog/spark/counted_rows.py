@@ -1,7 +1,7 @@
-"""Copied ranges as rows of which each counts for one record: so that Spark's own figures are those of records.
+"""Copied ranges as rows that count for one record each: so Spark's own figures count records.
 
-Spark counts the rows of a source and nothing else. A row of no content is null in its only column, which takes a bit
-and an offset on the way to the JVM, and there 0.06 us of a processor (decision 2).
+Spark counts only the rows of a source. An empty row is null in its only column. It takes a bit and an offset on the way
+to the JVM, and there 0.06 us of a processor (decision 2).
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Any
 import pyarrow as pa
 
 MOST_ROWS = 100_000
-"""In one batch of Arrow."""
+"""The most rows in one batch of Arrow."""
 
 COLUMN = "ranges"
 _TYPES = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
 
 
 def counted(schema: str, ranges: Sequence[tuple[Any, ...]], records: int) -> Iterator[pa.RecordBatch]:
-    """So many rows as `records`: the first one has all `ranges`, if any; `schema` names their fields as Spark does."""
+    """A number of rows equal to `records`: the first row has all `ranges`, if any; `schema` has their fields in Spark's
+    form."""
     kind = _kind(schema)
     left = records
     if ranges and records:
@@ -34,9 +35,9 @@ def counted(schema: str, ranges: Sequence[tuple[Any, ...]], records: int) -> Ite
 
 
 def joined(one: tuple[Any, ...], later: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """A range and a later one of the same partition: as one, if the second begins where the first ends.
+    """Two successive ranges of the same partition: joined, if the second range begins at the end of the first range.
 
-    Otherwise both, the first with an unknown lag, since the lag of a partition is that after its last range.
+    Otherwise both ranges, the first with an unknown lag, since the lag of a partition is the lag after its last range.
     """
     *place, first_source, end_source, first_target, _, records, size, _ = one
     *_, begin_source, next_source, _, next_target, more_records, more_size, lag = later
@@ -58,7 +59,7 @@ def _zeros() -> pa.Buffer:
 
 
 def _nulls(kind: pa.ListType, rows: int) -> pa.Array:
-    """Null lists: a bit and an offset each, all of them zeros."""
+    """Null lists: each has a bit and an offset, and all of these are zero."""
     empty = pa.array([], kind.value_type)
     return pa.Array.from_buffers(kind, rows, [_zeros(), _zeros()], null_count=rows, children=[empty])
 

@@ -1,4 +1,4 @@
-"""What the driver asks of Spark, whether twinlog or another program started it."""
+"""The driver's interface to Spark, for a Spark that twinlog or another program started."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ T = TypeVar("T")
 class Engine(Protocol):
     """A Spark with a session for all flows of a process. `start` comes first, `stop` last, each once.
 
-    Whatever is asked raises EngineError, and EngineLostError once Spark has ended.
+    Each call may raise EngineError, and EngineLostError once Spark has ended.
     """
 
     @property
     def local(self) -> bool:
-        """Whether its tasks run on this machine, and in as many slots for ever."""
+        """Whether its tasks run on this machine, in a constant number of slots."""
         ...
 
     @property
     def own(self) -> bool:
-        """Whether twinlog has started its JVM, may kill it, and can start another one."""
+        """Whether twinlog has started its JVM, may kill it, and can start another JVM."""
         ...
 
     def start(self) -> None: ...
 
     def require_alive(self) -> None:
-        """Raises EngineLostError when Spark has ended."""
+        """Raises EngineLostError if Spark has ended."""
         ...
 
     @property
     def slots(self) -> int:
-        """How many tasks it runs at once for flows, 0 without any executor."""
+        """The number of tasks that it runs at once for flows, 0 if there is no executor."""
         ...
 
     def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
-        """On a cluster, wait until the first executor has registered, or it is `over`."""
+        """On a cluster, wait for the first executor, up to `timeout_s`, or until `over` is set."""
         ...
 
     def take_executors(self, most: int) -> None:
-        """Have so many executors at most, where that can be asked for."""
+        """Limit the executors to `most`, if the cluster manager supports it."""
         ...
 
     def leaving_tasks(self) -> frozenset[int]:
-        """Spark's numbers of the tasks whose executors are about to go; empty when unknown."""
+        """Spark's numbers of the tasks whose executors will end soon; empty if unknown."""
         ...
 
     @property
     def cores(self) -> str:
-        """How many cores of a cluster this may have."""
+        """The number of cores of a cluster that this Spark may have."""
         ...
 
     @property
     def executor_memory(self) -> str:
-        """Memory of an executor's JVM, as Spark writes it."""
+        """Memory of an executor's JVM, in Spark's notation."""
         ...
 
     @property
@@ -75,11 +75,11 @@ class Engine(Protocol):
 
     @property
     def web_url(self) -> str | None:
-        """Spark's own pages, None when they are switched off."""
+        """The address of Spark's web UI, None if it is switched off."""
         ...
 
     def figures(self) -> JvmFigures | None:
-        """What the JVM reports of itself, None where it cannot be asked."""
+        """The JVM's metrics of itself, None if they are out of reach."""
         ...
 
     def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:
@@ -87,17 +87,17 @@ class Engine(Protocol):
         ...
 
     def run_tasks(self, work: Callable[[Iterator[Any]], Iterator[T]], shares: Sequence[Any]) -> list[T]:
-        """Run a batch job with a task for each share, and return what all of them yield."""
+        """Run a batch job with a task for each share, and return the results of all tasks."""
         ...
 
     def expect_end(self) -> None:
-        """It is about to stop."""
+        """Note that this Spark will stop soon."""
         ...
 
     def interrupt(self) -> None:
-        """End it at once, if it is ours."""
+        """End it at once, if twinlog has started it."""
         ...
 
     def stop(self, timeout_s: float) -> None:
-        """End what twinlog has started of it within `timeout_s`."""
+        """End the parts of it that twinlog has started, within `timeout_s`."""
         ...

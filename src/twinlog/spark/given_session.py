@@ -1,8 +1,5 @@
-"""A session of the caller or of spark-submit, and the number of its tasks. The session stays with its owner.
-
-Only the public interface of pyspark is used. So the JVM is not watched as a process nor started again, Python is not
-forked from a warm process, and executors are neither requested nor released: see `LOST`.
-"""
+"""Only the public interface of pyspark is used, and so three features are missing. The JVM is neither watched nor
+restarted, Python is started afresh for each query, and executors are neither requested nor released: see `LOST`."""
 
 from __future__ import annotations
 
@@ -39,16 +36,17 @@ ASK_S = 5.0
 """How long Spark's pages may take to answer."""
 
 _LEAST = 2
-"""What Spark reports on a cluster that has fewer cores, or none yet (CoarseGrainedSchedulerBackend)."""
+"""Spark's report for a cluster that has fewer cores, or still has none (CoarseGrainedSchedulerBackend)."""
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def count_slots(session: SparkSession) -> int:
-    """All slots of a session, 0 as long as a cluster has no executor for it.
+    """All slots of a session, 0 until a cluster gives it the first executor.
 
-    Locally it is the number of threads. On a cluster Spark's pages have it (its REST API, `/executors`); where they
-    are switched off or closed, it is the default parallelism, or 1 where that is the user's own or Spark's least.
+    On a local master it is the number of threads. On a cluster, Spark's web UI has the number (REST API, `/executors`).
+    If the web UI is off or unreachable, it is the default parallelism, or 1 if that value is the user's own or Spark's
+    least.
     """
     context = session.sparkContext
     parallelism = int(context.defaultParallelism)
@@ -82,10 +80,10 @@ _ENDED = "the SparkSession that was given to twinlog has been stopped, or its JV
 
 
 class GivenSession:
-    """Names a session that others made, and how many of its slots flows may take.
+    """A session of another owner, and the number of its slots that flows may take.
 
-    With `slots` None flows take all slots; when the session is `shared`, all but one, for its other queries.
-    Raises EngineError for a session of Spark Connect, and for one that is stopped.
+    With `slots` None flows take all slots; if the session is `shared`, they leave one slot to its other queries. Raises
+    EngineError for a session of Spark Connect, and for a stopped session.
     """
 
     def __init__(self, session: SparkSession, *, slots: int | None = None, shared: bool = True) -> None:
@@ -97,26 +95,27 @@ class GivenSession:
         self.shared = shared
         self.master = str(session.sparkContext.master)
         self.settings: Mapping[str, str] = dict(session.sparkContext.getConf().getAll())
-        """What its Spark was started with."""
+        """The settings with which the session's Spark was started."""
         self.own = session.newSession()
-        """That of the flows: it shares executors and pages, and has settings, data sources and queries for itself."""
+        """The session of the flows: it shares executors and the web UI, and has its own settings, data sources and
+        queries."""
         for key, value in QUERY_SETTINGS.items():
             if key not in self.settings:
                 self.own.conf.set(key, value)
 
     @property
     def local(self) -> bool:
-        """Whether its tasks run on this machine."""
+        """Whether the session's tasks run on this machine."""
         return self.master.startswith("local")
 
     def require_alive(self) -> None:
-        """Raises EngineLostError once nothing can be asked of it any more."""
+        """Raises EngineLostError once the session has been stopped."""
         if is_stopped(self.session):
             raise EngineLostError(_ENDED)
 
 
 class GivenEngine(OfSession):
-    """A `twinlog.spark.engine.Engine` on a session of others: flows have one of their own beside it."""
+    """A `twinlog.spark.engine.Engine` beside a session of another owner: flows have a session of their own."""
 
     own = False
 
@@ -159,7 +158,8 @@ class GivenEngine(OfSession):
 
     @property
     def slots(self) -> int:
-        """All of the session, or what its `GivenSession` leaves of them to flows: at least one, where there is one."""
+        """All slots of the session, or the part that its `GivenSession` gives to flows: at least one, if there is a
+        slot."""
         with self.asked():
             there = count_slots(self._running)
         most = self._given.most_slots
@@ -168,14 +168,14 @@ class GivenEngine(OfSession):
         return min(there, most)
 
     def take_executors(self, most: int) -> None:
-        """Nothing: they are those of the session."""
+        """Does nothing: the executors are the session's."""
 
     def leaving_tasks(self) -> frozenset[int]:
-        """None: pyspark has no public way to ask for that."""
+        """An empty set: the public interface of pyspark has no such query."""
         return frozenset()
 
     def figures(self) -> JvmFigures | None:
-        """None: its beans are no public matter of pyspark's."""
+        """None: the beans of the JVM are outside the public interface of pyspark."""
         return None
 
     def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:
@@ -192,7 +192,7 @@ class GivenEngine(OfSession):
         with self.asked():
             if not shares:
                 return []
-            # By it `interrupt` ends this job, and no other one of the session's.
+            # With this tag `interrupt` ends this job, and no other job of the session.
             context.addJobTag(self._tag)
             try:
                 found: list[T] = context.parallelize(shares, len(shares)).mapPartitions(work).collect()
@@ -201,16 +201,16 @@ class GivenEngine(OfSession):
             return found
 
     def expect_end(self) -> None:
-        """Nothing: what its JVM logs is for those who made it."""
+        """Does nothing: the log of the JVM is for its owner."""
 
     def interrupt(self) -> None:
-        """Use it no more; a batch job that is under way ends, another call goes on."""
+        """Stop using the session; a batch job under way ends, other calls continue."""
         self._over.set()
         with contextlib.suppress(Exception):
             self._given.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def stop(self, timeout_s: float) -> None:
-        """Stop the queries of the flows; the session lives on."""
+        """Stop the queries of the flows; the session stays alive."""
         with self._lock:
             queries, self._queries = self._queries, []
         stopping = [threading.Thread(target=query.stop, daemon=True) for query in queries if not query.stopped]
@@ -247,9 +247,9 @@ class GivenEngine(OfSession):
 
 
 def is_stopped(session: SparkSession) -> bool:
-    """Whether nothing can be asked of it any more."""
+    """Whether the session has been stopped."""
     try:
-        # Spark refuses that of a context that is stopped, and pyspark has no way of its own to ask for that.
+        # Spark refuses this call on a stopped context, and pyspark offers no query for that state.
         return not session.sparkContext.defaultParallelism
     except Exception as error:
         log.debug("a session is stopped: %r", error)

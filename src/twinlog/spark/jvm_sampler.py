@@ -1,4 +1,4 @@
-"""Figures of Spark's JVM; a caller never waits long for a JVM that does not answer."""
+"""Figures of Spark's JVM; a caller waits only briefly for an unresponsive JVM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLD_S = 60.0
 
 
 class JvmSampler:
-    """Asks the JVM on a thread of its own; `engine()` is the one that runs, None while none does."""
+    """Asks the JVM on a thread of its own; `engine()` is the running engine, None while there is no running engine."""
 
     def __init__(self, engine: Callable[[], Engine | None], clock: Clock = SYSTEM) -> None:
         self._engine = engine
@@ -29,7 +29,7 @@ class JvmSampler:
         self._found: tuple[float, JvmFigures] | None = None
 
     def latest(self) -> JvmFigures | None:
-        """The figures of the last minute; None where there are none, as while Spark starts."""
+        """The figures of the last minute; None if they are missing, for example while Spark starts."""
         with self._lock:
             now = self._clock.monotonic()
             if self._found is None or now - self._found[0] > FRESH_S:

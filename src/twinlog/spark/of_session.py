@@ -1,4 +1,4 @@
-"""What an engine asks of its session by what pyspark makes public, whoever has started it."""
+"""An engine's use of the public interface of its session, for a session of any owner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pyspark.sql import SparkSession
 
 LOOK_S = 0.2
-"""How often it is looked for the first executor."""
+"""Seconds between two checks for the first executor."""
 
 
 class OfSession(ABC):
@@ -19,7 +19,7 @@ class OfSession(ABC):
     @property
     @abstractmethod
     def _running(self) -> SparkSession:
-        """The session. Raises EngineLostError where there is none."""
+        """The session. Raises EngineLostError if it is missing."""
 
     @abstractmethod
     def asked(self) -> AbstractContextManager[None]:
@@ -28,22 +28,22 @@ class OfSession(ABC):
     @property
     @abstractmethod
     def slots(self) -> int:
-        """How many tasks it runs at once for flows, 0 without any executor."""
+        """The number of tasks that it runs at once for flows, 0 if there is no executor."""
 
     def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
-        """On a cluster, wait until the first executor has registered, or it is `over`."""
+        """On a cluster, wait for the first executor, up to `timeout_s`, or until `over` is set."""
         deadline = time.monotonic() + timeout_s
         while not self.slots and time.monotonic() < deadline and not over.wait(LOOK_S):
             pass
 
     @property
     def cores(self) -> str:
-        """How many cores of a cluster this may have."""
+        """The number of cores of a cluster that this Spark may have."""
         return self._setting("spark.cores.max", "all")
 
     @property
     def executor_memory(self) -> str:
-        """Memory of an executor's JVM, as Spark writes it."""
+        """Memory of an executor's JVM, in Spark's notation."""
         return self._setting("spark.executor.memory", "1g")
 
     @property
@@ -58,7 +58,7 @@ class OfSession(ABC):
 
     @property
     def web_url(self) -> str | None:
-        """Spark's own pages, None when they are switched off."""
+        """The address of Spark's web UI, None if it is switched off."""
         with self.asked():
             url = self._running.sparkContext.uiWebUrl
             return None if url is None else str(url)

@@ -1,4 +1,4 @@
-"""A streaming query: start it, see whether it lives, stop it."""
+"""A streaming query: start it, check that it lives, stop it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ log = logging.getLogger(__name__)
 
 GRACE_S = 0.8
 Asked = Callable[[], AbstractContextManager[None]]
-"""Within it, errors of Spark become EngineError, or EngineLostError when Spark has ended."""
+"""A context in which errors of Spark become EngineError, or EngineLostError if Spark has ended."""
 
 
 class LeaseQuery:
     """The query `name`, whose tasks copy some of `flows`.
 
-    Its checkpoint is a fresh directory in `scratch`, because it holds nothing worth keeping.
+    Its checkpoint is a new directory in `scratch`, because its content may be lost at any time.
 
-    What is asked here raises EngineError, and EngineLostError once Spark has ended; `stop` never does. `tidy` is called
-    once it has stopped the query.
+    Every method except `stop` raises EngineError, and EngineLostError once Spark has ended. `tidy` is called once
+    `stop` has stopped the query.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class LeaseQuery:
         if counted:
             for key, value in RECORDS_SETTINGS.items():
                 session.conf.set(key, value)
-            # Spark has counted the rows where they come from; few of them have ranges.
+            # Spark has counted the rows at their source; few of them have ranges.
             seen = seen.where(f"{RANGES} is not null").selectExpr(f"inline({RANGES})")
-        # In `observedMetrics` of the query's progress; a range whose lag is unknown has none.
+        # These sums are in `observedMetrics` of the query's progress; a range with an unknown lag adds no lag.
         columns = {"records": sql.col("records"), "bytes": sql.col("bytes"), "lag": sql.nullif("lag", sql.lit(-1))}
         seen = seen.observe("copied", *(sql.sum(column).alias(name) for name, column in columns.items()))
         self._query: StreamingQuery = (
@@ -79,7 +79,7 @@ class LeaseQuery:
             return bool(self._query.isActive)
 
     def fault(self) -> str | None:
-        """Why the query ended, None while it lives or when it was stopped."""
+        """The reason for the end of the query, None while it lives or after `stop`."""
         with self._asked():
             error = self._query.exception()
             return None if error is None else str(error)

@@ -1,4 +1,4 @@
-"""One sentence of what Spark, or the Java below it, has against a setting: which one, where it was made, and why."""
+"""Makes one sentence of a complaint of Spark, or of the Java below it, about a setting: its name, origin and fault."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ _CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+(?P
 _FRAME = re.compile(r"^(?:\s+at |\s*Caused by: |\s*Suppressed: |\s+\.\.\. \d+ )")
 _NOISE = ("WARNING: ", "NOTE: ", "Picked up ", "Using Spark's ", "Setting default ", "To adjust logging ")
 _PLAIN = frozenset({"", "true", "false", "none"})
-"""Values of too many settings to know which one is meant."""
+"""Values that too many settings share to identify a setting."""
 
 _SECRET = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
-"""Settings whose values Spark never shows (spark.redaction.regex)."""
+"""Settings with values that Spark hides (spark.redaction.regex)."""
 
 
 class SettingFinder:
-    """Finds the setting that a reason is about; a setting in `spark-defaults.conf` may be the one.
+    """Finds the setting that a reason is about; it may be a setting of `spark-defaults.conf`.
 
-    `settings` are all that Spark was started with, `given` is how those of the user were given (`--conf`).
+    `settings` are all settings with which Spark was started. `given` has the way in which the user gave his settings
+    (`--conf`).
     """
 
     def __init__(self, settings: Mapping[str, str], given: Mapping[str, str]) -> None:
@@ -30,15 +31,16 @@ class SettingFinder:
         self._file = file_settings()
 
     def key(self, reason: str) -> str | None:
-        """The setting that is named, or else has a value that is, or else whose words are; None when none is found.
+        """The setting whose key the reason has, else whose value it has, else whose words it has; None if all three
+        fail.
 
-        The last is how spark-submit writes: "Executor memory must be a positive number".
+        The last form is spark-submit's: "Executor memory must be a positive number".
         """
         values = {**self._file, **self._settings}
         # A setting that was given by the user is more likely wrong than a default.
         order = list(dict.fromkeys((*self._given, *self._file, *self._settings)))
         named = [key for key in order if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w|\.\w)", reason)]
-        # Values of defaults may appear anywhere in the text, as the application's name does in paths.
+        # Values of defaults may appear anywhere in the text; for example, the application's name appears in paths.
         written = list(dict.fromkeys((*self._given, *self._file)))
         by_value = [key for key in written if _names(values.get(key, ""), reason)]
         words = set(re.findall(r"[a-z]+", reason.lower()))
@@ -47,7 +49,7 @@ class SettingFinder:
         return next(iter((*named, *by_value, *by_words)), None)
 
     def sentence(self, reason: str) -> str:
-        """`reason` after its setting, with the value and where that was set."""
+        """`reason` after its setting, with the value and the origin of the setting."""
         key = self.key(reason)
         if key is None:
             return reason
@@ -60,9 +62,9 @@ class SettingFinder:
 
 
 def reason_of(lines: Iterable[str]) -> str | None:
-    """What a JVM that ended, or an error of Java's, reports of itself; None when that is nothing.
+    """The reason that an ended JVM, or an error of Java's, gives; None without a reason.
 
-    The message of its exception, without class and stack trace; else the first line that is not noise.
+    It is the message of its exception, without class and stack trace; otherwise it is the first line with information.
     """
     printed = [line.rstrip() for line in lines if line.strip() and not line.startswith(_NOISE)]
     at = next((at for at, line in enumerate(printed) if _CLASS.match(line)), None)
@@ -70,7 +72,7 @@ def reason_of(lines: Iterable[str]) -> str | None:
         plain = [line for line in printed if not _FRAME.match(line)]
         return plain[0].removeprefix("Error: ").strip() if plain else None
     text = _CLASS.sub("", printed[at])
-    # Of a single word only the exception names what is wrong with it.
+    # A message of a single word needs the class of the exception, which names the fault.
     message = [text if " " in text else _CLASS.sub(r"\g<simple>: ", printed[at])]
     for line in printed[at + 1 :]:
         if _FRAME.match(line):
@@ -80,9 +82,9 @@ def reason_of(lines: Iterable[str]) -> str | None:
 
 
 def reason_in(error: Exception) -> str:
-    """The reason in an error that py4j or pyspark raises for a Java one, or for one of their own."""
+    """The reason in an error that py4j or pyspark raises for an error of Java's, or by itself."""
     lines = str(error).splitlines()
-    # py4j's own sentence stands before a colon on a line of its own.
+    # py4j's own sentence precedes a line that begins with a colon.
     begin = next((at for at, line in enumerate(lines) if line.startswith(": ")), 0)
     return reason_of(line.removeprefix(": ") for line in lines[begin:]) or repr(error)
 
@@ -95,5 +97,5 @@ def _names(value: str, reason: str) -> bool:
 
 
 def _words(key: str) -> list[str]:
-    """`spark.executor.memoryOverhead` is executor, memory and overhead."""
+    """The words of a key: `spark.executor.memoryOverhead` is executor, memory and overhead."""
     return re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", key.removeprefix("spark.")).lower())

@@ -1,4 +1,4 @@
-"""Where a run puts files: its scratch directories, and what an earlier run that was killed has left beside them."""
+"""The folders for the files of a run: its scratch directories, and the remains of earlier runs that were killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinlog.scratch import sweep
 log = logging.getLogger(__name__)
 
 LONGEST_SOCKET_DIR = 60
-"""Characters; Spark adds 42 of its own, and the name of a Unix socket has 104 at most on some systems."""
+"""Characters; Spark adds 42 characters, and the name of a Unix socket has 104 at most on some systems."""
 
 _SCRATCH_NAME = 26
 """Characters that a scratch directory's name adds, the slash before it included."""
@@ -23,7 +23,8 @@ _SHORT = Path("/tmp")
 
 
 def scratch_parent() -> Path:
-    """Where the files of a Spark engine go: the temporary directory, or /tmp where its name is too long for sockets."""
+    """The folder for the files of a Spark engine: the temporary directory, or /tmp if its name is too long for
+    sockets."""
     usual = Path(tempfile.gettempdir())
     if len(str(usual)) + _SCRATCH_NAME > LONGEST_SOCKET_DIR and os.access(_SHORT, os.W_OK | os.X_OK):
         return _SHORT
@@ -31,13 +32,13 @@ def scratch_parent() -> Path:
 
 
 def local_dirs(conf: Mapping[str, str]) -> list[Path]:
-    """The directories for Spark's blocks, by `$SPARK_LOCAL_DIRS` or a setting; empty when neither is set."""
+    """The directories for Spark's blocks, by `$SPARK_LOCAL_DIRS` or a setting; empty if both are missing."""
     setting = os.environ.get("SPARK_LOCAL_DIRS") or conf.get("spark.local.dir", "")
     return [Path(part.strip()) for part in setting.split(",") if part.strip()]
 
 
 def sweep_leftovers(conf: Mapping[str, str]) -> None:
-    """Remove what runs that were killed left in all these places, and log it in one line."""
+    """Remove the remains of killed runs in all these places, and log them in one line."""
     places = (Path(tempfile.gettempdir()), scratch_parent(), archive_file().parent, *local_dirs(conf))
     if removed := sweep(places):
         log.info(

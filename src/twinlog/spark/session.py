@@ -38,7 +38,7 @@ _SETTINGS = {TASKS: "spark.pyspark.python", DRIVER: "spark.pyspark.driver.python
 
 
 def interpreters(conf: Mapping[str, str], environment: Mapping[str, str], own: str) -> dict[str, str]:
-    """The two variables by which pyspark and its JVM choose a Python; `own` where nothing names one.
+    """The two variables by which pyspark and its JVM choose a Python; `own` is the default.
 
     spark-submit reads the settings before it starts a Python, and hands them over in these variables. A setting counts
     more than a variable, and `conf` more than `spark-defaults.conf`, as with spark-submit.
@@ -57,20 +57,22 @@ T = TypeVar("T")
 
 
 def local_master(slots: int) -> str:
-    """The master for `slots` tasks in one process; a task is tried again in another Python worker up to four times."""
+    """The master for `slots` tasks in one process; a task is tried up to four times, each time in another Python
+    worker."""
     return f"local[{max(1, slots)},4]"
 
 
 class SparkEngine(OfSession):
     """One Spark session for all flows of a process, and the JVM behind it.
 
-    `conf` wins over twinlog's own settings; `given` names how the user gave those that are the user's. Spark runs its
-    tasks with the interpreter that runs this; on other machines the same path must exist, or `spark.pyspark.python`
-    names another. `java_options` are added to the JVM's, instead of those that use the class archive of
-    `twinlog warm-up`. With `numpy` local tasks can convert between it and pyarrow, as transforms do.
+    `conf` overrides twinlog's own settings; `given` has the way in which the user gave each of his settings. Spark runs
+    its tasks with the interpreter of this process. On other machines the same path must exist, or
+    `spark.pyspark.python` names another path. `java_options` are added to the options of the JVM, in place of the
+    options for the class archive of `twinlog warm-up`. With `numpy`, local tasks can convert between numpy and pyarrow,
+    as transforms do.
 
-    Whatever is asked here raises EngineLostError once the JVM has died. An engine that was lost does not come back:
-    `stop` it, and a new one may start. There can be one at a time in a process.
+    Each call raises EngineLostError once the JVM has died. A lost engine stays lost: call `stop`, and a new engine may
+    start. A process has at most one engine at a time.
     """
 
     own = True
@@ -97,20 +99,21 @@ class SparkEngine(OfSession):
         self._replaced: dict[str, str | None] = {}
 
     def start(self) -> None:
-        """Start it; blocks for seconds. Raises EngineError, EngineLostError; `stop` ends what was started by then."""
+        """Start Spark; blocks for seconds. Raises EngineError, EngineLostError; `stop` ends the started parts in any
+        case."""
         try:
             self._start()
         except OSError as error:
-            # No memory for another process, no room for its files.
+            # There is no memory for another process, or no room for its files.
             raise EngineError(f"Spark cannot be started: {error}") from error
 
     def _start(self) -> None:
         self._scratch = Scratch(scratch_parent())
         scratch = self._scratch.path
-        # What Spark's JVM puts there would stay if it were killed.
+        # The files of Spark's JVM in these folders would stay if the JVM were killed.
         self._blocks = [Scratch(place) for place in local_dirs(self._conf) if place.is_dir()]
         if self.local:
-            # Spark would look up the host's name otherwise, and warn when it is a loopback one.
+            # Otherwise Spark would look up the host's name, and warn of a loopback address.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             if not names_one(self._conf, os.environ):
                 self._open_fork_server(scratch)
@@ -124,7 +127,7 @@ class SparkEngine(OfSession):
         self._session = self._jvm.session(conf)
 
     def _settings(self, scratch: Path) -> SparkConf:
-        # Users may have set Spark's size for every program of this machine.
+        # Users may have set Spark's size for all programs of this machine.
         set_already = file_settings()
         usual = local_settings({**set_already, **self._conf}) if self.local else CLUSTER_SETTINGS
         settings = {
@@ -138,7 +141,7 @@ class SparkEngine(OfSession):
         options = (
             settings.get("spark.driver.extraJavaOptions", ""),
             OUT_OF_MEMORY,
-            # A JVM that is killed leaves its files behind; here they go with the rest.
+            # A JVM that is killed leaves its files behind; in this folder they are removed with the other files.
             f'"{_TEMP_OPTION}{scratch}"' if len(str(scratch)) < LONGEST_SOCKET_DIR else "",
             use_options() if self._java_options is None else self._java_options,
             _LOG_OPTION + log_file.as_uri(),
@@ -150,23 +153,24 @@ class SparkEngine(OfSession):
         try:
             self._fork_server = ForkServer(scratch, numpy=self._numpy)
         except OSError as error:
-            # Such as a temporary directory whose name is too long for a socket: Spark then starts Python itself.
+            # For example a temporary directory whose name is too long for a socket: Spark then starts Python itself.
             log.debug("Python is started anew for each of Spark's daemons: %r", error)
 
     def require_alive(self) -> None:
-        """Raises EngineLostError when the JVM has died; cheaper than a call to it."""
+        """Raises EngineLostError if the JVM has died; cheaper than a call to it."""
         self._jvm.require_alive()
 
     @property
     def slots(self) -> int:
-        """How many tasks run at once; on a cluster it changes as executors come and go, and is 0 without any."""
+        """The number of tasks that run at once; on a cluster it changes with the executors, and is 0 if it has no
+        executor."""
         with self.asked():
             return internals.concurrent_tasks(self._running)
 
     def take_executors(self, most: int) -> None:
-        """On a standalone cluster have so many executors at most; with 0 those that it has are given back at once.
+        """On a standalone cluster, limit the executors to `most`; with 0 the present executors are given back at once.
 
-        Elsewhere nothing happens: local tasks need none, and other managers share out by rules of their own.
+        Does nothing elsewhere: local tasks need no executors, and other managers assign executors by their own rules.
         """
         if not self._master.startswith("spark://"):
             return
@@ -174,14 +178,14 @@ class SparkEngine(OfSession):
             internals.request_executors(self._running, most)
 
     def leaving_tasks(self) -> frozenset[int]:
-        """Spark's numbers of the tasks whose executors are about to go; empty when unknown."""
+        """Spark's numbers of the tasks whose executors will end soon; empty if unknown."""
         if self.local:
             return frozenset()
         with self.asked():
             return internals.leaving_tasks(self._running)
 
     def figures(self) -> JvmFigures:
-        """What the JVM reports of itself."""
+        """The JVM's metrics of itself."""
         with self.asked():
             return internals.jvm_figures(self._running)
 
@@ -195,7 +199,7 @@ class SparkEngine(OfSession):
             )
 
     def run_tasks(self, work: Callable[[Iterator[Any]], Iterator[T]], shares: Sequence[Any]) -> list[T]:
-        """Run a batch job with a task for each share, and return what all of them yield."""
+        """Run a batch job with a task for each share, and return the results of all tasks."""
         session = self._running
         with self.asked():
             if not shares:
@@ -204,22 +208,22 @@ class SparkEngine(OfSession):
             return found
 
     def expect_end(self) -> None:
-        """Spark is about to stop: its log lines from now on are logged at debug level only."""
+        """Spark will stop soon: its later log lines are logged at debug level only."""
         self._jvm.expect_end()
 
     def interrupt(self) -> None:
-        """Kill the JVM, whatever it does: a call to it raises EngineLostError. `stop` is still needed."""
+        """Kill the JVM at once: a call to it raises EngineLostError. `stop` is still needed."""
         self._jvm.interrupt()
 
     def stop(self, timeout_s: float) -> None:
-        """Stop Spark, or what is left of it; its JVM is killed when it takes longer than `timeout_s`."""
+        """Stop Spark, or its remains; its JVM is killed after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         self.expect_end()
         session, self._session = self._session, None
         if session is not None and not self.local and self._jvm.alive:
             stopping = threading.Thread(target=_stop_quietly, args=(session,), daemon=True)
             stopping.start()
-            # The rest of the time is for the JVM to end.
+            # The remaining time is for the end of the JVM.
             stopping.join(timeout_s * 0.8)
             if stopping.is_alive():
                 log.warning(

@@ -1,4 +1,4 @@
-"""The Spark settings that suit leases: of a Spark that twinlog starts, and of a session that it is given."""
+"""The Spark settings that suit leases: of a Spark that twinlog starts, and of a given session."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from twinlog.jvm.late_compiler import LATE
 
 ROWS = "spark.twinlog.rows"
-"""What a row of a query is: a copied range, or a record."""
+"""The meaning of a row of a query: a copied range, or a record."""
 
 RECORDS = "records"
 ROW_KINDS = ("ranges", RECORDS)
 
 
 def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of a Spark of this process, whose other settings are these."""
-    # A row for each record is what its JVM spends its time on, if there is one.
+    """The settings of a Spark of this process; `settings` are its other settings."""
+    # If there is a row for each record, the JVM spends its time on these rows.
     compiler = " ".join(LATE) if settings.get(ROWS) == RECORDS else "-XX:TieredStopAtLevel=1"
     return {
         # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, one collector thread.
@@ -35,26 +35,26 @@ QUERY_SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # A lease has a row now and then: compiling code for them costs more than it saves.
+    # A lease has a row now and then: compiling code for these rows costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Those of a streaming query: a session may have its own, beside other sessions of the same Spark."""
+"""The settings of a streaming query: a session may have its own, beside other sessions of the same Spark."""
 
 RECORDS_SETTINGS = {
-    # It saves more than half of what a row costs the JVM.
+    # Compiled code saves more than half of a row's cost in the JVM.
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-"""Instead of these, where a row is a record."""
+"""Replaces settings of `QUERY_SETTINGS` if a row is a record."""
 
 SETTINGS = {
     **QUERY_SETTINGS,
     "spark.python.worker.reuse": "true",
-    # Less work than TCP for what passes between Python and the JVM.
+    # Unix sockets need less work than TCP for the data between Python and the JVM.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "0s",
     "spark.speculation": "false",
-    # A task's Python worker may hold partitions: a cancelled task must not keep them for long.
+    # A task's Python worker may hold partitions: a cancelled task must release them soon.
     "spark.python.task.killTimeout": "1s",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "50",

@@ -1,5 +1,7 @@
-"""A query that fails by a twinlog error ends with that error's sentence alone: Spark has its workers print a stack
-trace above each."""
+"""Shortens the error of a query that fails by a twinlog error to that error's sentence.
+
+Spark makes its workers print a stack trace before each error.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ from twinlog.errors import TwinlogError
 T = TypeVar("T")
 
 HIDE = "SPARK_HIDE_TRACEBACK"
-"""Spark sets it for `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, and a worker that has reported an error
-ends, so that nobody else's is shortened."""
+"""Spark sets it for `spark.sql.execution.pyspark.udf.hideTraceback.enabled`.
+
+A worker that has reported an error ends, so errors of other code keep their stack traces.
+"""
 
 
 def without_trace(kind: type[T]) -> type[T]:
-    """A class whose public methods, called by Spark, report an error of ours without a stack trace."""
+    """A class whose public methods, called by Spark, report an error of twinlog's without a stack trace."""
     for name, method in list(vars(kind).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(kind, name, _shortly(method))

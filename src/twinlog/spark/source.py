@@ -1,7 +1,7 @@
 """The streaming source `twinlog`: a micro-batch is a lease, a Spark partition is a task's share of it.
 
-Spark's offset only counts micro-batches, so its checkpoint directory may be lost at any time. No record passes through
-a Spark row; a row names a range of them that a copier has copied.
+Spark's offset only counts micro-batches, so its checkpoint directory may be lost at any time. Records bypass Spark's
+rows; a row names a range of records that a copier has copied.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SCHEMA = (
     "flow string, lease long, share int, copier string, topic string, partition int, first_source long, "
     "next_source long, first_target long, next_target long, records long, bytes long, lag long"
 )
-"""A row is a copied range, see `task.copied_ranges.CopiedRange`."""
+"""The columns of a row: a row is a copied range, see `task.copied_ranges.CopiedRange`."""
 
 RANGES = "ranges"
 COUNTED_SCHEMA = f"{RANGES} array<struct<{SCHEMA.replace(' ', ':').replace(',:', ',')}>>"
-"""Each row counts for a record; the last one of a task has what was copied."""
+"""Each row counts for a record; the last row of a task has the copied ranges."""
 
 EVERY_S = 1.0
 _RECORDS = SCHEMA.split(", ").index("records long")
@@ -40,11 +40,11 @@ _OFFSETS = SCHEMA.split(", ").index("first_source long")
 def source_options(
     name: str, flows: Sequence[FlowSettings], address: DriverAddress, *, counted: bool = False
 ) -> dict[str, str]:
-    """The options that `spark.readStream.format("twinlog")` needs for the query `name`; `counted` has a row for each
-    record.
+    """The options that `spark.readStream.format("twinlog")` needs for the query `name`.
 
-    `flows` are those that its tasks may have to copy, now or later. Their settings hold logins, as the options of
-    Spark's Kafka source do. A planner of another version reads all but them.
+    With `counted`, the query has a row for each record. `flows` are the flows that its tasks may have to copy, now or
+    later. Their settings hold logins, as the options of Spark's Kafka source do. A planner of another version reads
+    everything except these settings.
     """
     plain = (name, address.host, address.port, address.secret, pickle.dumps(tuple(flows)), address.near)
     return {"query": base64.b64encode(pickle.dumps(plain)).decode(), "counted": str(counted).lower()}
@@ -73,7 +73,7 @@ class LeaseSource(DataSource):  # type: ignore[misc]
 class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
     """Asks the driver's lease server for leases; lives in Spark's source process for as long as the query.
 
-    Tasks know it by its name, which stays, and get none of its fields.
+    Tasks know it by its class name, which stays the same, and get an object without fields.
     """
 
     def __init__(self, name: str, address: DriverAddress, flows: bytes) -> None:
@@ -81,20 +81,20 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         self._address = address
         self._pickled = flows
         self._flows: dict[str, FlowSettings] = {}
-        """Read once the driver was greeted: those of another version may not be readable here."""
+        """Read after the greeting of the driver: settings of another version may be unreadable here."""
         self._line: Channel | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"lease": 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """One more when there is work for tasks; `start` again when there is none, after a short wait."""
+        """The next offset if there is work for tasks; otherwise `start`, after a short wait."""
         line = self._connected()
         line.send(NextRequest(start["lease"]))
         return {"lease": require(line.receive(), NextResponse).batch}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """One for each task: a ticket for each flow whose copier it hosts."""
+        """An input partition for each task: a ticket for each flow whose copier it hosts."""
         if start == end:
             return []
         line = self._connected()
@@ -106,7 +106,7 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         return LeaseTicket.of(self._flows[share.flow], self._address, share.lease, share.number)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Runs in a task until a lease is over."""
+        """Copy in a task until a lease is over."""
         for rows in copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value]):
             yield from rows
 
@@ -119,17 +119,17 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         return self._line
 
     def __getstate__(self) -> dict[str, Any]:
-        # A task calls `read`, which needs no field; a task of another version could not load one.
+        # A task calls `read`, which needs no field; a task of another version could fail to load a field.
         return {}
 
 
 class CountedLeaseReader(LeaseReader):
-    """Has a row for each record that was copied; the last one has the ranges."""
+    """Has a row for each copied record; the last row has the ranges."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from twinlog.spark.counted_rows import counted, joined  # noqa: PLC0415 - only for who asks
 
-        # One lag for each partition, as without: that of its end.
+        # Like without counting, one lag for each partition: the lag at its end.
         ranges: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         for rows in copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value], EVERY_S):
             records = sum(row[_RECORDS] for row in rows) - (1 if rows and not ranges else 0)

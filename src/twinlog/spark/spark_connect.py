@@ -1,7 +1,7 @@
-"""Refuses Spark Connect, in each form in which somebody may ask for it, before anything is started.
+"""Refuses Spark Connect, in each form of a request for it, at the begin of a start.
 
-A client of Spark Connect has no Spark of its own: its session is a line to a driver elsewhere. Copiers keep a line to
-the process that runs flows, which has to be that driver, or beside it.
+A client of Spark Connect has no Spark of its own: its session is a connection to a driver elsewhere. Copiers keep a
+connection to the process that runs flows, and this process must be that driver, or run beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WAY_OUT = (
 
 
 def refuse_connect(master: str | None, settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Raises EngineError where a Spark that is to start now would be a client of Spark Connect."""
+    """Raises EngineError if a Spark that starts now would be a client of Spark Connect."""
     for asked, value in (
         ("--master", master if master is not None and master.startswith("sc:") else None),
         ("spark.remote", settings.get("spark.remote")),
@@ -34,7 +34,7 @@ def refuse_connect(master: str | None, settings: Mapping[str, str], environment:
 
 
 def refuse_remote(session: object) -> None:
-    """Raises EngineError for a session of Spark Connect, and for what is no session."""
+    """Raises EngineError for a session of Spark Connect, and for any object but a SparkSession."""
     kinds = type(session).__mro__
     if any(kind.__module__.startswith("pyspark.sql.connect.") for kind in kinds):
         raise EngineError(f"this is a session of Spark Connect. {WAY_OUT}")

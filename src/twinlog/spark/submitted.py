@@ -1,7 +1,7 @@
 """spark-submit's Spark: its JVM runs already and has started this process, which makes the session in it.
 
-In client mode that is the JVM of the command, in cluster mode the one of the driver that the cluster runs; spark-submit
-starts Python in the same way. It ends when this process does, with its exit code.
+In client mode it is the JVM of the command, in cluster mode the JVM of the driver that the cluster runs; spark-submit
+starts Python in the same way. The JVM ends together with this process, with its exit code.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def adopt(settings: Mapping[str, str]) -> GivenSession:
-    """The session of spark-submit's JVM, with its own settings; those in `settings` win over them.
+    """The session of spark-submit's JVM, with its own settings; `settings` override them.
 
     Blocks for seconds, until Spark has started. All of its slots are for flows. Raises EngineError.
     """
     refuse_connect(None, settings, os.environ)
-    # Else Spark takes the `python3` of the PATH, which need not be this one.
+    # By default Spark takes the `python3` of the PATH, which may be another Python.
     if "spark.pyspark.python" in settings:
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
 
@@ -59,7 +59,7 @@ def adopt(settings: Mapping[str, str]) -> GivenSession:
 
 
 def end(session: SparkSession, timeout_s: float) -> None:
-    """Stop the session that was adopted, so that a cluster gets its executors back in order; waits so long at most."""
+    """Stop the adopted session, so that a cluster gets its executors back in order; waits up to `timeout_s`."""
 
     def stop() -> None:
         try:

@@ -1,4 +1,4 @@
-"""Keeps one Spark for all flows of a process: starts it, and starts it again after the death of its JVM."""
+"""Keeps one Spark for all flows of a process: starts it, and restarts it after the death of its JVM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 WAITS_S = (0.0, 1.0, 2.0, 5.0, 10.0)
-"""Before the first, the second, ... start after a loss; after one loss more it is given up."""
+"""Seconds before the first, the second, ... restart after a loss; one loss more ends the restarts."""
 
 WINDOW_S = 600.0
 """A loss is forgotten after this time."""
@@ -30,37 +30,37 @@ class Restarts:
 
     @property
     def count(self) -> int:
-        """Losses that are not forgotten, as of the last one."""
+        """Losses within the window, as of the last loss."""
         return len(self._losses)
 
     @property
     def rule(self) -> str:
-        """In words."""
+        """The limit in words."""
         return f"{len(self._waits_s)} times within {self._window_s / 60:g} min"
 
     def count_loss(self, now: float) -> float | None:
-        """Count a loss; returns the seconds to wait before the next start, None for no further start."""
+        """Count a loss; returns the seconds to wait before the next start, None after too many losses."""
         self._losses = [at for at in self._losses if now - at < self._window_s] + [now]
         return self._waits_s[self.count - 1] if self.count <= len(self._waits_s) else None
 
 
 LOOK_S = 0.2
 EXECUTORS_S = 15.0
-"""How long a start on a cluster waits for the first executor."""
+"""The longest wait for the first executor at a start on a cluster."""
 
 CLEAR_S = 1.0
-"""How long what is left of a lost engine may take to end before it is killed."""
+"""The time that the remains of a lost engine get for their end before they are killed."""
 
 JOIN_S = 1.5
 SLOW_S = 30.0
-"""How long a start may take before it counts as a trouble."""
+"""A start that takes longer than this counts as a trouble."""
 
 
 class SupervisedEngine:
-    """The engine of a process, on a thread of its own; `build` makes one that has not started.
+    """The engine of a process, on a thread of its own; `build` makes an engine that is yet to start.
 
-    Each engine has a JVM, a session and a fork server of its own. Callers whose queries ran on a lost one start them
-    again on the next: they get another object from `engine`.
+    Each engine has its own JVM, session and fork server. A caller whose queries ran on a lost engine starts them again
+    on the next engine, which is another object from `engine`.
     """
 
     def __init__(
@@ -76,22 +76,22 @@ class SupervisedEngine:
         self._restarts = restarts or Restarts()
         self._lock = threading.Lock()
         self._starting: Engine | None = None
-        """Has no Spark yet, and may be killed."""
+        """The engine without a running Spark; it may be killed."""
         self._started: Engine | None = None
-        """Has one, and ends in order: a cluster may be starting executors for it."""
+        """The engine with a running Spark; it ends in order, because a cluster may be starting executors for it."""
         self._engine: Engine | None = None
         self._reported: EngineLostError | None = None
         self._error: Exception | None = None
         self.restarted = 0
-        """How often Spark ran again after it was lost."""
+        """The number of times that Spark ran again after a loss."""
         self._been_up = False
         self._loss: EngineError | None = None
-        """How the last engine ended, until another one runs."""
+        """The error that ended the last engine, until another engine runs."""
         self._began = clock.monotonic()
         self._closing = threading.Event()
-        """No start any more."""
+        """Set once further starts are excluded."""
         self._ending = threading.Event()
-        """No engine any more."""
+        """Set once the running engine has to end."""
         self._stop_by = LONG_AGO
         self._thread = threading.Thread(target=self._run, name="spark", daemon=True)
 
@@ -102,14 +102,14 @@ class SupervisedEngine:
 
     @property
     def engine(self) -> Engine | None:
-        """The engine; None while it starts. Raises EngineError when there will be none, or none any more."""
+        """The engine; None while it starts. Raises EngineError if Spark failed for good."""
         if self._error is not None:
             raise self._error
         return self._engine
 
     @property
     def trouble(self) -> str | None:
-        """Why there is no engine for now, in words that stay the same meanwhile; None while it starts as it should."""
+        """The reason for the missing engine, in words that stay the same meanwhile; None during a normal start."""
         if self._engine is not None or self._error is not None:
             return None
         if self._loss is not None:
@@ -125,7 +125,7 @@ class SupervisedEngine:
                 self._engine, self._reported = None, error
 
     def close(self) -> None:
-        """Start none any more; one that is just starting is ended. One that runs goes on until `stop`."""
+        """Prevent further starts and end an engine that is starting. An engine that runs continues until `stop`."""
         with self._lock:
             self._closing.set()
             starting, running = self._starting, self._started
@@ -135,7 +135,8 @@ class SupervisedEngine:
             starting.interrupt()
 
     def interrupt(self) -> None:
-        """End at once the engine that starts or runs, as when it does not answer; calls to it raise EngineLostError."""
+        """End the starting or running engine at once, for example if it is unresponsive; calls to it raise
+        EngineLostError."""
         with self._lock:
             self._closing.set()
             engines = self._starting, self._started
@@ -144,7 +145,7 @@ class SupervisedEngine:
                 engine.interrupt()
 
     def stop(self, timeout_s: float) -> None:
-        """Stop what runs within `timeout_s`."""
+        """Stop the running engine within `timeout_s`."""
         self.close()
         self._stop_by = self._clock.monotonic() + timeout_s
         self._ending.set()
@@ -176,9 +177,9 @@ class SupervisedEngine:
             self._wake()
 
     def _run_engine(self) -> EngineError | None:
-        """Start an engine and watch it; returns how it was lost, None when it was stopped.
+        """Start an engine and watch it; returns the error that ended it, None if it was stopped.
 
-        Raises EngineError when it cannot start, and never could, and when one is lost that others have started.
+        Raises EngineError if the first start fails for good, and if a given session is lost.
         """
         engine = self._build()
         began = self._clock.monotonic()
@@ -203,7 +204,7 @@ class SupervisedEngine:
                 self._look_after(engine)
             return None
         except EngineError as error:
-            # What worked before may work again, as when memory was short.
+            # An engine that worked before may work again, for example after a shortage of memory.
             if engine.own and (error.retriable or self._been_up):
                 return error
             raise

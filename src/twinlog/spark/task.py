@@ -1,4 +1,4 @@
-"""A Spark task: finds or starts the process's copiers, joins their leases, and returns counts of what was copied."""
+"""A Spark task: finds or starts the process's copiers, joins their leases, and returns counts of the copied records."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from twinlog.lease.ticket import LeaseTicket
 log = logging.getLogger(__name__)
 
 LOOK_S = 10.0
-"""How often a task looks whether its lease is over, in case a copier does not report it."""
+"""Seconds between two checks for the end of the lease, in case a copier fails to report it."""
 
 PAUSE_S = 1.0
-"""Pause before a copier that failed beside others is started again."""
+"""Pause before a failed copier is started again beside other copiers."""
 
 _copiers: dict[tuple[str, int], CopierThread] = {}
-"""Copiers of this process by flow and driver; Spark reuses its Python workers, so they are found again."""
+"""Copiers of this process by flow and driver; Spark reuses its Python workers, so a later task finds them again."""
 
 
 def copy_under_lease(tickets: Sequence[LeaseTicket], every_s: float | None = None) -> Iterator[list[tuple[Any, ...]]]:
-    """Copy each ticket's flow until the lease of one is over; yields then, and every `every_s` seconds, a row for each
-    partition of which records were copied: flow, lease, share, copier, and the fields of
-    `task.copied_ranges.CopiedRange`.
+    """Copy each ticket's flow until the first lease is over; yields rows then, and every `every_s` seconds.
 
-    The other copiers go on as they do between any two leases, and join the next task. Raises what stopped the copier of
-    a task that has only one, so that Spark runs it again in another worker; with others beside it that would end them.
+    There is a row for each partition with copied records: flow, lease, share, copier, and the fields of
+    `task.copied_ranges.CopiedRange`. The other copiers continue as they do between any two leases, and join the next
+    task. If the only copier of a task fails, its error is raised, so that Spark runs the task again in another worker.
+    With several copiers, raising would end the healthy copiers.
     """
     over = threading.Event()
     copiers = [_copier(ticket, over) for ticket in tickets]
@@ -54,7 +54,7 @@ def _rows(joined: Sequence[tuple[LeaseTicket, CopierThread]]) -> list[tuple[Any,
 
 
 def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> None:
-    """The task is over for all of its copiers."""
+    """End the task for all of its copiers."""
     broken = [copier.error for copier in copiers if copier.ended.is_set() and copier.error is not None]
     if broken and len(copiers) == 1:
         raise broken[0]
@@ -67,7 +67,8 @@ def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> N
 
 
 def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
-    """The process's copier, which has joined the lease; a new one when there is none, or when it is about to end."""
+    """The process's copier, which has joined the lease; a new copier if there is none, or if the old copier will end
+    soon."""
     for gone in [key for key, copier in _copiers.items() if copier.ended.is_set()]:
         del _copiers[gone]
     key = (ticket.flow, ticket.address.port)

@@ -1,4 +1,4 @@
-"""Runs an empty lease, so that what Spark must load and start for the first one is there when it counts."""
+"""Runs an empty lease, so that Spark has loaded and started everything before the first real lease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEASE_S = 60.0
 LOOK_S = 0.2
 STOP_S = 5.0
 NOWHERE = ClientSettings(("127.0.0.1:1",))
-"""No cluster is contacted: the lease ends before its copier has anything to copy."""
+"""An unused address: the lease ends before its copier contacts a cluster."""
 
 SETTINGS = FlowSettings(
     Alias("warm"),
@@ -38,7 +38,7 @@ def run_warm_up(
     ending: threading.Event | None = None,
     clock: Clock = SYSTEM,
 ) -> bool:
-    """Let Spark run a task that joins a lease without partitions; False when none did in time, or at the end."""
+    """Let Spark run a task that joins a lease without partitions; False after `patience_s`, or when `ending` is set."""
     claimed = threading.Event()
 
     def grants(_: Sequence[TopicPartition]) -> list[Grant]:

@@ -1,1 +1,1 @@
-"""Forks Spark's Python workers from one process that has imported their modules."""
+"""Forks Spark's Python workers from a process that has imported their modules."""

@@ -1,7 +1,7 @@
-"""Stands in for a Python process that Spark starts: hands everything to the fork server and lives as long as its child.
+"""Replaces a Python process that Spark starts: hands everything to the fork server and lives as long as its child.
 
-A program of its own that imports next to nothing; run as `fork_client.py PYTHON ADDRESS ARGUMENTS`. PYTHON runs what is
-no module of Spark's, or what finds no fork server, as if this were not here.
+A program of its own with few imports; run as `fork_client.py PYTHON ADDRESS ARGUMENTS`. If the module is foreign to
+Spark, or the fork server is out of reach, PYTHON runs the arguments directly.
 """
 
 import json
@@ -33,7 +33,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    # The child has these streams now, and Spark notices its end by them.
+    # The child has these streams now, and Spark notices the end of the child by them.
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)

@@ -1,9 +1,10 @@
-"""Forks Spark's Python processes from one that has imported everything once.
+"""Forks Spark's Python processes from a process that has imported their modules once.
 
-Spark starts one for each kind of Python work (looking up a data source, planning, the source of a query, its tasks),
-and each of them and of their workers would import the same modules again: seconds of a start, and tens of megabytes for
-each. So `PYSPARK_PYTHON` names a small program (`fork_client.py`) that hands its arguments, environment and standard
-streams to the fork server and waits; the fork server forks, and its child does the work. Only for local masters.
+Spark starts a process for each kind of Python work (looking up a data source, planning, the source of a query, its
+tasks). Each process and each of its workers would import the same modules again: seconds of a start, and tens of
+megabytes for each. So `PYSPARK_PYTHON` names a small program (`fork_client.py`) that hands its arguments, environment
+and standard streams to the fork server and waits; the fork server forks, and its child does the work. Only for local
+masters.
 
 Run as `python -m twinlog.spark.forking.fork_server FD [numpy]`, where FD is a listening Unix socket; the process ends
 with its standard input.
@@ -41,7 +42,7 @@ STREAMS = 3
 MAX_CHILDREN = 4096
 """Ends of children that are collected at once."""
 
-# `-S -E` leave out what makes Python start slowly; the daemon gets its own environment from the request.
+# `-S -E` omit the slow parts of Python's start; the daemon gets its own environment from the request.
 _LAUNCHER = """\
 #!/bin/sh
 exec "{python}" -S -E "{program}" "{python}" "{address}" "$@"
@@ -51,7 +52,7 @@ exec "{python}" -S -E "{program}" "{python}" "{address}" "$@"
 class ForkServer:
     """The running fork server, as the driver uses it. Its files lie in `folder`. Raises OSError.
 
-    What it forks can hand arrays of numpy to pyarrow, and take them from there, only with `numpy`.
+    Only with `numpy` can the forked processes convert between arrays of numpy and pyarrow.
     """
 
     def __init__(self, folder: Path, *, numpy: bool = False) -> None:
@@ -68,8 +69,8 @@ class ForkServer:
                 [sys.executable, "-m", __name__, str(listener.fileno()), *(["numpy"] if numpy else [])],
                 stdin=subprocess.PIPE,
                 pass_fds=(listener.fileno(),),
-                # Ctrl-C is for the driver, which ends the rest in order. A session of its own would be a share of the
-                # processors of its own (autogroups), taken from the brokers of the same machine.
+                # Ctrl-C is for the driver, which ends its children in order. A session of its own would get its own
+                # share of the processors (autogroups), at the expense of the brokers of the same machine.
                 process_group=0,
             )
 
@@ -79,7 +80,7 @@ class ForkServer:
         return self._process.pid
 
     def close(self) -> None:
-        """End the fork server, and with it what it has forked and what is left of that."""
+        """End the fork server, and with it the forked processes and their remains."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -89,9 +90,9 @@ class ForkServer:
 
 
 def main() -> None:
-    """Serve until standard input ends; then kill what was forked and still runs, with everything in its groups."""
+    """Serve until standard input ends; then kill the remaining children, with all processes of their groups."""
     given = int(sys.argv[1])
-    # Who starts this may have thousands of files open, and select takes numbers below 1024 only.
+    # The parent process may have thousands of open files, and select takes only numbers below 1024.
     listener = socket.socket(fileno=os.dup(given))
     os.close(given)
     preload(numpy="numpy" in sys.argv[2:])
@@ -103,13 +104,13 @@ def main() -> None:
     # The handler only makes the pipe readable.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(noted)
-    # The collector leaves pages alone that are shared with the children.
+    # The collector must leave alone the pages that are shared with the children.
     gc.freeze()
     while True:
         ready, _, _ = select.select([0, listener.fileno(), ended], [], [])
         if ended in ready:
             os.read(ended, MAX_CHILDREN)
-            # The kernel reuses a process id only after the child that had it was waited for.
+            # The kernel reuses a process id only after its child was waited for.
             children = {pid for pid in children if os.waitpid(pid, os.WNOHANG) == (0, 0)}
         if 0 in ready:
             break
@@ -125,16 +126,17 @@ def main() -> None:
 
 
 def preload(*, numpy: bool = False) -> None:
-    """Import what the children need. Without `numpy` pyarrow goes without its conversions, for ever in this process.
+    """Import the modules that the children need. Without `numpy`, pyarrow lacks its conversions for numpy in this
+    process.
 
-    pyarrow would import it where it is there, which costs a tenth of a second and 18 MB. A child that needs numpy alone
-    can import it; a transform, which is the user's, needs both.
+    pyarrow would import an installed numpy, which costs a tenth of a second and 18 MB. A child that needs only numpy
+    can import it; a user's transform needs both.
     """
     if numpy:
-        # It would start a thread for each processor in a process that forks.
+        # OpenBLAS would start a thread for each processor in a process that forks.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     else:
-        # Python takes None for a module that is not there.
+        # Python takes None for a missing module.
         sys.modules["numpy"] = None  # type: ignore[assignment]
     try:
         for name in PRELOADED:
@@ -160,7 +162,7 @@ def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
         os.setpgid(0, 0)
         listener.close()
         _become(caller, streams, request["arguments"], request["environment"])
-    # Caller and child both try; the second one gets an error.
+    # Parent and child both set the group; the later of the two calls fails.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     for stream in streams:
@@ -169,7 +171,7 @@ def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
 
 
 def _become(caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]) -> NoReturn:
-    """Go on as if started as `python -m ARGUMENTS`; the caller's connection ends with this process."""
+    """Continue like a process started as `python -m ARGUMENTS`; the caller's connection ends with this process."""
     code = 1
     try:
         for number, stream in enumerate(streams):
@@ -178,8 +180,8 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
         os.environ.clear()
         os.environ.update(environment)
         caller.sendall(f"{os.getpid()}\n".encode())
-        # Its workers may outlive it, but must not hold the connection: else the caller would signal a process id that
-        # another process may have by then.
+        # Workers of this process may outlive it, and must never hold the connection. Otherwise the caller would signal
+        # a process id that another process may have by then.
         os.register_at_fork(after_in_child=caller.close)
         sys.argv = list(arguments)
         # The warning is about a module that was imported before, which is the purpose here.
@@ -189,7 +191,7 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException as error:
-        # The reason of pyspark's own errors is not among their arguments.
+        # The arguments of pyspark's own errors lack the reason.
         sys.stderr.write(f"{arguments[0]}: {type(error).__name__}: {error}\n")
     finally:
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a JVM reports of itself through its management beans, as Prometheus' Java client reads it."""
+"""The metrics of a JVM from its management beans, in the form of Prometheus' Java client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class JvmFigures:
-    """Bytes of the heap and of the rest, threads, and of each garbage collector how often and how long it ran."""
+    """Bytes of the heap and of the remaining memory, threads, and count and duration of each garbage collector's
+    runs."""
 
     heap_bytes: int
     other_bytes: int
@@ -18,7 +19,7 @@ class JvmFigures:
 
 
 def read_figures(java: Any) -> JvmFigures:
-    """Ask the JVM behind pyspark's view of it."""
+    """Read the metrics of the JVM through pyspark's view of it."""
     factory = java.java.lang.management.ManagementFactory
     memory = factory.getMemoryMXBean()
     return JvmFigures(

@@ -1,6 +1,7 @@
-"""The one place for what pyspark and py4j call private: names that begin with an underscore, and the JVM behind them.
+"""The only module with private parts of pyspark and py4j: names that begin with an underscore, and the JVM behind them.
 
-Only a Spark that twinlog has started is asked for these. `given_session.py` does without, for sessions of others.
+These parts are used only for a Spark that twinlog has started. `given_session.py` avoids them, for sessions of other
+owners.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyspark.sql import SparkSession, SQLContext
 from twinlog.spark.jvm.figures import JvmFigures, read_figures
 
 ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""Names the file into which a JVM writes the address of its gateway."""
+"""The variable with the name of the file into which a JVM writes the address of its gateway."""
 
 _GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 _RUNS_IN = re.compile(r"(\d+) -> ([^,]+)")
@@ -32,12 +33,12 @@ _FACTORY_OF = "org$apache$spark$api$python$PythonWorkerFactory$MonitorThread$$$o
 
 
 def spark_home() -> Path:
-    """Where pyspark keeps its jars and scripts."""
+    """The folder of pyspark's jars and scripts."""
     return Path(_find_spark_home())
 
 
 def open_gateway(port: int, secret: str) -> Any:
-    """Make the JVM that listens there the one of pyspark, and return its gateway."""
+    """Make the JVM that listens at the port pyspark's JVM, and return its gateway."""
     os.environ.update(zip(_GATEWAY_VARIABLES, (str(port), secret), strict=True))
     try:
         gateway = launch_gateway()
@@ -49,24 +50,24 @@ def open_gateway(port: int, secret: str) -> Any:
 
 
 def quieten_accumulators(session: SparkSession) -> None:
-    """Their server would print a stack trace when its line to the JVM ends."""
+    """Silence the server of accumulators: it would print a stack trace when its connection to the JVM ends."""
     session.sparkContext._accumulatorServer.handle_error = lambda *_: None
 
 
 def is_stopped() -> bool:
-    """Whether the context that pyspark has is stopped in its JVM; raises what py4j raises."""
+    """Whether pyspark's context is stopped in its JVM; raises the errors of py4j."""
     context = SparkContext._active_spark_context
     return context is not None and context._jsc is not None and bool(context._jsc.sc().isStopped())
 
 
 def concurrent_tasks(session: SparkSession) -> int:
-    """How many tasks run at once; 0 without an executor."""
+    """The number of tasks that run at once; 0 if there is no executor."""
     context = session.sparkContext._jsc.sc()
     return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
 
 def request_executors(session: SparkSession, most: int) -> None:
-    """Ask the manager of a cluster for so many executors in all; with 0 kill those that are there."""
+    """Request this total number of executors from the manager of a cluster; with 0 kill the present executors."""
     context = session.sparkContext
     scala, java = context._jsc.sc(), context._jvm
     scala.requestTotalExecutors(most, 0, java.PythonUtils.toScalaMap(java.java.util.HashMap()))
@@ -77,11 +78,11 @@ def request_executors(session: SparkSession, most: int) -> None:
 def leaving_tasks(session: SparkSession) -> frozenset[int]:
     """The numbers of the task attempts that run in executors which are being decommissioned.
 
-    Spark reports that to nobody else: the scheduler gives such an executor no more tasks, and the executor ends once
-    those that it has are over.
+    Spark tells only its scheduler, which gives these executors no more tasks. An executor ends once its present tasks
+    are over.
     """
     context = session.sparkContext._jsc.sc()
-    # One call each: maps of Scala come as text.
+    # Each map takes one call: maps of Scala come as text.
     pending = context.schedulerBackend().executorsPendingDecommission().keySet().mkString(",")
     leaving = set(pending.split(",")) - {""}
     if not leaving:
@@ -91,15 +92,15 @@ def leaving_tasks(session: SparkSession) -> frozenset[int]:
 
 
 def jvm_figures(session: SparkSession) -> JvmFigures:
-    """What the JVM reports of itself."""
+    """The JVM's metrics of itself."""
     return read_figures(session.sparkContext._jvm)
 
 
 def end_useless_threads(session: SparkSession) -> None:
-    """End the threads that Spark keeps of queries which have ended.
+    """End the threads that Spark keeps after the end of their queries.
 
-    For the Python process of each streaming source it starts one that looks for idle workers every ten seconds for
-    ever, though only a daemon has such (Spark class PythonWorkerFactory). It ends when it is interrupted.
+    For the Python process of each streaming source, Spark starts a thread that looks for idle workers every ten
+    seconds, for ever. Only a daemon has idle workers (Spark class PythonWorkerFactory). An interrupt ends the thread.
     """
     threads = session.sparkContext._jvm.java.lang.Thread.getAllStackTraces().keySet()
     for thread in list(threads):
@@ -108,9 +109,9 @@ def end_useless_threads(session: SparkSession) -> None:
 
 
 def forget(gateway: Any, added: Sequence[str]) -> None:
-    """Undo what pyspark and py4j keep of a JVM, so that they can have another one.
+    """Remove a JVM from pyspark and py4j, so that they can use another JVM.
 
-    `gateway` is None when none was opened, `added` is what pyspark put into `sys.path` for it.
+    `gateway` is None if it was never opened; `added` has the entries that pyspark put into `sys.path` for the JVM.
     """
     context = SparkContext._active_spark_context
     with SparkContext._lock:
@@ -118,16 +119,16 @@ def forget(gateway: Any, added: Sequence[str]) -> None:
         SparkContext._gateway = SparkContext._jvm = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     SQLContext._instantiatedContext = None
-    # The directory is gone, and another process may make a new one of that name.
+    # The directory is deleted, and another process may make a new directory of that name.
     sys.path[:] = [place for place in sys.path if place not in added]
     if context is not None:
         context._jsc = None
         accumulators = getattr(context, "_accumulatorServer", None)
         if accumulators is not None:
-            # It ends within a second or so by itself; there is no need to wait.
+            # The server ends by itself within a second or so; waiting is unneeded.
             threading.Thread(target=_shut, args=(accumulators,), name="accumulators", daemon=True).start()
     if gateway is not None:
-        # Proxies of JVM objects that are collected late must not call a port that another process has by then.
+        # Proxies of JVM objects that are collected late must never call a port that another process has by then.
         client = gateway._gateway_client
         client.is_connected = False
         client.close()
@@ -136,6 +137,6 @@ def forget(gateway: Any, added: Sequence[str]) -> None:
 
 
 def _shut(accumulators: Any) -> None:
-    # Its socket lies in the engine's directory, which may go at the same moment.
+    # The socket lies in the engine's directory, which may be removed at the same moment.
     with contextlib.suppress(FileNotFoundError):
         accumulators.shutdown()

@@ -43,7 +43,7 @@ _CANCELLED = (
     "ERROR Utils: Aborting task",
     "ERROR DataWritingSparkTask: Abort",
 )
-"""A query was stopped while its tasks ran; the reason is logged where it was stopped. A task's error is another
+"""A query was stopped while its tasks ran; the place that stopped it logs the reason. A task's error is another
 line."""
 
 _ENDED = 'Exception in thread "Idle Worker Monitor'
@@ -54,13 +54,13 @@ _MISMATCH = "twinlog.errors.VersionMismatchError"
 
 
 class JvmErrorOutput:
-    """Lines of a JVM's standard error, one after the other."""
+    """Lines of a JVM's standard error, in their order."""
 
     def __init__(self) -> None:
         self._frame = ""
 
     def level(self, line: str) -> int | None:
-        """The level to log a line at; None for one without information."""
+        """The log level of a line; None for a line without information."""
         if not line or line.startswith(_NOISE):
             return None
         frame, self._frame = self._frame, line if line.lstrip().startswith("File ") else self._frame
@@ -69,7 +69,7 @@ class JvmErrorOutput:
         self._frame = ""
         if line.startswith((*_CANCELLED, _ENDED, _MISMATCH)):
             return logging.DEBUG
-        # Spark ends workers that were idle for a minute; on its way out each of them finds its line closed.
+        # Spark ends workers that were idle for a minute; each of them finds its connection closed on its way out.
         if line.startswith(("BrokenPipeError", "ConnectionResetError")) and "pyspark/daemon.py" in frame:
             return logging.DEBUG
         return logging.WARNING
@@ -80,25 +80,25 @@ NOTICE_S = 1.0
 """A connection breaks a moment before the end of its process is visible."""
 
 SLOW_S = 20.0
-"""A JVM that does not listen after so long is logged as slow; the driver goes on waiting for it."""
+"""A JVM that still has to listen after this time is logged as slow; the driver continues to wait for it."""
 
 
 OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-"""A JVM without heap keeps some of its threads and does no work, so it must end."""
+"""A JVM without heap keeps some of its threads and stops working, so it must end."""
 
 _KEPT_LINES = 50
-# Spark's scripts start a JVM that prints the command of the other one and ends: compiling well does not pay for it.
+# Spark's scripts start a JVM that prints the command of the second JVM and ends: it is too short for compiling well.
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OUT_OF_MEMORY_CODE = 3
-# Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
+# Ctrl-C is for the driver, which ends its children in order; the JVM and its children inherit this setting.
 _WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
 
 
 class Jvm:
-    """One JVM; started once at most. `end` and `interrupt` may be called by any thread, at any time."""
+    """One JVM; started once at most. Any thread may call `end` and `interrupt`, at any time."""
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        """`given` is how the user's own settings were given."""
+        """`given` has the way in which the user gave each of his own settings."""
         self._given = given or {}
         self._blame = SettingFinder({}, self._given)
         self._output: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -111,13 +111,13 @@ class Jvm:
         self._ends = False
 
     def expect_end(self) -> None:
-        """Its log lines from now on are about its end."""
+        """The later log lines of the JVM are about its end."""
         self._ends = True
 
     def start(self, conf: SparkConf, folder: Path, variables: Mapping[str, str] | None = None) -> None:
-        """Start it and make it pyspark's; it writes its address into `folder`, and has these environment
-        variables beside those of this process.
+        """Start the JVM and make it pyspark's JVM.
 
+        The JVM writes its address into `folder`, and has `variables` in addition to the environment of this process.
         Raises EngineError, EngineLostError.
         """
         # A call that a lost JVM leaves unanswered raises at `asked`, which reports it. py4j logs to the root logger,
@@ -134,25 +134,25 @@ class Jvm:
         own = {
             "SPARK_CONNECT_MODE": "0",
             internals.ADDRESS_FILE_VARIABLE: str(address_file),
-            # Spark's scripts would start a Python that finds the same.
+            # Spark's scripts would start a Python that finds the same path.
             "SPARK_HOME": str(home),
         }
         environment = {"SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS, **os.environ, **(variables or {}), **own}
-        # Spark's shells print the same for a Java that is missing and for one that was killed before it took over.
+        # Spark's shells print the same text for a missing Java and for a shell that was killed before Java replaced it.
         if not (self._launch(command, environment, address_file) or self._launch(command, environment, address_file)):
             raise self._has_ended(starting=True)
         with self.asked():
             self._connect(address_file.read_bytes())
 
     def _launch(self, command: list[str], environment: dict[str, str], address_file: Path) -> bool:
-        """Run it until it listens; False when it ended before, for an unknown reason.
+        """Run the JVM until it listens; False if it ended before, for an unknown reason.
 
-        Raises EngineError with the setting that prevents it, EngineLostError.
+        Raises EngineError with the setting that prevents the start, EngineLostError.
         """
         with self._lock:
             if self._ending.is_set():
                 raise EngineLostError("Spark is to end before it has started")
-            # It ends when its standard input does.
+            # The JVM ends when its standard input ends.
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
             self._process = process
         self._output.clear()
@@ -164,7 +164,7 @@ class Jvm:
         logged = LogOnce()
         while not address_file.is_file():
             if process.poll() is not None:
-                # What it printed last may still be on its way.
+                # The last printed lines may still be on their way.
                 self._listening.join(NOTICE_S)
                 ended = self._has_ended(starting=True)
                 if ended.retriable or self._blame.key(reason_of(list(self._output)) or "") is not None:
@@ -188,7 +188,7 @@ class Jvm:
         self._gateway = internals.open_gateway(port, address[8:].decode())
 
     def session(self, conf: SparkConf) -> SparkSession:
-        """The one session. Raises EngineError, EngineLostError."""
+        """The session of this JVM. Raises EngineError, EngineLostError."""
         before = set(sys.path)
         with self.asked():
             try:
@@ -203,7 +203,7 @@ class Jvm:
         return self._process is not None and self._process.poll() is None
 
     def require_alive(self) -> None:
-        """Raises EngineLostError when it has ended."""
+        """Raises EngineLostError if the JVM has ended."""
         if not self.alive:
             raise self._has_ended()
 
@@ -221,7 +221,7 @@ class Jvm:
             raise fault from error
 
     def _fault(self, error: Exception) -> EngineError | None:
-        """The error to raise instead; None when `error` is not one of Spark's."""
+        """The error to raise instead of `error`; None if `error` is foreign to Spark."""
         answered = isinstance(error, (Py4JJavaError, PySparkException))
         if self._process is not None and not answered:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -244,11 +244,11 @@ class Jvm:
             return not self.alive
 
     def _has_ended(self, *, starting: bool = False) -> EngineError:
-        """The error with how it ended."""
+        """The error for the way in which the JVM ended."""
         code = None if self._process is None else self._process.poll()
         if code is None or self._ending.is_set():
             return EngineLostError("Spark's JVM was stopped")
-        # The exit code by which a shell reports a program that was killed.
+        # The exit code by which a shell reports a killed program.
         number = -code if code < 0 else code - 128
         if number in set(signal.Signals):
             return EngineLostError(f"Spark's JVM was killed by {signal.Signals(number).name}")
@@ -258,13 +258,13 @@ class Jvm:
             reason = reason_of(list(self._output))
             why = "it gave no reason" if reason is None else self._blame.sentence(reason)
             if why == reason or reason is None:
-                # No setting is to blame: as a rule there is no Java, or an old one.
+                # All settings are correct: as a rule Java is missing, or old.
                 why += "; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH"
             return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
         return EngineLostError(f"Spark's JVM ended with code {code}")
 
     def interrupt(self) -> None:
-        """Kill it, without waiting; a call to it that is under way raises EngineLostError."""
+        """Kill the JVM at once; a call to it that is under way raises EngineLostError."""
         self.expect_end()
         with self._lock:
             self._ending.set()
@@ -272,14 +272,14 @@ class Jvm:
                 self._process.kill()
 
     def end(self, timeout_s: float) -> None:
-        """Let it end, or kill it when that takes longer; afterwards pyspark knows nothing of it. May be repeated."""
+        """Let the JVM end, or kill it after `timeout_s`; afterwards pyspark has forgotten it. May be repeated."""
         self.expect_end()
         with self._lock:
             self._ending.set()
             process = self._process
         if process is not None:
             assert process.stdin is not None
-            # It stops Spark on its way; its last log lines are about its end.
+            # The JVM stops Spark before it ends; its last log lines are about its end.
             process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout_s)
@@ -289,7 +289,7 @@ class Jvm:
         internals.forget(gateway, self._added)
 
     def _pass_on(self, stream: IO[bytes]) -> None:
-        """Log its errors and those of its Python workers; a stack trace only at debug level."""
+        """Log the errors of the JVM and of its Python workers; a stack trace only at debug level."""
         complaints = JvmErrorOutput()
         for raw in stream:
             line = raw.decode(errors="replace").rstrip()
