@@ -1,4 +1,4 @@
-"""A flow that copies here because a group of workers gave it to this process, until it is taken away again."""
+"""A flow that copies here because a group of workers gave it to this process, until the group takes it away."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class AssignedFlow:
     """One flow that copies; `poll_flow` is called every moment by the thread of `SparkFlows`.
 
-    Nothing is appended any more once `leads_for_s()` returns 0 seconds: another process may run the flow then.
+    Appends stop once `leads_for_s()` returns 0 seconds, because another process may then run the flow.
     """
 
     stands_by = False
@@ -35,16 +35,16 @@ class AssignedFlow:
     ) -> None:
         self.settings = settings
         self.failure: str | None = None
-        """Why the flow failed; it does not begin again."""
+        """The reason for the failure of the flow; a failed flow stays ended."""
         self.over = False
-        """Whether the flow never runs here again."""
+        """Whether the flow has ended here for good."""
         self._lifecycle = FlowLifecycle(settings, build, take_out, self._fail, clock)
         self._leads_for_s = leads_for_s
         self._asked_to_end = False
 
     @property
     def running(self) -> FlowRunner | None:
-        """The flow, if it runs here and is not being ended."""
+        """The flow, if it runs here and its end has not begun."""
         return self._lifecycle.running
 
     @property
@@ -59,41 +59,42 @@ class AssignedFlow:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether all parts of the flow have ended."""
         return self.over and not self._lifecycle.clearing
 
     @property
     def trouble(self) -> str | None:
-        """What keeps the flow from copying now, None when nothing does."""
+        """The fault that keeps the flow from copying now; None without a fault."""
         flow = self._lifecycle.flow
         return self._lifecycle.put_off.why if flow is None else flow.status[1]
 
     @property
     def nothing_copied(self) -> str | None:
-        """Why nothing of the flow is copied, where each of its partitions is held."""
+        """The reason for a standstill of the flow if all its partitions are held."""
         flow = self._lifecycle.flow
         return None if flow is None or flow.ended else flow.nothing_copied
 
     @property
     def partitions(self) -> Collection[TopicPartition] | None:
-        """The source partitions that the flow copies, heartbeats too; another object only when there are others.
+        """The source partitions that the flow copies, heartbeats included; the object changes only if its content
+        changes.
 
-        None before that is known.
+        None until they are known.
         """
         flow = self._lifecycle.flow
         return None if flow is None or flow.state is FlowState.STARTING else flow.copied
 
     def take_written(self) -> set[str]:
-        """The remote topics that records arrived in since the last call."""
+        """The remote topics in which records arrived since the last call."""
         flow = self._lifecycle.flow
         return set() if flow is None else flow.take_written()
 
     def end(self) -> None:
-        """End in order what runs here; `ended` is true once it has."""
+        """End the flow here in order; `ended` is true after its end."""
         self._asked_to_end = True
 
     def poll_flow(self, lease_server: LeaseServer) -> None:
-        """Begin the flow, or go on ending it."""
+        """Begin the flow, or continue to end it."""
         if not self._lifecycle.poll_ending() or self.over:
             return
         flow = self._lifecycle.flow
@@ -116,7 +117,7 @@ class AssignedFlow:
             self._lifecycle.clear(lambda: None)
 
     def stop(self) -> None:
-        """End in order what runs here, and wait for that."""
+        """End the flow here in order, and wait for its end."""
         self.over = True
         self._lifecycle.stop()
 

@@ -1,6 +1,6 @@
-"""The settings of a flow as its copiers get them: without what the driver alone reads.
+"""The settings of a flow in the form for its copiers: without the settings that only the driver reads.
 
-Two versions of a file that differ in nothing else leave the copiers of a flow as they are.
+If two versions of a file have the same settings in this form, the copiers of a flow continue undisturbed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIELDS = {own.name: own for own in fields(FlowSettings)}
 
 
 def copiers_view(settings: FlowSettings) -> FlowSettings:
-    """The same flow with defaults in place of what copiers have no use for, and for its switches what they are."""
+    """The same flow with defaults in place of settings that copiers ignore, and with the state of its switches."""
     unseen: dict[str, Any] = {"class_settings": ()}
     for name, (value, there) in live_fields().items():
         if value is not UpdateMode.AT_ONCE:
@@ -25,7 +25,7 @@ def copiers_view(settings: FlowSettings) -> FlowSettings:
         if there is UpdateMode.AT_ONCE or getattr(settings, name) is not None:
             unseen[name] = _default(_FIELDS[name])
     if settings.config_property_filter_class is None and not config_filter_of(settings).accepts(MAX_MESSAGE_BYTES):
-        # All that copiers await of the settings of remote topics is the limit of a batch.
+        # Of the settings of remote topics, copiers need only the limit of a batch.
         unseen["sync_topic_configs_interval_s"] = None
     return replace(settings, **unseen)
 

@@ -1,4 +1,5 @@
-"""A flow in this process: it stands by while another process runs the flow, and runs here once this one is elected."""
+"""A flow in this process: it stands by while another process runs the flow, and runs here once this process is
+elected."""
 
 from __future__ import annotations
 
@@ -25,25 +26,28 @@ from twinlog.worker.status.flow_status import FlowStatus
 log = logging.getLogger(__name__)
 
 AWAY_S = 60.0
-"""After so long without the source a flow is left to another process, on the right side of a firewall perhaps."""
+"""After this time out of reach of the source, a flow passes to another process, perhaps on the right side of a
+firewall."""
 
 UNFIT_S = 600.0
-"""For how long at least this process then gets the flow only where no other one is ready: the source may be away for
-all."""
+"""The least time for which this process then gets the flow only if no other process is ready.
+
+The source may be unreachable for all processes.
+"""
 
 READ_AGAIN_S = 10.0
-"""Pause before reading ahead is tried again when there are no threads or files left."""
+"""Pause before reading ahead is tried again after a lack of threads or files."""
 
 LEAVE_S = 0.5
 """How long a clean stop waits until the coordinator has the leave request."""
 
 
 class ElectedFlow:
-    """One flow that copies. `poll_flow` is called every moment; the rest may be read by other threads.
+    """One flow that copies. `poll_flow` is called every moment; other threads may read the other members.
 
-    `take_out(flow)` ends the copying of a flow: it returns what ends its query, for another thread to call.
-    With `until_caught_up` a flow that another process runs already ends here at once, with a reason, unless that one
-    ends by itself, too: it is waited for.
+    `take_out(flow)` ends the copying of a flow and returns a function that ends its query; another thread calls this
+    function. With `until_caught_up`, a flow that another process already runs ends here at once, with a reason. If that
+    process also ends at the end of the lag, this process waits for it.
     """
 
     def __init__(
@@ -72,11 +76,11 @@ class ElectedFlow:
         self._away_since: float | None = None
         self._awaited: LeaderTerm | None = None
         self.failure: str | None = None
-        """Why the flow never runs here again."""
+        """The reason why the flow has ended here for good."""
         self.over = False
-        """Whether the flow never runs here again: it failed, or has caught up."""
+        """Whether the flow has ended here for good: it failed, or has caught up."""
         self._stored: StoredOffsets | None = None
-        """What is read while another process runs the flow."""
+        """The positions that are read ahead while another process runs the flow."""
         self._reading = RetryDelay(
             settings.name, clock, what="nothing is read ahead yet", level=logging.DEBUG, pause_s=READ_AGAIN_S
         )
@@ -87,17 +91,17 @@ class ElectedFlow:
 
     @property
     def settings(self) -> FlowSettings:
-        """Those that the flow runs with here, or would."""
+        """The settings with which the flow runs here, or would run."""
         flow = self.flow
         return self._settings if flow is None else flow.settings
 
     @property
     def wanted(self) -> FlowSettings:
-        """Those that the flow is to run with."""
+        """The settings with which the flow shall run."""
         return self._settings
 
     def change_settings(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
-        """Continue with other settings of this flow, or of all `flows`, here or once this process is elected."""
+        """Continue with changed settings of this flow, or of all `flows`, here or once this process is elected."""
         self._settings = settings
         self.election.change_settings(settings)
         if self.flow is not None:
@@ -105,18 +109,17 @@ class ElectedFlow:
 
     @property
     def changing(self) -> bool:
-        """Whether what runs here does not have the settings yet that it was to continue with."""
+        """Whether the flow that runs here still has to take over changed settings."""
         flow = self.running
         return flow is not None and not flow.ended and flow.changes.pending
 
     def end(self) -> None:
-        """End in order what runs here, and leave the flow for good, as it is not wanted any more; `gone` is true
-        then."""
+        """End the running flow in order and leave the flow for good; afterwards `gone` is true."""
         self._asked_to_end = True
 
     @property
     def gone(self) -> bool:
-        """Whether nothing of it is left here after `end`."""
+        """Whether all parts of the flow have ended here after `end`."""
         return self._asked_to_end and self.over and not self._lifecycle.clearing
 
     @property
@@ -126,11 +129,11 @@ class ElectedFlow:
 
     @property
     def running(self) -> FlowRunner | None:
-        """The flow, if it runs here and is not being ended."""
+        """The flow, if it runs here and its end has not begun."""
         return self._lifecycle.running
 
     def poll_flow(self, lease_server: LeaseServer) -> None:
-        """Run the flow when this process is elected, and end it when it is not any more."""
+        """Run the flow when this process is elected, and end it when this process loses the election."""
         if not self._lifecycle.poll_ending() or self.over:
             return
         if self._asked_to_end:
@@ -139,11 +142,11 @@ class ElectedFlow:
         elif self.flow is None:
             self._run_or_stand_by(lease_server)
         elif self.flow.state in (FlowState.DONE, FlowState.HELD, FlowState.NOTHING):
-            # Other processes may wait to see that all is copied, also while other flows go on here.
+            # Other processes may wait for the end of the copying, also while other flows still run here.
             self.over = True
             self._lifecycle.clear(self._leave)
         elif self.flow.state is FlowState.FAILED:
-            # Another process may have better luck, as when a fault is this machine's.
+            # Another process may succeed, for example when the fault is this machine's.
             self._fail(self.flow.reason or "")
             self._lifecycle.clear(self._leave)
         elif self.election.term != self._term and not self.flow.ended:
@@ -160,7 +163,8 @@ class ElectedFlow:
             self.hand_over(heir, unfit_s=UNFIT_S)
 
     def _better_placed(self, flow: FlowRunner) -> ProcessName | None:
-        """A process that may reach the source, which this one has not reached for long; None to wait for it here."""
+        """A process that may reach the source, which this process has long failed to reach; None to keep the flow
+        here."""
         if flow.ended or not flow.source_away:
             self._away_since = None
             return None
@@ -178,7 +182,7 @@ class ElectedFlow:
         return choose(self.settings.name, others, counts, pack=roster.packs) if others else None
 
     def _run_or_stand_by(self, lease_server: LeaseServer) -> None:
-        # The term is read first: a standing read before it could belong to an earlier term.
+        # The term is read first: an election state that was read before it could belong to an earlier term.
         election, term = self.election, self.election.term
         if election.standing is not ElectionState.LEADING:
             self._lifecycle.put_off.clear_delay()
@@ -225,7 +229,8 @@ class ElectedFlow:
             self._term, self._away_since = term, None
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
-        """Stand by for a runner that ends once it has caught up, too; then this process looks itself."""
+        """Stand by for a process that also ends once it has caught up; afterwards this process checks for remaining
+        records."""
         if leadership is None or not leadership.leader.until:
             self._withdraw(f"{leadership} runs this flow already, so this process cannot see when it has caught up")
         elif leadership.term != self._awaited:
@@ -236,7 +241,7 @@ class ElectedFlow:
             )
 
     def _withdraw(self, reason: str) -> None:
-        """Fail and leave the group: a member that never runs the flow must not be appointed to."""
+        """Fail and leave the group: the election must never appoint a member that has given the flow up."""
         self._fail(reason)
         log.error("%s: FAILED: %s", self.settings.name, reason)
         self._lifecycle.run_steps(self._leave)
@@ -245,9 +250,9 @@ class ElectedFlow:
         self.failure, self.over = reason, True
 
     def hand_over(self, heir: str, *, unfit_s: float = 0.0) -> None:
-        """End in order what runs here, and leave the flow to another process; this one stands by then.
+        """End the flow here in order, and leave it to another process; this process then stands by.
 
-        With `unfit_s` it is not ready for the flow so long, see `Election`.
+        With `unfit_s`, this process reports itself unready for the flow for these seconds, see `Election`.
         """
 
         def give_up() -> None:
@@ -262,13 +267,14 @@ class ElectedFlow:
 
     def _crashed(self, reason: str) -> None:
         self._fail(reason)
-        # Its state is unknown: another process runs the flow once this one's session has ended.
+        # The state of the flow is unknown: another process runs it once the session of this process has ended.
         self.election.stop(LEAVE_S, leave=False)
 
     def stop(self) -> None:
-        """End in order what runs here, then leave the flow to others."""
+        """End the flow here in order, then leave it to other processes."""
         released = self._lifecycle.stop()
-        # A new runner must not meet a copier that still appends: then the session ends by itself, after that copier.
+        # A new runner must never meet a copier that still appends: the session then expires by itself, after that
+        # copier's end.
         self.election.stop(LEAVE_S, leave=released)
 
     def close(self) -> None:
@@ -293,22 +299,22 @@ class ElectedFlow:
 
     @property
     def can_hand_over(self) -> bool:
-        """Whether the flow runs here without trouble, and its group is reachable."""
+        """Whether the flow runs here free of trouble, with a reachable group."""
         flow = self.running
         if flow is None or self._lifecycle.clearing or flow.state is not FlowState.RUNNING:
             return False
         return self.election.leads_for_s() > VALID_S / 2
 
-    # What a table or a log line shows.
+    # Values for tables and log lines.
 
     @property
     def flow_status(self) -> FlowStatus:
-        """What this process copied, also before another one took over."""
+        """The records that this process copied, also before another process took over."""
         return self._lifecycle.flow_status
 
     @property
     def ready_others(self) -> int:
-        """How many other processes could take the flow over at once."""
+        """The number of other processes that could take the flow over at once."""
         roster = self._roster
         crew = None if roster is None else roster.crews().get(self.settings.name)
         return (
@@ -319,7 +325,7 @@ class ElectedFlow:
 
     @property
     def begun(self) -> int:
-        """How often the flow began here."""
+        """The number of times that the flow began here."""
         return self._lifecycle.begun
 
     @property
@@ -354,10 +360,10 @@ class ElectedFlow:
 
     @property
     def has_read(self) -> bool:
-        """Whether this process could run the flow without reading stored positions first."""
+        """Whether this process could run the flow at once, with stored positions already read."""
         return self.flow is not None or self.over or (self._stored is not None and self._stored.looked)
 
     @property
     def absent(self) -> bool:
-        """Whether nothing runs here yet; `status` has the reason."""
+        """Whether the flow has neither begun nor failed here; `status` has the reason."""
         return self.flow is None and self.failure is None

@@ -1,4 +1,4 @@
-"""Beans of what a driver runs: a flow that copies here, and the groups that are followed."""
+"""Beans of a driver: of a flow that copies here, and of the followed groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.worker.status.flow_families import FlowMetricFacts
 
 
 def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: bool) -> Iterator[BeanTable]:
-    """Of a flow that runs here, as the source connector of this name; `now` in monotonic seconds."""
+    """Beans of a flow that runs here, as the source connector of this name; `now` in monotonic seconds."""
     settings, status = flow.settings, flow.flow_status
     meters = status.meters
     facts = CopyFacts(
@@ -37,7 +37,7 @@ def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: b
 
 
 def running_facts(flow: FlowRunner, *, ready: int | None = None) -> FlowMetricFacts:
-    """A flow that runs here, for our own metrics; `ready` other processes could take it over."""
+    """A flow that runs here, for twinlog's own metrics; `ready` other processes could take it over."""
     status = flow.flow_status
     return FlowMetricFacts(
         flow.settings.name,
@@ -53,7 +53,7 @@ def running_facts(flow: FlowRunner, *, ready: int | None = None) -> FlowMetricFa
 def group_beans(
     settings: FlowSettings, connector: str, meters: FlowMeters, groups: Collection[GroupId], now: float
 ) -> Iterator[BeanTable]:
-    """Of the groups that are followed here, as the checkpoint connector of this name."""
+    """Beans of the groups that are followed here, as the checkpoint connector of this name."""
     facts = GroupFacts(
         connector=connector,
         source=settings.source_name,

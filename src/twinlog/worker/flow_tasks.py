@@ -1,4 +1,4 @@
-"""How many tasks a flow uses, and which partitions each of them copies."""
+"""The number of a flow's tasks, and the partitions of each task."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from twinlog.worker.status.load import LoadMonitor
 log = logging.getLogger(__name__)
 
 FIRST, FIRST_TRANSFORMING = 1, 2
-"""With how many tasks a flow begins locally. A task is one thread: a transform keeps it from moving bytes meanwhile."""
+"""The number of tasks with which a flow begins locally: a task is one thread, which a transform keeps from moving
+bytes."""
 
 LOOK_S = 1.0
 GROW_AFTER_S = 5.0
 VACANT_S = 0.2
-"""So long after the loss of a copier a task that Spark runs again may claim its share; then others get it."""
+"""For this time after the loss of a copier, its task may claim the share again; afterwards other tasks get the
+partitions."""
 
 GRANT_S = 3.0
-"""How long other tasks may take to get the partitions of a lost copier, where Spark has fewer slots by now; then the
-lease ends all the same."""
+"""The longest wait for other tasks to get the partitions of a lost copier, if Spark has fewer slots; then the lease
+ends."""
 
 DRAIN_S = 8.0
-"""How long an executor that is about to go is given for its copiers to release what they hold."""
+"""The time in which the copiers of a leaving executor have to release their partitions."""
 
 
 def first_tasks(settings: FlowSettings, *, local: bool) -> int | None:
-    """With how many tasks a flow begins, `tasks` of `FlowTasks`."""
+    """The number of tasks with which a flow begins, `tasks` of `FlowTasks`."""
     if not local:
         return None
     return FIRST if settings.transform is None else FIRST_TRANSFORMING
@@ -44,8 +46,9 @@ def first_tasks(settings: FlowSettings, *, local: bool) -> int | None:
 class FlowTasks:
     """The tasks of one flow; `poll_tasks` is called every moment by the flow's thread.
 
-    `slots` is how many the flow may use at once, `tasks` with how many it begins, None for all of them: then their
-    number follows the slots, else it grows when the copiers have been at their limit for long.
+    `slots` is the number of tasks that the flow may use at once. `tasks` is the number with which it begins, or None.
+    With None, the number of tasks follows the slots. Otherwise it grows when the copiers have been at their limit for
+    long.
     """
 
     def __init__(
@@ -70,7 +73,8 @@ class FlowTasks:
         self._replan = threading.Event()
         self._leaving: frozenset[int] = frozenset()
         self._closed: frozenset[int] = frozenset()
-        """The shares that others look after, as their executors are lost or about to go."""
+        """The shares without partitions, because their executors are lost or leaving; other shares have these
+        partitions."""
         self._drain_by: float | None = None
         self._granted_by = LONG_AGO
         self._partitions: Set[TopicPartition] = frozenset()
@@ -80,7 +84,7 @@ class FlowTasks:
     # For other threads.
 
     def use_slots(self, slots: int) -> None:
-        """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
+        """Plan for another number of tasks: Spark's executors have changed, or another flow needs them more."""
         slots = max(1, min(slots, self._settings.tasks_max))
         if slots != self.slots:
             self.slots = slots
@@ -88,7 +92,7 @@ class FlowTasks:
             self._replan.set()
 
     def exclude_tasks(self, tasks: frozenset[int]) -> None:
-        """Copy nothing in these tasks of Spark's any more: their executors are about to go."""
+        """Stop copying in these tasks of Spark's: their executors will end soon."""
         self._leaving = tasks
 
     def add_report(self, report: Report) -> None:
@@ -97,20 +101,20 @@ class FlowTasks:
 
     @property
     def demand(self) -> SlotDemand:
-        """How many slots the flow can use."""
+        """The number of slots that the flow can use."""
         limit = max(1, min(self._settings.tasks_max, len(self._partitions) or self._settings.tasks_max))
         return SlotDemand(limit, self._hungry and self.slots < limit, self._load.quiet)
 
     # For the flow's thread.
 
     def plan(self, partitions: Set[TopicPartition]) -> None:
-        """Assign these partitions, each to the task that has it already where that is possible."""
+        """Assign these partitions, each to its present task if possible."""
         self._partitions = partitions
         self._load.retain_partitions(partitions)
         self._divide()
 
     def poll_tasks(self) -> None:
-        """Follow the slots and the load, and renew the lease when it is over."""
+        """Follow the slots and the load, and renew the lease at its end."""
         now = self._clock.monotonic()
         self._hand_over(now)
         if self._drain_by is not None:
@@ -124,17 +128,20 @@ class FlowTasks:
         if self._load.needs_move(self._leases.assignment()):
             self._divide(level=True)
         if self._leases.lease != self._lease or self._leases.unclaimed or self._closed:
-            # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks. Where one of
-            # them has lost its copier, Spark may not know that yet, and would not end it with the lease.
+            # A lease lasts from the moment at which copiers hold it; Spark may take long to place the tasks. Spark may
+            # be unaware of a lost copier for a while, and would leave its task running at the end of the lease.
             self._lease, self._renew_at = self._leases.lease, now + self._settings.lease_seconds
         elif now >= self._renew_at:
             self._leases.renew_lease()
 
     def _hand_over(self, now: float) -> None:
-        """Give others what is in shares whose executors are lost, or about to go: within the lease, so that they need
-        not wait for Spark. An executor that goes by itself waits for its tasks: those end with the lease."""
+        """Give the shares of lost or leaving executors to other tasks within the lease, so that they wait less for
+        Spark.
+
+        An executor that leaves by itself waits for its tasks, and these end with the lease.
+        """
         if self._drain_by is not None:
-            # A copier that has lost its share with the lease would be granted nothing before its next task begins.
+            # A copier that has lost its share together with the lease would get its next grant only in its next task.
             if now >= self._drain_by or (self._leases.drained(self._closed) and self._leases.fully_granted):
                 self._end_drained()
             return
@@ -158,9 +165,10 @@ class FlowTasks:
         self._divide(level=bool(opened), same_lease=bool(closed))
 
     def _may_divide_anew(self, now: float) -> bool:
-        """Whether the lease may end for another number of tasks: those that go on for a lost one have what it had.
+        """Whether the lease may end for another number of tasks: the partitions of lost tasks are granted to other
+        tasks.
 
-        Else that would wait for Spark, which ends and begins them all.
+        Otherwise these partitions would wait until Spark has ended and begun all tasks.
         """
         if self._leases.vacant(0.0) - self._closed:
             return False
@@ -170,7 +178,7 @@ class FlowTasks:
         return True
 
     def _end_drained(self) -> None:
-        """Nothing is copied in executors that are about to go: let their tasks end, and have others begin elsewhere."""
+        """Begin a lease in which the tasks of the leaving executors end, and tasks on other executors replace them."""
         self._drain_by = None
         self._replan.clear()
         before = self._open_shares()
@@ -183,7 +191,7 @@ class FlowTasks:
         return tuple(share for number, share in enumerate(self._leases.assignment()) if number not in self._closed)
 
     def _look(self, now: float) -> None:
-        """Take one more task when the copiers have been at their limit for long."""
+        """Use one task more if the copiers have been at their limit for long."""
         if not self._flow_status.overloaded():
             self._hungry, self._calm_since = False, now
             return
@@ -216,7 +224,7 @@ class FlowTasks:
         )
 
     def _assign(self, before: Assignment, *, level: bool, same_lease: bool) -> Assignment:
-        """A share for each task; while the lease stays, or has to, those that are closed have no partition."""
+        """A share for each task; while the same lease continues, closed shares stay empty."""
         weights, count = self._load.weights(), min(self.count, len(self._partitions))
         open_shares = self._open_shares()
         if not open_shares or (count != len(before) and not same_lease):

@@ -1,4 +1,4 @@
-"""Follows consumer groups for a flow that another one copies: checkpoints, and offsets of idle groups."""
+"""Follows consumer groups for a flow that another process copies: checkpoints, and offsets of idle groups."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ END_S = 3.0
 
 
 class GroupsFlow:
-    """Needs no Spark. It writes as long as `allowed()` is true, translates by the exact maps of twinlog, and by offset
-    syncs where MirrorMaker 2 copies.
+    """Works without Spark. It writes as long as `allowed()` is true.
 
-    `copied_by` are the flows that copy what is translated, if twinlog does: their stored positions show how far maps
-    reach. `reverse` is the flow back, if there is one.
+    It translates by the exact maps of twinlog, or by offset syncs if MirrorMaker 2 copies. `copied_by` are the flows
+    that copy the translated topics, if twinlog copies them: their stored positions show the ends of the maps. `reverse`
+    is the flow back, if there is such a flow.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GroupsFlow:
     ) -> None:
         self.settings = settings
         self.failure: str | None = None
-        """Why it failed; it does not begin again."""
+        """The reason for the failure; a failed object stays ended."""
         self.meters = FlowMeters()
         self._troubles: dict[str, str] = {}
         self._copied_by = copied_by or (settings,)
@@ -67,24 +67,24 @@ class GroupsFlow:
 
     @property
     def trouble(self) -> str | None:
-        """What does not work now, None when all does."""
+        """The present trouble; None without trouble."""
         return next(iter(dict(self._troubles).values()), None)
 
     @property
     def groups(self) -> Sequence[GroupId] | None:
-        """The groups that are followed, another object only when there are others; None before that is known."""
+        """The followed groups; the object changes only if its content changes. None until they are known."""
         return None if self._writer is None else self._writer.followed
 
     def positions(self) -> Mapping[GroupId, GroupOffsets]:
-        """Where each group that is followed would go on at the target."""
+        """The offsets at which each followed group would continue at the target."""
         return {} if self._writer is None else self._writer.positions()
 
     def start(self) -> None:
-        """Begin, on a thread of its own. Raises RuntimeError where there can be no more threads."""
+        """Begin, on a thread of its own. Raises RuntimeError after a lack of threads."""
         self._thread.start()
 
     def poll_flow(self) -> None:
-        """To be called every moment."""
+        """Called every moment."""
         self._jobs.poll_jobs()
 
     def stop(self) -> None:
@@ -131,7 +131,7 @@ class GroupsFlow:
                 self.failure = f"internal error: {error!r}"
 
     def _connected(self) -> bool:
-        """Connect to both clusters, however long that takes; False when this is stopped meanwhile."""
+        """Connect to both clusters, with tries until success; False if `stop` is called meanwhile."""
         logged = LogOnce(self._clock)
         while not self._stopping.is_set():
             try:
@@ -151,7 +151,7 @@ class GroupsFlow:
         return False
 
     def report(self) -> DriverReport:
-        """What it reports of itself now."""
+        """The present report of this flow."""
         return self._reporter.report("stopped" if self._stopping.is_set() else "running", self.trouble)
 
     def _note(self, what: str, trouble: str | None) -> None:

@@ -1,6 +1,6 @@
-"""A flow that is not enabled: it writes heartbeats to its target and copies nothing, as in MirrorMaker 2.
+"""A disabled flow: it only writes heartbeats to its target, as in MirrorMaker 2.
 
-Nothing runs here while another process writes them, as with flows that copy (`worker.elected_flow`).
+The flow is inactive here while another process writes the heartbeats, as with flows that copy (`worker.elected_flow`).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ log = logging.getLogger(__name__)
 
 STOP_S = 0.5
 LEAVE_S = 0.5
-"""How long a clean stop waits for a heartbeat under way, and until the coordinator has got the leave request."""
+"""The wait of a clean stop for a heartbeat under way, and for the arrival of the leave request at the coordinator."""
 
 
 class IdleFlow:
-    """Needs no Spark, and `--until caught-up` does not wait for it; it writes as long as `allowed()` is true."""
+    """Works without Spark, and `--until caught-up` ignores it; it writes as long as `allowed()` is true."""
 
     def __init__(
         self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True, connect: Connect = ClusterAdmin
     ) -> None:
         self.settings = settings
         self.trouble: str | None = None
-        """Why the last heartbeat was not written; None when it was."""
+        """The error of the last heartbeat; None if it was written."""
         self._target = connect(settings.target, settings.target_admin.client)
         self._target.client.append_only_while(allowed)
         self._jobs = PeriodicJobs(settings.name, self._note, clock=self._target.clock)
@@ -51,7 +51,7 @@ class IdleFlow:
         return self._beats is not None and self._beats.succeeded
 
     def poll_flow(self) -> None:
-        """To be called every moment."""
+        """Called every moment."""
         self._jobs.poll_jobs()
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class IdleFlow:
 
 
 class ElectedIdleFlow:
-    """A flow that is not enabled: one process writes its heartbeats."""
+    """A disabled flow: one process writes its heartbeats."""
 
     def __init__(
         self, settings: FlowSettings, wake: Callable[[], None], clock: Clock = SYSTEM, connect: Connect = ClusterAdmin
@@ -87,7 +87,8 @@ class ElectedIdleFlow:
         self.election.start()
 
     def poll_flow(self) -> None:
-        """Begin to write when elected, and end when not any more; called every moment."""
+        """Begin to write after the election of this process, and end after the loss of its leadership; called every
+        moment."""
         election, term = self.election, self.election.term
         if self._flow is not None and term != self._term:
             self._end()
@@ -111,14 +112,14 @@ class ElectedIdleFlow:
         flow.start()
 
     def change_settings(self, settings: FlowSettings) -> None:
-        """Write heartbeats as other settings ask for: at once, where they are to come more or less often."""
+        """Write heartbeats by other settings: a changed interval takes effect at once."""
         before, self.settings = self.settings, settings
         self.election.change_settings(settings)
         if settings.emit_heartbeats_interval_s != before.emit_heartbeats_interval_s:
             self._end()
 
     def end(self) -> None:
-        """`stop`, without waiting for it where there may be a thread for that; `gone` is true then."""
+        """Run `stop` on a thread of its own, or here after a lack of threads; afterwards `gone` is true."""
         self._ending = threading.Thread(target=self.stop, name=f"ending {self.settings.name}", daemon=True)
         try:
             self._ending.start()
@@ -127,11 +128,11 @@ class ElectedIdleFlow:
 
     @property
     def gone(self) -> bool:
-        """Whether nothing of it is left here after `end`."""
+        """Whether all parts of the flow have ended here after `end`."""
         return self._ending is not None and not self._ending.is_alive()
 
     def stop(self) -> None:
-        """End what runs here and leave it to others."""
+        """End the writing here and leave it to other processes."""
         self._end()
         self.election.stop(LEAVE_S)
 
@@ -142,7 +143,7 @@ class ElectedIdleFlow:
 
     @property
     def text(self) -> str:
-        """In a few words: that it writes heartbeats, why it does not, or which process does."""
+        """In a few words: that it writes heartbeats, its obstacle, or the process that writes them."""
         if self._flow is None:
             return f"heartbeats only: {self._put_off.why or self.election.text}"
         return self._flow.trouble or "heartbeats only"

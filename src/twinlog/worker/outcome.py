@@ -1,4 +1,4 @@
-"""How all flows of a process ended, put together from how each of them did."""
+"""The outcome of all flows of a process, from the state of each flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Outcome(Enum):
 
 
 def outcome_of(states: Collection[FlowState]) -> Outcome:
-    """The outcome of flows in these states. The one that an operator has to look at counts most."""
+    """The outcome of flows in these states; the state that most needs an operator decides."""
     if FlowState.FAILED in states:
         return Outcome.FAILED
     if not all(state in (FlowState.DONE, FlowState.HELD, FlowState.NOTHING) for state in states):

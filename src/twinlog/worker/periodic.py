@@ -1,8 +1,5 @@
-"""Periodic jobs of a flow on the driver: heartbeats, checkpoints, settings and ACLs of remote topics.
-
-MirrorMaker 2 has one thread for all of a connector's periodic work, so that a slow job holds up the others, and drops
-a failed one until its next turn. Here each job has its own thread and is tried again soon.
-"""
+"""MirrorMaker 2 has one thread for all periodic work of a connector. A slow job blocks the other jobs there, and a
+failed job is dropped until its next turn. Here each job has its own thread and is tried again soon."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ REFUSED_S = 10.0
 """The wait after a refusal: a permission may be granted while the flow runs."""
 
 LOG_AFTER_S = 3.0
-"""A shorter fault is not logged."""
+"""The shortest fault that is logged."""
 
 
 _FAULT = object()
@@ -36,23 +33,23 @@ Step = Callable[[], str | None] | Callable[[], None]
 
 
 class Retryable(Protocol):
-    """What a job looks at between two turns, because it may not wait for the next one."""
+    """Urgent work of a job between two turns, too urgent to wait for the next turn."""
 
     def again_s(self) -> float | None:
-        """Seconds until it is looked at; None while there is nothing to look at."""
+        """Seconds until the next try; None while there is no urgent work."""
 
     def try_again(self) -> str | None:
-        """Look at it once. Raises TwinlogError, or returns what could not be done, as a turn does."""
+        """Try the urgent work once. Raises TwinlogError, or returns the text of a partial failure, as a turn does."""
 
 
 class PeriodicJob:
     """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
-    `what` completes "cannot ..." in messages, `way_out` is what the operator may do about a refusal. A step raises
-    TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Retriable errors are
-    not logged while `excused()`: their reason was logged already, for all jobs. A step that takes long is followed by a
-    rest as long, so that a job never takes more than half of its thread's time. After a turn that worked, `again` is
-    looked at until the next turn. With `once_more` it takes a last turn when it is stopped.
+    `what` completes "cannot ..." in messages, `way_out` tells the operator the remedy for a refusal. A step raises
+    TwinlogError; if it fails for some groups or topics only, it does the rest and returns a text about them. Retriable
+    errors stay out of the log while `excused()`: their reason was logged before, for all jobs. After a long step the
+    job rests for as long as the step took, so a job takes at most half of its thread's time. After a successful turn,
+    the job calls `again` until the next turn. With `once_more`, the job takes a last turn when it is stopped.
     """
 
     def __init__(
@@ -72,9 +69,9 @@ class PeriodicJob:
         self._clock = clock
         self.what = what
         self.trouble: str | None = None
-        """Why the last turn failed; None when it did not."""
+        """The error of the last turn; None if it succeeded."""
         self.succeeded_ms: int | None = None
-        """When the last turn ended that did all it had to (Unix time); None before."""
+        """The time at which the last complete turn ended (Unix time); None before."""
         self._flow = flow
         self._step = step
         self._interval_s = interval_s
@@ -91,19 +88,19 @@ class PeriodicJob:
         self._wake = threading.Event()
         self._succeeded = False
         self._worked = False
-        """Whether the last turn came to its end."""
+        """Whether the last turn ran to its end."""
         self._thread = threading.Thread(target=self._run, name=f"{flow}: {what}", daemon=True)
 
     @property
     def succeeded(self) -> bool:
-        """Whether a turn ever came to its end."""
+        """Whether at least one turn has run to its end."""
         return self._succeeded
 
     def start(self) -> None:
         self._thread.start()
 
     def run_turn_now(self, *, afresh: bool = False) -> None:
-        """Take the next turn now; `afresh` as if none had failed before."""
+        """Take the next turn now; with `afresh`, earlier failures are forgotten."""
         if afresh:
             self._wait_s = RETRY_S[0]
             self._logged.restart_condition(_FAULT)
@@ -111,18 +108,17 @@ class PeriodicJob:
         self._wake.set()
 
     def follow(self) -> None:
-        """Take the next turn soon, as there is something new to do: once the job has rested as long as the last turn
-        took."""
+        """Take the next turn soon, because there is new work: once the job has rested as long as the last turn took."""
         self._followed = True
         self._wake.set()
 
     def ask_to_stop(self) -> None:
-        """No more turns; errors of the one under way are not reported."""
+        """Stop before the next turn; errors of the turn under way are suppressed."""
         self._stopping = True
         self._wake.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the turn under way; False when it takes longer."""
+        """Wait for the turn under way; False if it takes longer."""
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -140,13 +136,13 @@ class PeriodicJob:
                 if self._step() is None:
                     self.succeeded_ms = wall_ms(self._clock)
             except TwinlogError as error:
-                # What failed before was reported then; what never succeeded has nothing to complete.
+                # An earlier trouble was already reported, and a job that never succeeded has nothing to complete.
                 known = self.trouble is not None or not self._succeeded
                 level = logging.DEBUG if known else logging.WARNING
                 log.log(level, "%s: could not %s a last time: %s", self._flow, self.what, error)
 
     def _rest(self, rest_s: float, least_s: float) -> None:
-        """Wait for the next turn, `least_s` seconds even when there is something new; look at what may not wait."""
+        """Wait for the next turn, at least `least_s` seconds even with new work, and do urgent work meanwhile."""
         now = self._clock.monotonic()
         until, least = now + rest_s, now + least_s
         while (again_s := self._again_s()) is not None:
@@ -168,7 +164,7 @@ class PeriodicJob:
         return None if self._again is None or self._stopping or not self._worked else self._again.again_s()
 
     def _wait_until(self, until: float, least: float) -> bool:
-        """Wait until a moment; True when the next turn is to be taken before it."""
+        """Wait until a moment; True if the next turn comes before it."""
         while True:
             self._wake.clear()
             if self._stopping or self._hurried:
@@ -179,13 +175,14 @@ class PeriodicJob:
             self._clock.wait(self._wake, left_s)
 
     def _look_again(self) -> float | None:
-        """Look at what may not wait; seconds until the next turn where that failed."""
+        """Do the urgent work; returns the seconds until the next turn if that failed, else None."""
         assert self._again is not None
         rest_s = self._turn(self._again.try_again)
         return None if self._worked else rest_s
 
     def _turn(self, step: Step | None = None) -> float:
-        """Take one turn; seconds from its begin to the next. With `step` it does that alone."""
+        """Take one turn, or call only `step` if it is given; returns the seconds from the begin of this turn to the
+        next turn."""
         self._worked = False
         try:
             trouble = (step or self._step)()
@@ -239,7 +236,7 @@ class PeriodicJob:
 class PeriodicJobs:
     """The jobs of one flow.
 
-    `note` is called with each job's trouble, and with None when it is over; `excused` is as in `PeriodicJob`.
+    `note` is called with each job's trouble, and with None when the trouble is over; `excused` is as in `PeriodicJob`.
     """
 
     def __init__(
@@ -262,7 +259,7 @@ class PeriodicJobs:
 
     @property
     def all(self) -> tuple[PeriodicJob, ...]:
-        """Every job that was begun, and not ended since."""
+        """Every begun job that is still in use."""
         return tuple(self._jobs)
 
     def begin(
@@ -275,7 +272,7 @@ class PeriodicJobs:
         again: Retryable | None = None,
         once_more: bool = False,
     ) -> PeriodicJob | None:
-        """Begin a `PeriodicJob`; None when it is turned off (`interval_s` None) or after `stop`."""
+        """Begin a `PeriodicJob`; None if the job is turned off (`interval_s` None) or after `stop`."""
         with self._lock:
             if interval_s is None or self._stopped:
                 return None
@@ -313,16 +310,17 @@ class PeriodicJobs:
             del self._waiting[0]
 
     def rerun_failed_jobs(self) -> None:
-        """Run the jobs that failed now: their fault is over."""
+        """Run the failed jobs now, because their fault is over."""
         with self._lock:
             for job in self._jobs:
                 if job.trouble is not None:
                     job.run_turn_now(afresh=True)
 
     def stop(self, timeout_s: float, *, cut_off: bool = False) -> None:
-        """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`.
+        """Stop the jobs: each takes its last turn, one job after the other in the order of their begin.
 
-        When the flow is `cut_off`, another process does its jobs, and unfinished work here is dropped.
+        Waits up to `timeout_s`. When the flow is `cut_off`, another process does its jobs, and unfinished work here is
+        dropped.
         """
         with self._lock:
             self._stopped = True
@@ -330,7 +328,7 @@ class PeriodicJobs:
         self._end(jobs, timeout_s, cut_off=cut_off)
 
     def end(self, jobs: Collection[PeriodicJob], timeout_s: float) -> None:
-        """End some of the jobs as `stop` ends all; their troubles are over with them."""
+        """End some of the jobs as `stop` ends all; their troubles end with them."""
         with self._lock:
             self._jobs = [job for job in self._jobs if job not in jobs]
             self._waiting = [job for job in self._waiting if job not in jobs]

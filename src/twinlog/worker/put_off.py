@@ -1,4 +1,4 @@
-"""Puts off a step that cannot begin at the moment, because no more threads can start; it is retried after a while."""
+"""Puts off a step whose begin fails after a lack of threads; it is retried after a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PUT_OFF_S = 2.0
 class RetryDelay:
     """The delay of one flow; a limit of the host or container is temporary, and the process has other flows.
 
-    `what` is logged at `level`, once a minute; it is tried again after `pause_s` seconds, None for `PUT_OFF_S`.
+    `what` is logged at `level`, once a minute. The step is tried again after `pause_s` seconds, None for `PUT_OFF_S`.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class RetryDelay:
     ) -> None:
         self._clock = clock
         self.why: str | None = None
-        """The reason of the delay; None without one."""
+        """The reason of the delay; None without a delay."""
         self._name = name
         self._what = what
         self._level = level
@@ -39,16 +39,16 @@ class RetryDelay:
 
     @property
     def is_due(self) -> bool:
-        """Whether to try now."""
+        """Whether it is time for a try."""
         return self.why is None or self._clock.monotonic() >= self._until
 
     def set_failure(self, error: Exception) -> None:
-        """A try failed: Python raised this error."""
+        """Note that a try failed with this error of Python."""
         self.why = f"{self._what}: {error}"
         self._until = self._clock.monotonic() + (PUT_OFF_S if self._pause_s is None else self._pause_s)
         if self._logged.is_new("threads", AGAIN_S):
             log.log(self._level, "%s: %s", self._name, self.why)
 
     def clear_delay(self) -> None:
-        """The step began, or is no longer needed."""
+        """The step began, or is unneeded now."""
         self.why = None

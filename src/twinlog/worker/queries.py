@@ -1,7 +1,4 @@
-"""The streaming queries of all flows: their division among Spark's tasks, their start, and their restart.
-
-Spark does not restart a query that ends by itself.
-"""
+"""A query that ends by itself is restarted here, because Spark leaves it ended."""
 
 from __future__ import annotations
 
@@ -28,37 +25,40 @@ RESTART_S = (1.0, 30.0)
 """First and longest wait before a query that ended by itself is started again."""
 
 STUCK_S = 15.0
-"""A query whose lease no copier took up for so long is started again: a task hangs in a stopped or lost worker."""
+"""A query whose lease is unclaimed for longer than this is restarted: a task hangs in a stopped or lost worker."""
 
 FIRST_LEASE_S = 90.0
 """The same for a query's first lease: Spark compiles and starts its workers, on a busy machine for long."""
 
 
 BATCH_S = 30.0
-"""How long a micro-batch lasts while records are copied: only at its end Spark counts what its tasks have yielded.
+"""The length of a micro-batch while records are copied: Spark counts the records of tasks only at its end.
 
-It takes the JVM 0.13 s of a processor to end one and to plan the next. While nothing is copied one lasts a lease."""
+The JVM needs 0.13 s of a processor to end a micro-batch and to plan the next. In a flow without records, a micro-batch
+lasts as long as a lease.
+"""
 
 BATCHES_PER_S = 0.2
-"""How many micro-batches of all queries of a process may end each second: with more than six they last longer.
+"""The number of micro-batches of all queries of a process that may end each second: with more than six queries they
+last longer.
 
-They end one after the other. Spark gives its idle Pythons to whichever task comes next, so of queries that end a
-micro-batch together each may find the other's copier, and both hand over all that they copy.
+They end one after the other. Spark gives its idle Pythons to any next task. So if two queries end a micro-batch
+together, each may get the Python of the other query, and both copiers hand over all their partitions.
 """
 
 WAITS_S = 3.0
-"""A flow that waits so long for a task that copies others of its query gets into it by ending their leases."""
+"""The wait after which a flow gets into a busy task: its query ends the leases of the flows that the task copies."""
 
 
 class BatchPacer:
-    """Lets one query of a process after the other end its micro-batch."""
+    """Lets the queries of a process end their micro-batches one after the other."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._not_before = LONG_AGO
 
     def claim_batch_end(self) -> bool:
-        """Whether a micro-batch may end now; the next one may later."""
+        """Whether a micro-batch may end now; after True, the next micro-batch ends later."""
         now = self._clock.monotonic()
         if now < self._not_before:
             return False
@@ -67,10 +67,11 @@ class BatchPacer:
 
 
 class SupervisedQuery:
-    """The query of some flows, as long as there are any; `known()` are the settings of all flows that may
-    join it without another start of it, as copiers get them. `pace` is that of all queries of the process.
+    """The query of some flows, as long as it has a flow.
 
-    A flow whose copiers are to have other settings has the query begin again, with all flows of the query.
+    `known()` are the settings of all flows that may join it without a restart of the query, in the form that copiers
+    get. All queries of the process share `pace`. If a flow gets new settings for its copiers, the query restarts with
+    all its flows.
     """
 
     def __init__(
@@ -99,20 +100,20 @@ class SupervisedQuery:
         """Records of the flows that were reported to Spark."""
 
     def add(self, flow: FlowRunner) -> None:
-        """Copy this flow, too; where others are copied already, a new lease lets it into their task."""
+        """Copy this flow, too; a new lease lets it into a task that already copies other flows."""
         self.flows.append(flow)
         self._bundle.add(flow.leases)
         self._renew_all()
 
     def remove(self, flow: FlowRunner) -> None:
-        """Stop copying this flow; others release what its copiers hold."""
+        """Stop copying this flow; another part of the driver makes its copiers release their partitions."""
         self.flows.remove(flow)
         self._bundle.remove(flow.leases)
 
     def poll_query(self, engine: Engine, lease_server: LeaseServer, queries: int = 1) -> None:
-        """Look after the query, one of `queries`; called every moment, always on the same thread.
+        """Look after this query, one query of `queries`; called every moment, always on the same thread.
 
-        With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
+        With a new engine the query starts again. Raises EngineLostError if the engine is lost.
         """
         now = self._clock.monotonic()
         flows = [flow for flow in self.flows if flow.ready.is_set()]
@@ -146,13 +147,14 @@ class SupervisedQuery:
         if mismatch is None:
             self._begin_later(fault)
         else:
-            # Spark has tried four times, in other executors where it could: another try does not replace a wheel.
+            # Spark has tried four times, if possible in other executors: another try would meet the same installed
+            # package.
             self._end_flows(mismatch)
 
     def _end_batch(self, flows: Sequence[FlowRunner], now: float, batch_s: float) -> None:
-        """End the micro-batch once it has lasted `batch_s` and records were copied, so that Spark's pages show them.
+        """End the micro-batch after `batch_s` with copied records, so that Spark's web UI counts these records.
 
-        A lease ends with it. The copiers go on meanwhile, and get the next one.
+        A lease ends together with its micro-batch. The copiers continue meanwhile, and get the next lease.
         """
         copied = sum(flow.flow_status.records for flow in flows)
         if now - self._batch_since < batch_s or copied == self._counted or not self._pace.claim_batch_end():
@@ -173,11 +175,11 @@ class SupervisedQuery:
                     flow.leases.renew_lease()
 
     def _move_to(self, engine: Engine) -> None:
-        """The former engine is gone with its query; its tasks have ended or are about to."""
+        """Forget the former engine: it is lost with its query, and its tasks have ended or soon will."""
         if self._engine is not None:
             for flow in self.flows:
                 if flow.leases.lease:
-                    # The remaining ones take no part in the next lease.
+                    # The remaining copiers take no part in the next lease.
                     flow.leases.renew_lease()
         self._engine, self._query = engine, None
         self._not_before, self._wait_s = LONG_AGO, RESTART_S[0]
@@ -196,7 +198,7 @@ class SupervisedQuery:
             self._idle_since, self._patience_s = self._clock.monotonic(), FIRST_LEASE_S
 
     def _fault(self, query: LeaseQuery, now: float) -> str | None:
-        """Why the query must be started again, None as long as it does its work."""
+        """The reason for a restart of the query, None as long as it works."""
         try:
             if query.alive and now - self._idle_since < self._patience_s:
                 return None
@@ -213,7 +215,7 @@ class SupervisedQuery:
         self._wait_s = min(2 * self._wait_s, RESTART_S[1])
 
     def end(self) -> None:
-        """Stop the query, if there is one; its copiers release their partitions before."""
+        """Stop the query if it runs; its copiers release their partitions before."""
         query, self._query = self._query, None
         if query is not None:
             for flow in self.flows:
@@ -233,13 +235,13 @@ def _brief(text: str) -> str:
 LOG_AFTER_S = 5.0
 
 WATCHED_AT_ONCE = 10
-"""Of more queries than these only a part is checked each time: each check calls the JVM."""
+"""With more queries than this, each call checks only a part of them, because each check calls the JVM."""
 
 
 class Queries:
-    """Which query copies which flows; used by one thread.
+    """The assignment of flows to queries; used by one thread.
 
-    `known()` are the settings of all flows that may start here, as copiers get them.
+    `known()` are the settings of all flows that may start here, in the form that copiers get.
     """
 
     def __init__(self, known: Callable[[], Sequence[FlowSettings]], clock: Clock = SYSTEM) -> None:
@@ -265,7 +267,8 @@ class Queries:
             query.poll_query(engine, lease_server, len(self._queries))
 
     def take_out(self, flow: FlowRunner) -> Callable[[], None]:
-        """Stop copying a flow. Returns a function that ends the query which it had alone, for any thread to call."""
+        """Stop copying a flow. Returns a function that ends the query if the flow was its only flow; any thread may
+        call it."""
         for query in self._queries:
             if flow not in query.flows:
                 continue
@@ -276,10 +279,10 @@ class Queries:
         return lambda: None
 
     def _arrange(self, flows: Sequence[FlowRunner], slots: int) -> None:
-        """Assign each flow to a query; a flow keeps the query that it has as long as the slots allow."""
+        """Assign each flow to a query; a flow keeps its query as long as the slots allow."""
         named = {flow.settings.name: flow for flow in flows}
         before = [[flow.settings.name for flow in query.flows] for query in self._queries]
-        # Without an executor no flow moves for now.
+        # While there is no executor, all flows keep their queries.
         groups = group(sorted(named), slots or len(before) or len(named), before)
         if groups == before:
             return
@@ -304,12 +307,12 @@ class Queries:
             self._sharing = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
 
     def _log_shared(self) -> None:
-        """Log which flows share a task once that has lasted: a cluster's executors come one after the other."""
+        """Log the flows that share a task, after a while: the executors of a cluster start one after the other."""
         if self._sharing is not None and self._logged.is_due(self._sharing, LOG_AFTER_S):
             log.warning(self._sharing)
 
     def _name(self, names: Sequence[str]) -> str:
-        """A name that no query has; Spark's pages show it."""
+        """An unused name for a query, which Spark's web UI shows."""
         name = listed(names)
         taken = {query.name for query in self._queries}
         return name if name not in taken else f"{name} ({next(self._numbers)})"

@@ -1,4 +1,4 @@
-"""Reads positions and maps ahead in a process that stands by, and knows whether the process is ready to take over."""
+"""Reads positions and maps ahead in a process that stands by, and decides whether the process is ready to take over."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 
 
 WARM_AFTER_S = 60.0
-"""Without a flow and without a warm-up a Spark that has run for so long is ready, too."""
+"""If all flows and warm-ups are missing, a Spark that has run for this time is ready, too."""
 
 READ_AFTER_S = 60.0
-"""After so long a warm process is ready though it has not read what all flows have stored: a cluster may be away."""
+"""A warm process is ready after this time even with unread positions, because a cluster may be out of reach."""
 
 
 class Readiness:
-    """Of one process. Once it is ready, it stays so until another Spark takes the place of the one that it had."""
+    """The readiness of one process. A ready process stays ready until another Spark replaces its Spark."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._now = clock.monotonic
@@ -34,13 +34,14 @@ class Readiness:
         self._ready = False
 
     def warmed_up(self, engine: object) -> None:
-        """The warm-up of an engine has ended; called by its thread."""
+        """Note the end of an engine's warm-up; called by its thread."""
         self._warmed_up = engine
 
     def check_engine(self, engine: object, *, works: bool, has_read: Callable[[], bool]) -> bool:
-        """Whether the process is ready with the engine that it has now, None for none.
+        """Whether the process is ready with its present engine, None for no engine.
 
-        `works`: the engine copies, or needs no warm-up, `has_read()` that all flows are read.
+        `works` is true if the engine copies, or starts warm. `has_read()` is true if the positions of all flows are
+        read.
         """
         now = self._now()
         if engine is not self._engine:
@@ -57,32 +58,33 @@ class Readiness:
 
 EVERY_S = 5.0
 END_S = 5.0
-"""How long to wait for the reading thread once its connections are closed."""
+"""The wait for the end of the reading thread once its connections are closed."""
 
 
 class StoredOffsets:
     """Positions and maps of a flow, kept up to date while another process writes them, once `start_reading` was called.
 
-    Raises RuntimeError or OSError where there can be no more threads or connections; so does `start_reading`.
+    The constructor and `start_reading` raise RuntimeError or OSError after a lack of threads or connections.
     """
 
     def __init__(self, settings: FlowSettings, connect: Connect = ClusterAdmin) -> None:
-        # A connection of its own, which may hang with the broker that the other process has died with.
+        # A separate connection, which may hang together with a broker that died together with the other process.
         self._admin = connect(settings.target, settings.target_admin.client)
         self.positions = PositionStore(settings, self._admin)
         self.maps = MapStore(settings, self._admin, self.positions)
         self.looked = False
-        """Whether all was read once."""
+        """Whether all positions and maps were read at least once."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=f"stand by {settings.name}", daemon=True)
         self._flow = settings.name
 
     def start_reading(self) -> None:
-        """Read what is stored every few seconds, on a thread of its own."""
+        """Read positions and maps every few seconds, on a thread of its own."""
         self._thread.start()
 
     def hand_over(self, target: ClusterAdmin) -> None:
-        """End `start_reading`; from now on positions and maps are read over `target`, from where that stopped."""
+        """End `start_reading`; from now on positions and maps are read over `target`, and reading continues at its last
+        offset."""
         self.close()
         if self._thread.ident is not None:
             self._thread.join(END_S)
@@ -91,7 +93,7 @@ class StoredOffsets:
         self.positions.look_again()
 
     def close(self) -> None:
-        """End `start_reading` and its connections, whatever they wait for."""
+        """End `start_reading` and its connections at once."""
         if not self._ended.is_set():
             self._ended.set()
             self._admin.close()

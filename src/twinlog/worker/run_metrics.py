@@ -1,6 +1,6 @@
-"""The metrics of a process that runs a file's flows: each flow as the three connectors that MirrorMaker 2 has for it.
+"""The metrics of a process that runs a file's flows: each flow as MirrorMaker 2's three connectors.
 
-They are named as Strimzi names them, `east->west.MirrorSourceConnector`, so that those of several flows stay apart.
+They have Strimzi's names, `east->west.MirrorSourceConnector`, so that the connectors of several flows stay apart.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _STATES = {"starting": "unassigned", "failed": "failed"}
 
 
 class RunMetrics:
-    """Measures the flows of a runner; `measure` may be called by any thread. With `partitions` each partition and group
-    has metrics of its own."""
+    """Measures the flows of a runner; any thread may call `measure`.
+
+    With `partitions`, each partition and group has metrics of its own.
+    """
 
     def __init__(self, runner: Runner, *, partitions: bool = True, clock: Clock = SYSTEM) -> None:
         self._runner = runner
@@ -39,7 +41,7 @@ class RunMetrics:
         self._jvm = JvmSampler(lambda: runner.spark.engine, clock)
 
     def measure(self) -> Measurements:
-        """Everything, now."""
+        """All measurements of now."""
         flows = [_flow_facts(hosted) for hosted in self._runner.flows]
         families = [
             *flow_families(flows),

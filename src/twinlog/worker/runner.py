@@ -1,7 +1,7 @@
 """Runs all flows of a configuration in one process, until they are done or the process is stopped.
 
-The file may change while they run: flows that are not wanted any more end, new flows begin, and the rest continues with
-the settings that the file has now.
+The file may change while they run: removed flows end, new flows begin, and the remaining flows continue with the
+present settings of the file.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class WantedFlows:
-    """Kept as `set_flows` has it by one thread, which calls `start_wanted_flows` every moment; read by others.
+    """Keeps the flows of `set_flows` running; one thread calls `start_wanted_flows` every moment, other threads read.
 
-    `elected` and `idle` make a flow that copies, and one that writes heartbeats; `all_enabled` are the enabled flows of
-    the file, which other processes may run. Of these lists there is another one whenever one of their flows comes or
-    goes.
+    `elected` makes a flow that copies, `idle` makes a flow that writes heartbeats. `all_enabled` are the enabled flows
+    of the file, which other processes may run. Each of these lists is replaced by a new list whenever a flow is added
+    to it or removed from it.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class WantedFlows:
 
     @property
     def hosted(self) -> list[ElectedFlow]:
-        """Those that copy, and those that are just being ended."""
+        """The flows that copy, and the flows that are just being ended."""
         return [*self.copying, *(one for one in self._ending if isinstance(one, ElectedFlow))]
 
     @property
     def copies(self) -> bool:
-        """Whether a flow is to copy."""
+        """Whether a flow shall copy."""
         return any(flow.enabled for flow in self._wanted.values())
 
     def set_flows(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> None:
-        """Another version of the file asks for these."""
+        """Use the flows of another version of the file."""
         self._wanted = {flow.name: flow for flow in flows}
         self.all_enabled = list(all_enabled)
         for copying in list(self.copying):
@@ -82,7 +82,7 @@ class WantedFlows:
         self.start_wanted_flows()
 
     def start_wanted_flows(self) -> None:
-        """Begin each wanted flow that is not there, once an earlier flow of the same name has ended."""
+        """Begin each wanted flow that is missing, once an earlier flow of the same name has ended."""
         for ended in [one for one in self._ending if one.gone]:
             self._ending.remove(ended)
             if isinstance(ended, ElectedFlow):
@@ -110,7 +110,7 @@ class WantedFlows:
 
 
 HUNG_S = 2.0
-"""How long a stop waits for a call to the JVM that is under way."""
+"""The longest wait of a stop for a call to the JVM that is under way."""
 CLUSTER_HUNG_S = 15.0
 """The same on a cluster: a JVM that is killed leaves executors behind, and may only be slow."""
 
@@ -119,7 +119,7 @@ TICK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the command line adds to the flows: how Spark runs, and when to end."""
+    """The options of the command line beside the flows: the settings of Spark, and the condition for the end."""
 
     spark: SparkOptions = field(default_factory=SparkOptions)
     until_caught_up: bool = False
@@ -128,11 +128,10 @@ class RunOptions:
 class Runner:
     """Owns the flows. `run` blocks; `stop` may be called from a signal handler.
 
-    `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; the end of a run does not
-    wait for these.
-    Each is run by one process: of those that were started with the same file the others stand by. `all_enabled` are the
-    enabled flows of the file, which other processes may run: some may conflict. `take_over` has the flows of another
-    version of the file run instead.
+    `flows` copy; `idle` are disabled flows, which only write heartbeats, and the end of a run does not wait for them.
+    One process runs each flow: among processes with the same file, the other processes stand by. `all_enabled` are the
+    enabled flows of the file, which other processes may run: some may conflict. `take_over` replaces the flows by the
+    flows of another version of the file.
     """
 
     def __init__(
@@ -161,34 +160,35 @@ class Runner:
 
     @property
     def flows(self) -> Sequence[ElectedFlow]:
-        """Those that copy, here or elsewhere."""
+        """The flows that copy, here or in another process."""
         return self._wanted.copying
 
     @property
     def idle(self) -> Sequence[ElectedIdleFlow]:
-        """Those that only write heartbeats."""
+        """The flows that only write heartbeats."""
         return self._wanted.idle
 
     @property
     def web_url(self) -> str | None:
-        """Spark's pages, once it runs."""
+        """The address of Spark's web UI, once Spark runs."""
         return self.spark.web_url
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns within about five seconds, on a cluster within thirty.
 
-        For any thread but that of `run`."""
+        For any thread but the thread of `run`.
+        """
         self._stop_asked.set()
         self._wake.set()
         if self._options.spark.given is not None:
-            # A JVM of others is not killed.
+            # The JVM of another owner stays alive.
             return
         watch = threading.Timer(HUNG_S if self._options.spark.local else CLUSTER_HUNG_S, self._wait_no_longer)
         watch.daemon = True
         try:
             watch.start()
         except RuntimeError as error:
-            # This may be a signal's handler, in the middle of anything.
+            # The caller may be a signal's handler, in the middle of any operation.
             log.warning("a JVM that does not answer would be waited for: %s", error)
 
     def _wait_no_longer(self) -> None:
@@ -197,7 +197,7 @@ class Runner:
             self.spark.interrupt()
 
     def run(self, started: Callable[[Runner], None] = lambda _: None) -> Outcome:
-        """Run until stopped or done; returns how it ended.
+        """Run until stopped or done; returns the outcome.
 
         `started` is called once the flows exist.
         """
@@ -223,9 +223,10 @@ class Runner:
         return outcome_of([elected.state for elected in self.flows])
 
     def take_over(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> threading.Event:
-        """Have these flows run from now on; the event is set once each flow was told to end, to begin or to continue.
+        """Run these flows from now on; the event is set once each flow was told to end, to begin or to continue.
 
-        For any thread. Flows without a change are left alone."""
+        For any thread. Flows without a change are left alone.
+        """
         done = threading.Event()
 
         def change() -> None:
@@ -240,7 +241,7 @@ class Runner:
 
     @property
     def settled(self) -> bool:
-        """Whether each flow that runs here has the settings that it was to continue with."""
+        """Whether each flow that runs here has taken over its changed settings."""
         return not any(elected.changing for elected in self.flows)
 
     def _take_changes(self) -> None:
@@ -249,7 +250,7 @@ class Runner:
         self._follow()
 
     def _follow(self) -> None:
-        """Have every flow run that is wanted; one that copies needs Spark."""
+        """Run every wanted flow; a flow that copies needs Spark."""
         self._wanted.start_wanted_flows()
         self.spark.hosted_flows = list(self._wanted.hosted)
         if self._wanted.copies and not self._spark_runs:
@@ -257,7 +258,10 @@ class Runner:
             self.spark.start()
 
     def _update_ready(self, ready: bool) -> None:
-        """Others give flows rather to a process whose Spark is warm, and that has read what is stored."""
+        """Tell the other processes whether this process is ready: Spark is warm, and the stored positions are read.
+
+        Other processes prefer a ready process when they give a flow away.
+        """
         if self._roster.be_ready(ready) and ready and any(elected.stands_by for elected in self.flows):
             log.info("Spark is warm, this process is ready to take over")
 
@@ -289,7 +293,7 @@ class Runner:
         return elected
 
     def _attend_idle(self) -> None:
-        """Look after the flows that are not enabled, and wait for the next moment."""
+        """Look after the disabled flows, and wait for the next moment."""
         for idle in self.idle:
             idle.poll_flow()
         self._clock.wait(self._wake, TICK_S)
@@ -299,6 +303,6 @@ class Runner:
         if self._stop_asked.is_set():
             return True
         if not self._wanted.copies:
-            # No flow copies, so the run has caught up.
+            # All flows are disabled, so the run has caught up.
             return self._options.until_caught_up
         return bool(self.flows) and all(elected.ended for elected in self.flows)

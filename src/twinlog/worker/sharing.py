@@ -1,4 +1,4 @@
-"""Shares Spark's slots between flows: how many tasks each may have, and which share one when there are too few."""
+"""Shares Spark's slots between flows: the number of tasks of each flow, and the flows that share a task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SlotDemand:
-    """The slots a flow can use: `limit` at most; a `hungry` flow is at that limit, a `quiet` one needs a single
+    """The slots that a flow can use: `limit` at most; a `hungry` flow is at that limit, a `quiet` flow needs a single
     slot."""
 
     limit: int
@@ -17,16 +17,16 @@ class SlotDemand:
 
 
 class SlotSharing:
-    """Shares slots between flows, and remembers which quiet ones made room for others."""
+    """Shares slots between flows, and remembers the quiet flows that made room for hungry flows."""
 
     def __init__(self) -> None:
         self._modest: set[str] = set()
 
     def share_out(self, slots: int, demands: Mapping[str, SlotDemand]) -> dict[str, int]:
-        """How many tasks each flow may have.
+        """The number of tasks of each flow.
 
-        A quiet flow leaves all but one slot to others as soon as one of these is at its limit, and has its share again
-        as soon as it is at its own limit with that one.
+        A quiet flow gives all slots but its first slot to other flows as soon as another flow is hungry. It gets its
+        share back as soon as it is itself at its limit with that slot.
         """
         some_hungry = any(demand.hungry for demand in demands.values())
         quiet = {name for name, demand in demands.items() if demand.quiet and some_hungry}
@@ -37,10 +37,10 @@ class SlotSharing:
 
 
 def share_out(slots: int, limits: Sequence[int]) -> list[int]:
-    """How many tasks each flow may have, when it can use no more than its limit.
+    """The number of tasks of each flow, up to its limit.
 
-    Every flow has one, and none has two more than another that could use them: with more flows than slots some share
-    theirs, see `group`.
+    Every flow has a task. Among flows below their limits, the numbers of tasks differ by one at most. With more flows
+    than slots, several flows share a task, see `group`.
     """
     shares = [1] * len(limits)
     for _ in range(slots - len(limits)):
@@ -52,10 +52,11 @@ def share_out(slots: int, limits: Sequence[int]) -> list[int]:
 
 
 def group(flows: Sequence[str], slots: int, before: Sequence[Sequence[str]] = ()) -> list[list[str]]:
-    """The flows that share tasks, as evenly as possible in at most `slots` groups; each alone when there are enough.
+    """The flows that share tasks, as evenly as possible in at most `slots` groups; with enough slots, each flow is
+    alone.
 
-    A flow stays in the group that it was in `before` where that is possible; groups that are not needed any more are
-    empty, new ones stand after those of before.
+    A flow stays in its group of `before` if possible. Unneeded groups are empty, and new groups follow the groups of
+    `before`.
     """
     groups = [[flow for flow in one if flow in flows] for one in before]
     count = min(max(1, slots), len(flows))

@@ -39,10 +39,10 @@ log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 CLUSTER_STOP_S = 30.0
-"""A cluster's manager lets go of executors when Spark asks it to: a JVM that is killed before leaves pods behind."""
+"""The manager of a cluster releases executors at Spark's request: a JVM that is killed before leaves pods behind."""
 SLOTS_EVERY_S = 1.0
 GIVEN_SLOTS_EVERY_S = 5.0
-"""Spark's pages are asked, where its JVM is not."""
+"""A given session has a longer interval, because its slots come from Spark's web UI instead of its JVM."""
 HOLD_S = 10.0
 """How long executors are held for flows whose runner is unknown."""
 
@@ -51,10 +51,9 @@ HOLD_S = 10.0
 class SparkOptions:
     """Spark's master (None: local) and its settings. With `warm_up` later starts may be prepared in the background.
 
-    With `given` flows run on that session instead, which has a master and settings of its own.
-    `least_slots` is how many tasks a local Spark runs at once at least. With `ahead` a worker that has no connectors
-    starts a local one all the same, as one that copies will come. With `any_flow` there may come flows that change
-    records, which are not known yet when it starts.
+    With `given`, flows run on that session instead, which has its own master and settings. `least_slots` is the least
+    number of tasks that a local Spark runs at once. With `ahead`, a worker without connectors starts a local Spark at
+    once, for a connector to come. With `any_flow`, flows that change records may come after the start of Spark.
     """
 
     master: str | None = None
@@ -64,7 +63,7 @@ class SparkOptions:
     ahead: bool = False
     any_flow: bool = False
     listener: DriverListener = field(default_factory=DriverListener)
-    """Where copiers reach this process."""
+    """The address at which copiers reach this process."""
     given: GivenSession | None = None
 
     @property
@@ -76,12 +75,12 @@ class SparkOptions:
 
     @property
     def stop_s(self) -> float:
-        """How many seconds flows and Spark may take to end together."""
+        """The longest time in which flows and Spark end together, in seconds."""
         return STOP_S if self.local else CLUSTER_STOP_S
 
 
 class HostedFlow(Protocol):
-    """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
+    """A flow in this process, which runs here or stands by; see `ElectedFlow`."""
 
     @property
     def settings(self) -> FlowSettings: ...
@@ -112,17 +111,14 @@ class HostedFlow(Protocol):
 
 
 class SparkFlows:
-    """Owns Spark, the lease server and the queries of the flows in `hosted_flows`, which may come and go.
-
-    Used by one thread, which calls `poll_flows` every moment; `wake` has it called at once.
-    """
+    """Used by one thread, which calls `poll_flows` every moment; `wake` triggers a call at once."""
 
     def __init__(self, options: SparkOptions, clock: Clock = SYSTEM, wake: threading.Event | None = None) -> None:
         self.hosted_flows: list[HostedFlow] = []
         self.wake = wake or threading.Event()
         self.web_url: str | None = None
         self.expects_flows = False
-        """Whether flows may come from other processes beside those in `hosted_flows` that stand by."""
+        """Whether flows may come from other processes, in addition to the `hosted_flows` that stand by."""
         self._clock = clock
         self._options = options
         self._local = options.local
@@ -146,15 +142,17 @@ class SparkFlows:
         self._logged = LogOnce(clock)
 
     def start(self, expected: int = 0) -> None:
-        """Begin to start Spark; that takes seconds. A local one can run so many tasks at least, whatever `hosted_flows`
-        are there by then."""
+        """Begin to start Spark; that takes seconds.
+
+        A local Spark has at least `expected` slots, independent of the `hosted_flows` at that time.
+        """
         self._expected = expected
         self._spark.start()
 
     def poll_flows(self) -> bool:
         """Look after Spark and the flows; returns whether this process is ready to take flows over.
 
-        Raises EngineError when Spark cannot be started, or not any more.
+        Raises EngineError if Spark fails to start, or is given up.
         """
         engine = self._spark.engine
         ready = False
@@ -172,7 +170,8 @@ class SparkFlows:
         return ready
 
     def _listen(self, engine: Engine | None) -> LeaseServer:
-        """Where tasks on other machines reach this process as they reach Spark's driver, unless the file names more."""
+        """The server for tasks on other machines: they reach it at the address of Spark's driver, unless the file has
+        another."""
         if engine is None:
             return LeaseServer("127.0.0.1", clock=self._clock)
         at = self._options.listener
@@ -198,21 +197,21 @@ class SparkFlows:
 
     @property
     def engine(self) -> Engine | None:
-        """Spark while it runs. Raises EngineError when it will not, or not any more."""
+        """Spark while it runs. Raises EngineError if Spark failed to start, or is given up."""
         return self._spark.engine
 
     @property
     def trouble(self) -> str | None:
-        """What keeps Spark from copying now, though that may pass."""
+        """A fault that keeps Spark from copying now and that may pass."""
         return self._spark.trouble or self._no_executor
 
     @property
     def restarted(self) -> int:
-        """How often Spark ran again after it was lost."""
+        """The number of times that Spark ran again after a loss."""
         return self._spark.restarted
 
     def interrupt(self) -> None:
-        """End Spark at once, as when it does not answer."""
+        """End Spark at once, for example if it is unresponsive."""
         self._spark.interrupt()
 
     def shut_down(self) -> None:
@@ -221,7 +220,7 @@ class SparkFlows:
         deadline = self._clock.monotonic() + self._options.stop_s
         self._spark.close()
         all_at_once([hosted.stop for hosted in self.hosted_flows])
-        # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
+        # The queries end together with Spark: their tasks have already ended.
         if self._lease_server is not None:
             self._lease_server.close()
         self._spark.stop(max(0.5, deadline - self._clock.monotonic()))
@@ -247,7 +246,7 @@ class SparkFlows:
         self._seen = engine
 
     def _warm_up(self, engine: Engine, lease_server: LeaseServer) -> None:
-        """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
+        """Run an empty lease while this process only stands by; that makes a take-over seconds faster."""
         if engine is self._warmed_up or not (
             self.expects_flows or any(hosted.stands_by for hosted in self.hosted_flows)
         ):
@@ -276,7 +275,7 @@ class SparkFlows:
         self._readiness.warmed_up(engine)
 
     def _hold_executors(self, engine: Engine) -> None:
-        """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
+        """Leave the slots of a Spark cluster to the process that runs the flows, while this process only stands by."""
         holds = any(hosted.occupied for hosted in self.hosted_flows)
         now = self._clock.monotonic()
         if holds:
@@ -294,9 +293,10 @@ class SparkFlows:
         engine.take_executors(self._wanted if holds else 0)
 
     def _others_run(self, engine: Engine, now: float) -> bool:
-        """Whether this process holds executors without need that other processes may need.
+        """Whether this process holds unneeded executors that other processes may need.
 
-        While the runner of a flow is unknown, as when its target is away, it waits a while.
+        While the runner of a flow is unknown, for example because its target is unreachable, this process waits a
+        while.
         """
         ready = all(hosted.stands_by or hosted.over for hosted in self.hosted_flows)
         return (ready and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
@@ -328,7 +328,7 @@ class SparkFlows:
             log.warning(self._no_executor)
 
     def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
-        """Set how many tasks each flow that runs here may have, and which it has to leave."""
+        """Set the number of tasks of each flow that runs here, and the tasks that it has to leave."""
         for flow in flows:
             flow.leave_tasks(self._leaving)
         if self._slots:
@@ -349,7 +349,8 @@ class SparkFlows:
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:
             given[MASTER] = "--master"
-        # Others may share out a whole cluster by their file; whether executors come and go is not for them to decide.
+        # The file may divide a whole cluster among several applications; its dynamic allocation is the decision of
+        # twinlog.
         set_already = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
         sized = derived(master, need, {**set_already, **self._options.conf})
         settings = {**sized, **self._options.conf}
@@ -363,17 +364,17 @@ class SparkFlows:
                 log.warning("%s", sentence)
 
     def _settings(self) -> Sequence[FlowSettings]:
-        """Of all flows that may start here now, as copiers get them."""
+        """The settings of all flows that may start here now, in the form that copiers get."""
         return [copiers_view(hosted.settings) for hosted in self.hosted_flows]
 
     @property
     def _wanted(self) -> int:
-        """Tasks that the flows may have, all in all."""
+        """The number of tasks of all flows together, at most."""
         return sum(hosted.settings.tasks_max for hosted in self.hosted_flows)
 
 
 def all_at_once(steps: Sequence[Callable[[], None]]) -> None:
-    """Do steps side by side and wait for all; one after the other where there may be no more threads."""
+    """Run steps in parallel and wait for all; in sequence after a lack of threads."""
     threads: list[threading.Thread] = []
     left: list[Callable[[], None]] = []
     for step in steps:

@@ -1,8 +1,9 @@
-"""Does what operators ask of single topics of a flow; only the process that runs the flow has one.
+"""Executes operators' commands for single topics of a flow; only the process that runs the flow has a TopicControl.
 
-What is paused is not planned. What is to go on elsewhere is taken out of the plan until its copier has released it,
-then its position is written, and it is planned again. Each step is written down before the next one is taken, so that a
-process that takes the flow over goes on with a command where the last one stood, and applies none twice.
+Paused partitions stay out of the plan. A partition that will continue at another offset leaves the plan until its
+copier has released it; then its position is written, and it is planned again. Each step is recorded before the next
+step begins. So a process that takes the flow over continues a command at the last recorded step, and applies each
+command once.
 """
 
 from __future__ import annotations
@@ -43,18 +44,20 @@ from twinlog.worker.status.held_partitions import FlowHeldPartitions
 log = logging.getLogger(__name__)
 
 EVERY_S = 2.0
-"""How often it is looked for what is asked."""
+"""Seconds between two reads of the control topic."""
 
 LAG_S = 30.0
 FORGET_S = 600.0
-"""How often it is looked how far paused partitions are behind, and which commands need not be remembered."""
+"""Seconds between two measurements of the lag of paused partitions (LAG_S), and between two removals of old commands
+(FORGET_S)."""
 
 HIDDEN_S = 60.0
-"""How long a topic is not looked for that the login may not see."""
+"""Seconds between two searches for a control topic that is hidden from the login."""
 
 RELEASED_S = 20.0
 POLL_S = 0.05
-"""How long copiers are waited for at a time: one that does not release its partitions is cut off before."""
+"""The longest wait for copiers per call (RELEASED_S): a copier that keeps its partitions is cut off before that
+time."""
 
 MOST_TEXT = 2000
 _PAUSING = (TopicVerb.PAUSE, TopicVerb.RESUME)
@@ -63,7 +66,8 @@ NONE_HELD = "none of these partitions was held"
 
 
 class TopicControl:
-    """Requests about topics of one flow. A thread of its own calls `run_commands`, the flow's thread the rest."""
+    """Commands for topics of one flow. A thread of its own calls `run_commands`, the flow's thread calls the other
+    methods."""
 
     def __init__(
         self,
@@ -99,13 +103,14 @@ class TopicControl:
         self._remote: Mapping[TopicPartition, TopicPartition] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
         self._moving: frozenset[TopicPartition] = frozenset()
-        """What a command is about that is being done."""
+        """The partitions of the command in progress."""
         self._awaiting: frozenset[TopicPartition] = frozenset()
-        """At a start, what is asked something of that was not done yet: it must not be copied before."""
+        """At a start, the partitions of commands that are still pending: copying them must wait for the command."""
         self._lock = threading.Lock()
         self._planned: tuple[frozenset[TopicPartition], frozenset[TopicPartition]] | None = None
         self._copied: frozenset[TopicPartition] | None = None
-        """What copiers are to copy by the last plan; None while there is none, or another one is made."""
+        """The partitions that copiers may copy by the last plan; None before the first plan and while a new plan is
+        made."""
         self._lag_at = self._forget_at = self._clock.monotonic()
         self._hidden_until = self._lag_at
         self._logged = LogOnce(self._clock)
@@ -113,12 +118,14 @@ class TopicControl:
     # For the flow's thread.
 
     def begin(self) -> None:
-        """Read what is asked, before anything is planned. Raises ClusterError, and RefusedError where the topic is
-        there and may not be read: something could be paused."""
+        """Read the commands before the first plan. Raises ClusterError.
+
+        Raises RefusedError if the control topic exists and is unreadable: partitions could be paused in it.
+        """
         self._read()
 
     def plan(self, remote: Mapping[TopicPartition, TopicPartition]) -> None:
-        """These source partitions can be copied now, each into its remote one: plan what is not withheld."""
+        """Plan these source partitions, each with its remote partition, except the withheld partitions."""
         with self._lock:
             first = not self._remote
             self._remote = remote
@@ -129,13 +136,13 @@ class TopicControl:
         self._plan()
 
     def poll_withheld(self) -> None:
-        """Plan again once other partitions are withheld; called every moment."""
+        """Plan again after a change of the withheld partitions; called every moment."""
         if self._planned is not None and self._planned != (self._paused, self._moving | self._awaiting):
             self._plan()
 
     def _plan(self) -> None:
         with self._lock:
-            # A command that begins from here on waits for the plan after this.
+            # A command that begins after this point waits for the next plan.
             copied, paused, moving = self._remote.keys(), self._paused, self._moving | self._awaiting
             self._planned, self._copied = (paused, moving), None
         heartbeats = {part for part in copied if self._is_heartbeats(part.topic)}
@@ -149,7 +156,8 @@ class TopicControl:
     # For the thread of its own.
 
     def run_commands(self) -> None:
-        """Do what is asked. Raises ClusterError to be called again soon, and RefusedError without a right."""
+        """Execute the pending commands. Raises ClusterError to be called again soon, and RefusedError if a right is
+        missing."""
         try:
             self._read()
             self._look_what_is_paused()
@@ -158,7 +166,7 @@ class TopicControl:
                     return
                 self._do(outcome)
         except RefusedError:
-            # Nothing waits for a right that somebody may never give.
+            # A missing right may stay missing, so partitions stop waiting for it.
             self._moving = self._awaiting = frozenset()
             raise
         self._awaiting = frozenset()
@@ -171,7 +179,7 @@ class TopicControl:
             self._forget_at = now + FORGET_S
 
     def _read(self) -> None:
-        """Read what is asked; nothing is where a login may not even see whether there is a topic for it."""
+        """Read the commands; return without commands if the existence of the control topic is hidden from the login."""
         if self._clock.monotonic() < self._hidden_until:
             return
         try:
@@ -192,7 +200,7 @@ class TopicControl:
             else:
                 self._do_move(outcome)
         except RefusedError as error:
-            # It could be tried again for ever, and its partitions would stand still each time.
+            # Endless retries would block the partitions of the command each time.
             self._end(outcome, CommandState.REFUSED, str(error))
         self._awaiting -= self._moving
         self._moving = frozenset()
@@ -203,7 +211,7 @@ class TopicControl:
         self._fence()
         outcome = self._journal.record_moves(outcome, self._mover.decide_moves(outcome.command, sorted(parts), {}))
         self._lag_at = self._clock.monotonic()
-        # Without any it counts for partitions to come.
+        # Even with an empty result, the command counts for future partitions.
         self._end(outcome, CommandState.APPLIED)
 
     def _do_move(self, outcome: CommandOutcome) -> None:
@@ -246,7 +254,7 @@ class TopicControl:
         log.log(level, "%s: %s, asked by %s: %s%s", self._settings.name, command, command.by, result.value, reason)
 
     def _warn_of_loss(self, outcome: CommandOutcome, done: Sequence[PartitionMove]) -> None:
-        """Log what is lost for good, partition by partition as far as there is room."""
+        """Log the source offsets that are lost for good, by partition, as far as the line has room."""
         passed = [move for move in done if move.changes and move.passed]
         if passed:
             log.warning(
@@ -258,8 +266,8 @@ class TopicControl:
             )
 
     def _await_release(self, parts: frozenset[TopicPartition]) -> None:
-        """Wait until no copier holds these any more, nor is to begin with them by a plan of before. Raises ClusterError
-        when that takes long."""
+        """Wait until these partitions are released, and excluded from the plan by which copiers begin. Raises
+        ClusterError after RELEASED_S."""
         until = self._clock.monotonic() + RELEASED_S
         while parts and (self._copied is None or parts & self._copied or self._leases.holds_any(parts)):
             if self._stopping.is_set() or self._clock.monotonic() >= until:
@@ -267,7 +275,7 @@ class TopicControl:
             self._clock.wait(self._stopping, POLL_S)
 
     def _fence(self) -> None:
-        """Only once a lost copier is fenced it is decided which of its positions count."""
+        """Fence lost copiers first: only then is it certain which of their positions count."""
         if self._ids is not None:
             self._ids.fence_lost()
 
@@ -280,7 +288,7 @@ class TopicControl:
             self._paused = paused
 
     def _look_how_far(self) -> None:
-        """Read how far paused partitions are behind."""
+        """Read the lag of paused partitions."""
         paused = self._paused
         stored = self._positions.read(paused)
         committed = self._settings.consumer.isolation_level == "read_committed"

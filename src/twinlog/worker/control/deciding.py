@@ -1,7 +1,7 @@
-"""Decides at which source offset a partition goes on that an operator asks something of, and what that costs.
+"""Decides the source offset at which a partition continues after an operator's command, and the cost of that move.
 
-Two laws keep a slip harmless: `restart-from` never passes over a record that the source still has, and `skip-to` never
-has one copied again. A partition that would need the other verb stays as it is.
+Two laws keep a slip harmless. `restart-from` never passes over a record that the source still has. `skip-to` never
+repeats a record. A partition that would need the other verb keeps its position.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from twinlog.worker.control.model import LogPlace, LogPlaceKind, PartitionMove, 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """The log of a source partition now: its first offset, its end, and whether its topic is another one than the one
-    that was copied.
+    """The log of a source partition now: its first offset, its end, and whether its topic was recreated since copying.
 
-    `at_time` is the first offset of the time that is asked for, None where there is none so young; `diverging_end` from
-    where on it differs from what was copied (-1: it does not).
+    `at_time` is the first offset of the requested time, None if all records are older. `diverging_end` is the offset
+    from which the log differs from the copied log (-1: the logs agree).
     """
 
     start: SourceOffset
@@ -36,9 +35,9 @@ UNREPORTED = "the source does not report its offsets now; ask again"
 def decide(
     command: TopicCommand, partition: TopicPartition, position: Position | None, log: PartitionLog | None
 ) -> PartitionMove:
-    """What becomes of a partition whose stored position is `position`; None for a log that the source does not report.
+    """The move of a partition whose stored position is `position`; `log` is None if the source fails to report it.
 
-    Where it stays as it is, the text has the reason.
+    If the partition keeps its position, the text has the reason.
     """
     before = None if position is None else position.next_source
     if not command.verb.moves:
@@ -59,7 +58,7 @@ def decide(
 
 
 def _place(place: LogPlace, log: PartitionLog) -> SourceOffset:
-    """The offset that is meant, which the source has, or its end."""
+    """The requested offset, limited to offsets of the source and its end."""
     if place.kind is LogPlaceKind.EARLIEST:
         return log.start
     if place.kind is LogPlaceKind.LATEST:
@@ -80,7 +79,7 @@ def _first(
     wanted: SourceOffset,
     log: PartitionLog,
 ) -> PartitionMove:
-    """Of this log nothing was copied yet."""
+    """The move of a partition whose present log is still without copies."""
     passed = wanted - log.start
     text = "nothing of it was copied yet" if before is None else "the topic was created again since it was copied"
     if command.verb is TopicVerb.RESTART_FROM and passed:
@@ -115,6 +114,6 @@ def _accept_gap(partition: TopicPartition, position: Position | None, log: Parti
     gap = find_gap(before, log.start, log.end, diverging_end=log.diverging_end, recreated=log.recreated)
     if gap is None:
         return _stays(partition, before, "there is no gap: the source has what comes next")
-    # Where a log was cut back, or is another one, other records have those offsets now.
+    # In a truncated or recreated log, those offsets now belong to other records.
     passed = gap.resume_at - before if gap.kind == "retention" else 0
     return PartitionMove(partition, before, gap.resume_at, changes=True, passed=passed, text=gap.describe(partition))

@@ -1,5 +1,8 @@
-"""The topic of what operators ask of single topics: written by commands on any host, and by the process that runs the
-flow. Every record counts by its key, so that who writes one twice changes nothing."""
+"""The control topic with the operators' commands for single topics.
+
+It is written by commands on any host, and by the process that runs the flow. Every record counts by its key, so a
+repeated write changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +36,21 @@ from twinlog.worker.control.records import ControlRecord, ControlState
 log = logging.getLogger(__name__)
 
 TIMEOUT_S, TRY_S = 15.0, 30.0
-"""How long a broker may take for an append, and for how long a command tries what it asks."""
+"""The longest time that a broker may take for an append, and for which a command is retried."""
 
 PURPOSE = "steering single topics"
 KEEP_S = 7 * 86_400
-"""How long a command that is over is remembered: until then nothing happens when it is asked for again by its id."""
+"""The time for which a finished command is remembered: until then a request with the same id is ignored."""
 
 MOST_OVER, MOST_PAUSES = 500, 500
-"""Commands that are over, and entries of what is paused, of one flow."""
+"""The most finished commands, and the most entries of pauses, of one flow."""
 
 
 class ControlJournal:
-    """What is asked of the topics of one flow; `target` is connected to its target. Used by one thread at a time.
+    """The commands for the topics of one flow; `target` is connected to its target. Used by one thread at a time.
 
-    All methods raise ClusterError where the target does not answer, and RefusedError without the right to READ or WRITE
-    the topic.
+    All methods raise ClusterError if the target gives no answer, and RefusedError if the right to READ or WRITE the
+    topic is missing.
     """
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
@@ -64,11 +67,11 @@ class ControlJournal:
         """As of the last `read`."""
 
     def read(self, timeout_s: float | None = None) -> ControlState:
-        """Read what was written since the last call. Nothing is asked where there is no such topic.
+        """Read the records written since the last call. A missing topic counts as an empty topic.
 
-        With `timeout_s` it is tried for so many seconds, whatever happens.
+        With `timeout_s`, the read is retried for this number of seconds after any error.
         """
-        # What was read before an error does not come again.
+        # Records that were read before an error are read only once.
         self._reader.read_last(self._news, timeout_s=timeout_s)
         if self._news:
             for key, kept in self._news.items():
@@ -83,13 +86,13 @@ class ControlJournal:
     # For who asks.
 
     def write_command(self, command: TopicCommand) -> CommandOutcome:
-        """Write down what is asked, and return what became of it until now.
+        """Write a command down, and return its present outcome.
 
-        A command whose id is known already is not written again. Raises OptionError where that asks for something else,
-        or where so much is paused singly that no more of it is remembered.
+        A command with a known id is not written again. Raises OptionError if this id belongs to a different command, or
+        if the number of patterns that are paused singly is above the limit.
         """
         self._made.ensure()
-        # A topic that was just created may be without a leader for a moment.
+        # A newly created topic may be without a leader for a moment.
         known = self.read(TRY_S).outcome(command.id)
         if known is not None:
             if not known.command.same_as(command):
@@ -107,7 +110,7 @@ class ControlJournal:
                     "remembered: pause topics by one pattern, or resume '.*' first"
                 )
             written += [records.pause_record(self._flow, pause) for pause in pauses]
-        # The last of them: who sees the command has what it stands for.
+        # The command is the last record: a process that sees the command has also read its pauses.
         written.append(records.command_record(self._flow, command))
         append = partial(self._writer.append, written, at_once=True)
         self._target.call(patiently, self._target.client, TRY_S, append)
@@ -122,20 +125,20 @@ class ControlJournal:
     # For the process that runs the flow.
 
     def begin_command(self, outcome: CommandOutcome, by: str) -> CommandOutcome:
-        """A command is being done from now on."""
+        """Record that the command has begun."""
         return self._write(replace(outcome, result=CommandState.BEGUN, by=by, reason=""))
 
     def record_moves(self, outcome: CommandOutcome, moves: Sequence[PartitionMove]) -> CommandOutcome:
-        """Write down what becomes of each partition, before anything does."""
+        """Record the move of each partition, before the first move is done."""
         self._append(records.move_records(self._flow, outcome.command, moves))
         return self._seen(outcome)
 
     def end(self, outcome: CommandOutcome, result: CommandState, by: str, reason: str = "") -> CommandOutcome:
-        """A command is over."""
+        """Record that the command has ended."""
         return self._write(replace(outcome, result=result, by=by, reason=reason))
 
     def forget_old(self) -> None:
-        """Delete commands that were over long ago, and entries of pauses that no partition needs."""
+        """Delete commands that ended long ago, and entries of pauses without effect."""
         now_ms = wall_ms(self._target.clock)
         over = [one for one in self.asked.outcomes if one.result.over]
         old = [one for one in over if now_ms - (one.at_ms or 0) > KEEP_S * 1000]
@@ -151,8 +154,7 @@ class ControlJournal:
         return self._seen(outcome)
 
     def _seen(self, outcome: CommandOutcome) -> CommandOutcome:
-        """A command as it is known once what was written is read: what is done next goes by what every other process
-        would read."""
+        """The command as read after the write: so the next step uses the same records as every other process."""
         found = self.read().outcome(outcome.command.id)
         if found is None:
             raise ClusterError(f"cluster {self._target.alias}: {self.topic} lost the command {outcome.command.id}")

@@ -1,6 +1,6 @@
-"""What may be asked of topics: which partitions are meant, what is to become of them, and what became of them.
+"""Commands for topics: the selected partitions, the requested change of them, and the result.
 
-No value here depends on a cluster, so that a command line, a REST API and the driver of a flow share them.
+All values are independent of a cluster, so a command line, a REST API and the driver of a flow share them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALL = ".*"
 
 
 class TopicVerb(StrEnum):
-    """What is asked of partitions."""
+    """The action that a command requests for partitions."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -31,7 +31,7 @@ class TopicVerb(StrEnum):
 
     @property
     def moves(self) -> bool:
-        """Whether a partition may go on at another source offset afterwards."""
+        """Whether a partition may continue at another source offset afterwards."""
         return self in (TopicVerb.RESTART_FROM, TopicVerb.SKIP_TO, TopicVerb.ACCEPT_GAP)
 
     @property
@@ -51,8 +51,11 @@ class LogPlaceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """A place in the log of each source partition: its first offset, its end, an offset, or the first record that is as
-    young as `value`, in milliseconds since 1970."""
+    """A place in the log of each source partition.
+
+    It is the first offset, the end, an offset, or the first record that is at least as young as `value`, in
+    milliseconds since 1970.
+    """
 
     kind: LogPlaceKind
     value: int = 0
@@ -65,10 +68,10 @@ class LogPlace:
 
 @dataclass(frozen=True)
 class PartitionSelector:
-    """Partitions of source topics: of those whose whole name matches `pattern`, a Java regular expression, the ones
-    with these numbers, or all.
+    """Partitions of source topics: the topics whose whole name matches `pattern`, a Java regular expression.
 
-    Raises OptionError where the pattern is none.
+    `partitions` has the numbers of the selected partitions, None for all partitions. Raises OptionError if the pattern
+    is invalid.
     """
 
     pattern: str
@@ -88,20 +91,21 @@ class PartitionSelector:
 
     @property
     def everything(self) -> bool:
-        """Whether it selects every partition there is or will be."""
+        """Whether the selector has every present and every future partition."""
         return self.pattern == ALL and self.partitions is None
 
     @property
     def may_be_heartbeats(self) -> bool:
-        """Whether it spells out the name of a topic that may hold heartbeats."""
+        """Whether the selector spells out the name of a topic that may hold heartbeats."""
         return any(name.endswith(HEARTBEATS) for name in spelled_out((self.pattern,)))
 
     def has_topic(self, topic: TopicName, *, heartbeats: bool = False) -> bool:
-        """Whether it selects partitions of this source topic; one of `heartbeats` only where it spells the name out."""
+        """Whether the selector has partitions of this source topic; it must spell out the name of a topic of
+        `heartbeats`."""
         return self._matches(topic) and (not heartbeats or topic in spelled_out((self.pattern,)))
 
     def has_number(self, partition: int) -> bool:
-        """Whether it selects the partition of this number of its topics."""
+        """Whether the selector has the partition of this number of its topics."""
         return self.partitions is None or partition in self.partitions
 
     def __str__(self) -> str:
@@ -123,14 +127,14 @@ def selected(
     partitions: Iterable[TopicPartition],
     is_heartbeats: IsHeartbeats = _never,
 ) -> frozenset[TopicPartition]:
-    """The source partitions that one of the selectors has."""
+    """The source partitions that match at least one selector."""
     entries = [TopicPause(one, True) for one in selectors]
     return TopicPauses(tuple(entries)).paused(partitions, is_heartbeats)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCommand:
-    """What was asked at `at_ms` (Unix time) by `by`, `host-pid` as a rule; `id` names it for ever."""
+    """A request that `by` (as a rule `host-pid`) made at `at_ms` (Unix time); `id` is unique for all time."""
 
     id: str
     verb: TopicVerb
@@ -140,7 +144,7 @@ class TopicCommand:
     by: str = ""
 
     def same_as(self, other: TopicCommand) -> bool:
-        """Whether both ask for the same, whoever asked and when."""
+        """Whether both commands request the same action, regardless of the requester and the time."""
         return (self.verb, self.selectors, self.place) == (other.verb, other.selectors, other.place)
 
     def __str__(self) -> str:
@@ -150,12 +154,14 @@ class TopicCommand:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMove:
-    """What becomes of one source partition: copying stood at source offset `before` (None: nothing was copied yet), and
-    goes on at `after`; where it does not `changes`, it stays as it was.
+    """The result of a command for one source partition: copying continues at source offset `after` instead of `before`.
 
-    `passed` source offsets are never copied, `repeated` ones are copied again, and `text` is what an operator should
-    know besides. `before_target` is the target offset that was stored with `before`, None where none was. Of a restart
-    `first_target` is a target offset that no copy of source offset `after` or a later one is before, None if unknown.
+    `before` is None for a partition without copied records. If `changes` is false, the partition stays at `before`.
+
+    `passed` counts source offsets that are skipped for good, `repeated` counts source offsets that are copied again,
+    and `text` has more information for the operator. `before_target` is the target offset that was stored with
+    `before`, or None. After a restart, all copies of source offset `after` and of later source offsets are at
+    `first_target` or after it; None if unknown.
     """
 
     partition: TopicPartition
@@ -170,7 +176,7 @@ class PartitionMove:
 
 
 class CommandState(StrEnum):
-    """How far a command is: `BEGUN` once the process that runs the flow does it."""
+    """The progress of a command: `BEGUN` once the process that runs the flow executes it."""
 
     REQUESTED = "requested"
     BEGUN = "begun"
@@ -179,15 +185,15 @@ class CommandState(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more becomes of the command."""
+        """Whether the command has its final result."""
         return self in (CommandState.APPLIED, CommandState.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """What became of a command by `at_ms`, in process `by`; `reason` is why nothing did.
+    """The result of a command by `at_ms`, in process `by`; `reason` explains a refusal.
 
-    `moves` is None before it is decided what becomes of each partition.
+    `moves` is None until the result for each partition is decided.
     """
 
     command: TopicCommand
@@ -199,13 +205,13 @@ class CommandOutcome:
 
     @property
     def changed(self) -> list[PartitionMove]:
-        """The partitions that go on elsewhere."""
+        """The moves that change the source offset of a partition."""
         return [move for move in self.moves or () if move.changes]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPause:
-    """One entry of what is paused: what it selects, and whether that is paused from then on or copied again."""
+    """One entry of the pauses: its selector, and whether the selected partitions are paused or copied from then on."""
 
     selector: PartitionSelector
     paused: bool
@@ -215,14 +221,15 @@ class TopicPause:
 
 @dataclass(frozen=True, slots=True)
 class TopicPauses:
-    """What is paused: of all entries that select a partition the last one counts, also for partitions to come."""
+    """The pauses of a flow: of all entries that select a partition the last entry counts, also for future
+    partitions."""
 
     entries: tuple[TopicPause, ...] = field(default=())
 
     def paused(
         self, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
     ) -> frozenset[TopicPartition]:
-        """Those of some source partitions that are paused; an entry is about heartbeats only where it names them."""
+        """The paused partitions among `partitions`; an entry has heartbeats only if it spells out their topic."""
         if not any(entry.paused for entry in self.entries):
             return frozenset()
         topics: dict[TopicName, list[TopicPause]] = {}
@@ -241,8 +248,8 @@ class TopicPauses:
     def is_redundant(
         self, command: TopicCommand, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
     ) -> bool:
-        """Whether a `pause` or `resume` changes nothing: neither of these source partitions, which are all, nor of
-        partitions to come."""
+        """Whether a `pause` or `resume` is without effect on `partitions` (all source partitions) and on future
+        partitions."""
         meant = selected(command.selectors, partitions, is_heartbeats)
         paused = self.paused(meant, is_heartbeats)
         if command.verb is TopicVerb.RESUME:
@@ -256,9 +263,9 @@ class TopicPauses:
 
 
 def without_effect(entries: Sequence[TopicPause]) -> list[TopicPause]:
-    """The entries, of those in their order, that no partition needs, whichever there are or will be."""
+    """The entries that have no effect on any present or future partition; `entries` are in their order."""
     last = max((at for at, entry in enumerate(entries) if entry.selector.everything), default=0)
-    # A selector of everything leaves out heartbeats, which are named one by one.
+    # A selector of everything excludes heartbeats; a selector spells out each topic of heartbeats.
     overruled = [entry for entry in entries[:last] if not entry.selector.may_be_heartbeats]
     kept = list(entries[last:])
     while kept and not kept[0].paused:

@@ -1,8 +1,8 @@
-"""Moves partitions of a flow that no copier holds to other source offsets: the next copier goes on there.
+"""Moves released partitions of a flow to other source offsets, at which the next copier continues.
 
-The position is written as a copier writes one that goes on in a recreated topic: its target offset is the end of the
-remote log once that is at rest, so that nothing on the target counts as a copy of what follows the new source offset;
-and its writer is one that fences the writer of the old position, whose appends may yet be on their way.
+The position has the form of a copier's position in a recreated topic. Its target offset is the end of the remote log
+once this log is at rest: so the exact map takes no record before that end for a copy of a record after the new source
+offset. Its writer fences the writer of the old position, whose appends may still be under way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from twinlog.worker.control.source_logs import look
 log = logging.getLogger(__name__)
 
 REST_S = 15.0
-"""How long remote logs are waited for that still grow."""
+"""The longest wait for remote logs that still grow."""
 
 TIMEOUT_S = 15.0
 CONNECT_S = 10.0
@@ -50,9 +50,9 @@ ELSEWHERE = "another program stored offset {} meanwhile, and it stays there"
 
 
 class PartitionMover:
-    """Moves partitions of one flow; used by one thread, while no copier holds them.
+    """Moves partitions of one flow; used by one thread, while all copiers have released the partitions.
 
-    All methods raise ClusterError where a cluster does not answer for a partition, and RefusedError without a right.
+    All methods raise ClusterError if a cluster gives no answer for a partition, and RefusedError if a right is missing.
     """
 
     def __init__(
@@ -73,10 +73,11 @@ class PartitionMover:
         self._stores_maps = TopicWriter(target.client, segments_topic(settings.source), TIMEOUT_S, purpose)
 
     def catch_up(self, partitions: Iterable[TopicPartition], remote: Mapping[TopicPartition, TopicPartition]) -> None:
-        """Store positions after the records of these source partitions that had arrived when their copiers were lost,
-        so that a command counts these as copied. `remote` has the remote partition of each.
+        """Store positions after the records of these source partitions that had arrived when their copiers were lost.
 
-        In transactions a position arrives with its records, and of a transform it is not known here what it made.
+        So a command counts these records as copied. `remote` has the remote partition of each source partition. In
+        transactions a position arrives together with its records. The output of a transform is unknown here. So
+        positions stay unchanged in both cases.
         """
         if self._settings.exactly_once != "disabled" or self._settings.transform is not None:
             return
@@ -107,14 +108,15 @@ class PartitionMover:
             map_ = SegmentWriter.take_over(part, position, stored[part], tips.get(part), complete=False, found=runs)
             records += [(segment.key, segment.value) for segment in map_.changed()]
             positions[part] = replace(position, generation=map_.generation)
-        # A map is never to be older than the position at which it ends.
+        # A map must never be older than the position at which it ends.
         self._target.call(partial(self._stores_maps.append, records))
         self._store_positions(positions)
 
     async def _find_arrived(
         self, behind: Mapping[Grant, TargetOffset]
     ) -> dict[TopicPartition, tuple[Position, list[CopiedRun]]]:
-        """The positions after what arrived of partitions whose remote logs end there, and what that was."""
+        """The positions after the arrived records of partitions with these ends of their remote logs, and the runs of
+        these records."""
         settings, loop = self._settings, self._target.client.loop
         source = ClusterClient(loop, settings.source, settings.consumer.client)
         target = ClusterClient(loop, settings.target, settings.producer.client)
@@ -128,7 +130,7 @@ class PartitionMover:
             for grant, end in behind.items():
                 assert grant.position is not None
                 if target.leader(grant.remote) is None or ends.get(grant.source, -1) < grant.position.next_source:
-                    # It has no leader, or the source's log was cut back: nothing there can be compared.
+                    # The partition has no leader, or the source log was truncated: a comparison is impossible.
                     continue
                 rules = CopyRules.of(settings, grant.source.topic)
                 try:
@@ -155,8 +157,10 @@ class PartitionMover:
         partitions: Sequence[TopicPartition],
         recopied: Mapping[TopicPartition, RecopiedRange],
     ) -> list[PartitionMove]:
-        """What becomes of each of these source partitions; nothing is changed. `recopied` are those that an earlier
-        command has moved back."""
+        """The move of each of these source partitions; a read-only method.
+
+        `recopied` has the partitions that an earlier command has moved back.
+        """
         stored = self._positions.read(partitions)
         logs = look(self._settings, self._source, command, partitions, stored)
         moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
@@ -179,9 +183,10 @@ class PartitionMover:
         remote: Mapping[TopicPartition, TopicPartition],
         recopied: Mapping[TopicPartition, RecopiedRange],
     ) -> dict[TopicPartition, str]:
-        """Store where partitions go on; `remote` has the remote partition of each. One that stands there already stays.
+        """Store the new positions of partitions; `remote` has their remote partitions. A partition already there stays.
 
-        Returns those that were left alone because of a position stored since `decide_moves`, with the reason.
+        Returns the partitions whose position changed since `decide_moves`, and other unmoved partitions, each with the
+        reason.
         """
         wanted = {move.partition: move for move in moves if move.changes}
         stored = self._positions.read(wanted)
@@ -225,7 +230,7 @@ class PartitionMover:
             topic = remote[part].topic
             remote_id = _id(there.get(topic))
             before = stored.get(part)
-            # In a recreated remote topic nothing of the old writer can arrive.
+            # A recreated remote topic is out of reach for the appends of the old writer.
             same = before is not None and before.remote_topic_id in (None, remote_id)
             if before is not None and same and ends[remote[part]] < (before.next_target or 0):
                 log.warning(
@@ -239,7 +244,7 @@ class PartitionMover:
                 -1,
                 _id(here[part.topic]),
                 remote_id,
-                # Where the map goes on is not known before a copier begins.
+                # The next copier determines the generation of the map.
                 NO_GENERATION,
                 topic,
                 fencing(before.writer) if before is not None and same else None,
@@ -257,7 +262,8 @@ class PartitionMover:
             )
 
     async def _ends(self, counted: Mapping[TopicPartition, TargetOffset | None]) -> dict[TopicPartition, TargetOffset]:
-        """The ends of remote logs once these hold all that an earlier copier sent; of those that report them."""
+        """The ends of remote logs once these logs hold all appends of an earlier copier; of the logs that report
+        them."""
         client = self._target.client
         at_rest = LogsAtRest(client)
         found: dict[TopicPartition, TargetOffset] = {}
@@ -273,8 +279,10 @@ class PartitionMover:
     def _close_maps(
         self, stored: Mapping[TopicPartition, Position], remote: Mapping[TopicPartition, TopicPartition]
     ) -> None:
-        """Note as a point where the exact map of each partition ends, as a copier does that releases it in order: that
-        would else be known by the old position only."""
+        """Add a last point to the exact map of each partition, as a copier does when it releases a partition in order.
+
+        Without this point, only the old position would have the end of the map.
+        """
         self._maps.read()
         tips = self._maps.tips(stored)
         there = self._target.topics()
@@ -294,8 +302,10 @@ class PartitionMover:
         moves: Mapping[TopicPartition, PartitionMove],
         ends: Mapping[TopicPartition, TargetOffset],
     ) -> None:
-        """Have the exact maps lead offsets of these partitions to where their first copies begin, up to the offset to
-        which a partition is moved: a map knows the second copies alone, and some records have none."""
+        """Make the exact maps lead offsets of these partitions to their first copies, up to the offset of the move.
+
+        A map knows only the second copies, and some records have no second copy.
+        """
         self._maps.read()
         tips = self._maps.tips(recopied)
         records: list[OwnRecord] = []
@@ -316,7 +326,7 @@ def _with_target(move: PartitionMove, stored: Position | None) -> PartitionMove:
 
 
 def _is_done(move: PartitionMove, now: Position | None, topic: Topic) -> bool:
-    """Whether a partition stands where it was to go: of a recreated topic that may be the offset where it stood."""
+    """Whether a partition is already at the offset of its move; for a recreated topic, the old offset may be equal."""
     if now is None or now.next_source != move.after:
         return False
     return move.before != move.after or now.topic_id == _id(topic)

@@ -1,5 +1,7 @@
-"""Partitions that a `restart-from` has moved back, and that have not reached their former place: the target has two
-copies of some source records there, and the first copy alone of others."""
+"""Partitions that a `restart-from` has moved back, until they are at their former offset again.
+
+The target has two copies of some source records of such partitions, and only the first copy of the remaining records.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ from twinlog.worker.control.model import CommandOutcome, CommandState, Partition
 
 @dataclass(frozen=True, slots=True)
 class RecopiedRange:
-    """The source offsets from `low` up to, not including, `high` had been copied, to target offset `first_target` and
-    after it (None: unknown), before a `restart-from` moved the partition back."""
+    """The source offsets from `low` up to, excluding, `high`, which were copied before a `restart-from` moved the
+    partition back.
+
+    Their copies are at target offset `first_target` and after it (None: unknown).
+    """
 
     low: SourceOffset
     high: SourceOffset
@@ -21,8 +26,10 @@ class RecopiedRange:
 
 
 def recopies(outcomes: Iterable[CommandOutcome], before: str = "") -> dict[TopicPartition, RecopiedRange]:
-    """The last restart of each partition that no later move has ended, by the commands that came before the command
-    `before`. A restart may have reached its former place since."""
+    """The last restart of each partition that is still in force after later moves.
+
+    Only commands before the command `before` count. Meanwhile a partition may be at its former offset again.
+    """
     found: dict[TopicPartition, RecopiedRange] = {}
     for outcome in outcomes:
         if outcome.command.id == before:
@@ -41,7 +48,7 @@ def _restarted(
 ) -> RecopiedRange:
     if known is None or before >= known.high:
         return RecopiedRange(after, before, move.first_target)
-    # The former restart had not reached its place.
+    # The former restart was still below its former offset.
     firsts = (known.first_target, move.first_target)
     first = None if None in firsts else min(one for one in firsts if one is not None)
     return RecopiedRange(min(known.low, after), known.high, first)
@@ -55,7 +62,7 @@ def taken_back(move: PartitionMove, recopy: RecopiedRange | None) -> bool:
 
 
 def counting_first_copies(move: PartitionMove, recopy: RecopiedRange | None) -> PartitionMove:
-    """The move with the source offsets alone as passed over that were never copied."""
+    """The move, where only source offsets without any copy count as passed over."""
     if recopy is None or not taken_back(move, recopy):
         return move
     assert move.before is not None

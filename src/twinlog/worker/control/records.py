@@ -1,12 +1,12 @@
-"""What is asked of topics as records of a compacted topic on the target: keys and values are JSON.
+"""The commands for topics, as records of a compacted topic on the target: keys and values are JSON.
 
 ===========================================  ==========================================================================
 key                                          value
 ===========================================  ==========================================================================
-``["paused", FLOW, PATTERN, PARTITIONS]``    whether that is paused; the later record counts for what both select
-``["command", FLOW, ID]``                    what was asked
-``["moves", FLOW, ID, NUMBER]``              what becomes of each partition, in as many records as that needs
-``["result", FLOW, ID]``                     how far it is
+``["paused", FLOW, PATTERN, PARTITIONS]``    whether this is paused; the later record counts for common partitions
+``["command", FLOW, ID]``                    the command
+``["moves", FLOW, ID, NUMBER]``              the move of each partition, in one record or more
+``["result", FLOW, ID]``                     the state of the command
 ===========================================  ==========================================================================
 """
 
@@ -35,12 +35,12 @@ from twinlog.worker.control.model import (
 )
 
 MOVES_TOGETHER = 2000
-"""Of a record, which has 250 kB then: the default of brokers is 1 MB."""
+"""The moves in one record, which then has 250 kB: the default limit of brokers is 1 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A record of one flow, as far as its key names one: its kind, the rest of the key, its offset and its value."""
+    """A record of one flow: the kind in its key, the rest of the key, its offset and its value."""
 
     kind: str
     rest: tuple[Any, ...]
@@ -50,28 +50,28 @@ class ControlRecord:
 
 @dataclass(slots=True)
 class ControlState:
-    """Everything that is asked of the topics of one flow; commands in the order in which they came."""
+    """The pauses and the commands for the topics of one flow; commands in the order of their arrival."""
 
     pauses: TopicPauses = field(default_factory=TopicPauses)
     outcomes: tuple[CommandOutcome, ...] = ()
 
     def outcome(self, command_id: str) -> CommandOutcome | None:
-        """What became of a command; None where there is none of that id."""
+        """The outcome of a command; None if the id is unknown."""
         return next((one for one in self.outcomes if one.command.id == command_id), None)
 
     @property
     def pending(self) -> list[CommandOutcome]:
-        """The commands that are not over."""
+        """The commands without a final result."""
         return [one for one in self.outcomes if not one.result.over]
 
 
 def pause_record(flow: str, pause: TopicPause) -> OwnRecord:
-    """Whether what a selector selects is paused from now on."""
+    """A record that pauses the partitions of a selector from now on, or resumes them."""
     return _pause_key(flow, pause.selector), ascii_json({"paused": pause.paused, "at_ms": pause.at_ms, "by": pause.by})
 
 
 def without_pause(flow: str, pause: TopicPause) -> OwnRecord:
-    """An entry is not needed any more."""
+    """A record that deletes an entry of the pauses."""
     return _pause_key(flow, pause.selector), None
 
 
@@ -81,7 +81,7 @@ def _pause_key(flow: str, selector: PartitionSelector) -> bytes:
 
 
 def command_record(flow: str, command: TopicCommand) -> OwnRecord:
-    """What is asked."""
+    """A record with a command."""
     place = command.place
     value = {
         "verb": command.verb.value,
@@ -96,7 +96,7 @@ def command_record(flow: str, command: TopicCommand) -> OwnRecord:
 
 
 def move_records(flow: str, command: TopicCommand, moves: Sequence[PartitionMove]) -> list[OwnRecord]:
-    """What becomes of each partition; a reader needs all of these records."""
+    """Records with the move of each partition; a reader needs all of them."""
     groups = [moves[at : at + MOVES_TOGETHER] for at in range(0, len(moves), MOVES_TOGETHER)] or [()]
     return [
         (
@@ -108,13 +108,13 @@ def move_records(flow: str, command: TopicCommand, moves: Sequence[PartitionMove
 
 
 def result_record(flow: str, outcome: CommandOutcome) -> OwnRecord:
-    """How far a command is."""
+    """A record with the state of a command."""
     value = {"result": outcome.result.value, "at_ms": outcome.at_ms, "by": outcome.by, "reason": outcome.reason}
     return ascii_json(["result", flow, outcome.command.id]), ascii_json(value)
 
 
 def without_command(flow: str, outcome: CommandOutcome) -> list[OwnRecord]:
-    """A command is forgotten, and what became of it."""
+    """Records that delete a command, its moves and its result."""
     count = len(move_records(flow, outcome.command, outcome.moves or ()))
     return [
         *((ascii_json(["moves", flow, outcome.command.id, number]), None) for number in range(count)),
@@ -138,7 +138,7 @@ def _move_json(move: PartitionMove) -> list[Any]:
 
 
 def stored(flow: str, key: bytes, offset: int, value: bytes | None) -> ControlRecord | None:
-    """A record of this flow; None for those of others, and for what is none."""
+    """A record of this flow; None for records of other flows, and for foreign records."""
     try:
         kind, name, *rest = json.loads(key)
         found = None if value is None else json.loads(value)
@@ -150,7 +150,7 @@ def stored(flow: str, key: bytes, offset: int, value: bytes | None) -> ControlRe
 
 
 def asked_by(records: Iterable[ControlRecord]) -> ControlState:
-    """All of that, by the last record of each key; what a newer version wrote in another form is passed over."""
+    """The state by these records; records that a newer version wrote in another form are passed over."""
     pauses: list[TopicPause] = []
     commands: dict[str, TopicCommand] = {}
     results: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Looks at the logs of source partitions that an operator asks something of."""
+"""Looks at the logs of source partitions for an operator's command."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ def look(
     partitions: Sequence[TopicPartition],
     positions: Mapping[TopicPartition, Position],
 ) -> dict[TopicPartition, PartitionLog]:
-    """The log of each of these partitions that reports its offsets, as far as the command depends on it; of others, as
-    without a leader, there is none. Raises ClusterError where the source does not answer at all."""
+    """The log of each of these partitions, with the parts that the command needs.
+
+    Partitions without reported offsets, for example without a leader, are missing. Raises ClusterError if the whole
+    source is silent.
+    """
     if not command.verb.moves:
         return {}
     topics = source.topics()
@@ -42,7 +45,7 @@ def look(
         if part.topic in topics and topics[part.topic].recreated(position.topic_id)
     }
     starts = source.offsets(partitions, latest=False)
-    # What an open transaction holds is yet to be copied; a gap is one by what the log has.
+    # Records of an open transaction are yet to be copied; a gap depends on the records in the log.
     committed = settings.consumer.isolation_level == "read_committed" and command.verb is not TopicVerb.ACCEPT_GAP
     ends = source.offsets(partitions, latest=True, read_committed=committed)
     known = [part for part in partitions if part in starts and part in ends and not _is_stale(source, part, recreated)]
@@ -80,7 +83,7 @@ def look(
 
 
 def _is_stale(source: ClusterAdmin, part: TopicPartition, recreated: Collection[TopicPartition]) -> bool:
-    """Whether the leader of a recreated partition may have answered for the deleted one."""
+    """Whether the leader of a recreated partition may have answered for the deleted partition."""
     if part not in recreated:
         return False
     try:
@@ -94,7 +97,8 @@ def _is_stale(source: ClusterAdmin, part: TopicPartition, recreated: Collection[
 
 
 async def _diverging(client: ClusterClient, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, int]:
-    """From where on logs differ from what was copied, of those that do. Raises ClusterError."""
+    """The offset from which each source log differs from the copied log, for the logs that differ. Raises
+    ClusterError."""
     asked = {part: position for part, position in positions.items() if position.leader_epoch >= 0}
     answers = await fetch_once(
         client,

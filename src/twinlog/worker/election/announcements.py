@@ -1,4 +1,4 @@
-"""Logs who runs a flow: each message once, or once a minute while its reason lasts."""
+"""Logs the process that runs a flow: each message once, or once a minute while its reason lasts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.worker.election.member import Leadership
 log = logging.getLogger(__name__)
 
 LOG_AFTER_S = 5.0
-"""A coordinator may take seconds to come up on a new cluster; that is not logged."""
+"""A coordinator may take seconds to start on a new cluster; this time is left out of the log."""
 
 
 class Announcements:
@@ -48,19 +48,19 @@ class Announcements:
             log.error("%s: %s", self._flow, error)
 
     def unreachable(self, error: ClusterError) -> None:
-        """No broker of the target answers."""
+        """All brokers of the target are silent."""
         if self._logged.is_new("connect", AGAIN_S):
             log.warning("%s: cannot connect yet, trying again: %s", self._flow, error)
 
     def trouble(self, error: ClusterError, *, connected: bool) -> None:
-        """The group does not answer; a target that cannot be connected to was logged already."""
+        """The group is silent; a target that is out of reach was logged already."""
         now = self._clock.monotonic()
         self._troubled_since = now if self._troubled_since is None else self._troubled_since
         if connected and now - self._troubled_since > LOG_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 
     def log_joined(self, session_s: float) -> None:
-        """This process is a member; without heartbeats its membership ends after `session_s` seconds."""
+        """This process is a member; after missing heartbeats, its membership ends within `session_s` seconds."""
         self._troubled_since = None
         if session_s > SESSION_S and self._logged.is_new("session"):
             log.info(
@@ -69,11 +69,11 @@ class Announcements:
             )
 
     def log_leading(self, leadership: Leadership, me: str, *, anew: bool) -> None:
-        """This process, the member `me`, runs the flow, `anew` if it did not until now."""
+        """This process, the member `me`, runs the flow; `anew` is true at the begin of its leadership."""
         if anew:
             log.info("%s: this process (%s) runs the flow", self._flow, self._name)
         for member, other in leadership.mates.items():
-            # The twin, in this process too, logs that itself.
+            # The twin, in this process too, logs its own standby.
             if member == me or self._is_twin(member):
                 continue
             if self._logged.is_new((other.name, other.differs)):
@@ -85,7 +85,7 @@ class Announcements:
                     )
 
     def stands_by(self, leadership: Leadership, differences: tuple[str, ...]) -> None:
-        """Another process runs the flow, with settings that differ from this one's in some keys."""
+        """Another process runs the flow, with settings that differ from this process's settings in some keys."""
         if self._is_twin(leadership.term.runner):
             return
         if not self._logged.is_new(("standing by", leadership.term, differences)):
@@ -99,14 +99,14 @@ class Announcements:
             )
 
     def log_lost(self) -> None:
-        """This process ran the flow, and another one may by now."""
+        """This process ran the flow, and by now another process may run it."""
         log.warning(
             "%s: this process was silent for too long, another one may run the flow now; this one stops copying",
             self._flow,
         )
 
     def unconfirmed(self, error: TwinlogError) -> None:
-        """This process runs the flow, but the coordinator does not confirm it."""
+        """This process runs the flow, and the coordinator's confirmation is missing."""
         if self._logged.is_new("unconfirmed", AGAIN_S):
             log.warning(
                 "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
@@ -114,7 +114,7 @@ class Announcements:
             )
 
     def unanswered(self, error: TwinlogError) -> None:
-        """This process stands by, and the group does not answer, or refuses it."""
+        """This process stands by, and the group is silent, or refuses it."""
         self._unanswered = True
         refused = isinstance(error, RefusedError)
         if not self._logged.is_new(("unanswered", refused), AGAIN_S):

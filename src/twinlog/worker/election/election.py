@@ -1,8 +1,8 @@
-"""Chooses which of several processes runs a flow: a member of a group on the target. The others stand by.
+"""Elects the process that runs a flow, among the members of a group on the target; the other processes stand by.
 
-The group's leader appoints it, and every member gets the assignment. The group is that of MirrorMaker 2's workers
-(`east-mm2` on west for the flow east->west), with another protocol: neither can join while the other is a member, so
-that the two never run a flow at the same time.
+The group's leader appoints this process, and every member gets the assignment. The group is also the group of
+MirrorMaker 2's workers (`east-mm2` on west for the flow east->west), with another protocol. While one program is a
+member, the other program is unable to join. So the two never run a flow at the same time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str:
-    """What keeps this process from taking part, and the way out."""
+    """The reason that keeps this process from taking part, and the way out."""
     who = ", ".join(seen.members) or "members that just left"
     if seen.protocol_type == TWINLOG_PROTOCOL:
         return (
@@ -60,11 +60,12 @@ GIVE_UP_S = 1.0
 
 
 class Election:
-    """This process's part in choosing who runs one flow; begins with `start` on a thread of its own.
+    """This process's part in the election for one flow; begins with `start` on a thread of its own.
 
-    `changed` is called whenever `standing` has changed. The leader, which runs the flow, stays while processes come and
-    go, until it leaves, loses its membership or gives the flow up. `roster` is shared by the elections of a process;
-    each of them adds what it learns. With `until` the other members know that this process ends once it has caught up.
+    `changed` is called after each change of `standing`. The leader, which runs the flow, stays while processes join and
+    leave, until it leaves, loses its membership or gives the flow up. The elections of a process share `roster`, and
+    each election adds its news to it. With `until`, the other members know that this process ends once it has caught
+    up.
     """
 
     def __init__(
@@ -106,11 +107,11 @@ class Election:
         self.epoch = 0
         """The number of the group's present generation."""
         self.rebalances = 0
-        """How many generations of the group this process has taken part in."""
+        """The number of generations of the group in which this process has taken part."""
         self.synced_at: float | None = None
-        """When the last of them began, in monotonic seconds."""
+        """The begin of the last of these generations, in monotonic seconds."""
         self.rebalance_times = RecentTimes()
-        """How long it took from joining until it was known who leads."""
+        """The time from joining until the leader was known."""
         self._sent_ready = False
         self._stopping = self._closed = False
         self._leaves = True
@@ -123,19 +124,20 @@ class Election:
         self._loop.call_threadsafe(lambda: self._begin(self._run))
 
     def leads_for_s(self) -> float:
-        """For how many seconds no other process can lead; 0 when another one may."""
+        """The number of seconds for which every other process is surely without leadership; 0 if another process may
+        lead."""
         if self.standing is not ElectionState.LEADING:
             return 0.0
         return max(0.0, self._lease.until - self._admin.clock.monotonic())
 
     @property
     def unfit(self) -> bool:
-        """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
+        """Whether this process gave the flow up because the source was out of reach, and is still out of reach."""
         return self._fitness.unfit
 
     @property
     def joining(self) -> bool:
-        """Whether it is not decided yet who leads."""
+        """Whether the leader is still to be chosen."""
         return self.standing is ElectionState.JOINING
 
     @property
@@ -144,12 +146,12 @@ class Election:
 
     @property
     def leadership(self) -> Leadership | None:
-        """Who leads, once that is known."""
+        """The leader and its term, once they are known."""
         return self._role.leadership
 
     @property
     def reason(self) -> str | None:
-        """Why this process neither leads nor stands by, for users."""
+        """The reason, for users, while this process neither leads nor stands by."""
         return self._role.reason
 
     @property
@@ -163,18 +165,18 @@ class Election:
 
     @property
     def term(self) -> int:
-        """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
+        """Counts the begins and ends of this process's leadership, so that a leader that stood by has a new term."""
         return self._role.term
 
     @property
     def text(self) -> str:
-        """In a few words: who leads, or what is in the way."""
+        """The leader in a few words, or the obstacle."""
         if self._closed and self.standing is not ElectionState.STANDBY:
             return "stopped"
         return self._role.text(ready=self._ready, unfit=self.unfit)
 
     def change_settings(self, settings: FlowSettings) -> None:
-        """This process runs the flow with other settings from now on, or would: the other processes learn it."""
+        """Use other settings for the flow from now on, and tell the other processes about them."""
 
         def change() -> None:
             known, self._member = self._member, replace(self._member, settings=fingerprint(settings))
@@ -184,10 +186,10 @@ class Election:
         self._loop.call_threadsafe(change)
 
     def give_up(self, heir: str | None, *, unfit_s: float = 0.0) -> None:
-        """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
+        """End the term of this process and stay a member: the flow goes to the process `heir`, or to any ready process.
 
-        Whatever this process runs must have ended before. With `unfit_s` it is not ready for so many seconds, and until
-        it reaches the source: it gets the flow again only when no other process is ready.
+        The flow must have ended here before. With `unfit_s` this process is unready for this number of seconds, and
+        until it reaches the source: it gets the flow again only if no other process is ready.
         """
         ended = threading.Event()
 
@@ -203,14 +205,15 @@ class Election:
             ended.set()
 
         self._loop.call_threadsafe(end)
-        # The caller goes on once the loop has ended the term, however long that takes.
+        # The caller continues once the loop has ended the term, regardless of the time that takes.
         while not (self._admin.clock.wait(ended, GIVE_UP_S) or self._ended.is_set()):
             log.debug("%s: still waiting for the event loop to end the term", self.settings.name)
 
     def stop(self, timeout_s: float, *, leave: bool = True) -> None:
-        """Leave, so that another process may lead at once; whatever the leader runs must have ended before.
+        """Leave, so that another process may lead at once; the flow must have ended here before.
 
-        Where that is not certain, do not `leave`: another process then leads once the session of this one has ended.
+        If that is uncertain, set `leave` to false: another process then leads once the session of this process has
+        ended.
         """
         if self._closed:
             return
@@ -231,7 +234,7 @@ class Election:
         self._session.stop()
 
     def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        # When the loop closes, its end is no error.
+        # The loop ends the coroutine when it closes; this end is expected.
         self._loop.spawn(coroutine).add_errback(self._crashed)
 
     def _crashed(self, error: BaseException) -> None:
@@ -260,7 +263,7 @@ class Election:
             await self._wait_for_others()
         except RefusedError as error:
             self._announce.refused(error)
-            # A leader keeps the flow until its lease is over: the permission may come back.
+            # A leader keeps the flow until its lease ends: the permission may come back.
             if self.standing is not ElectionState.LEADING:
                 self._role.set_state(ElectionState.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
@@ -295,7 +298,7 @@ class Election:
             self._role.reason = None
 
     async def _join(self) -> bool:
-        """Join the next generation; False when that was given up."""
+        """Join the next generation; False if the session gave up."""
         begun = self._admin.clock.monotonic()
         generation = await self._session.join(self._present().encode())
         if generation is None:
@@ -340,7 +343,7 @@ class Election:
             self._lost()
             self._role.stand_by(leadership, generation.member_id)
         elif self._given_up is not None and self._given_up[0] == leadership.term:
-            # The group's leader does not know yet that this process gave the flow up.
+            # The group's leader is yet to learn that this process gave the flow up.
             await self._wake.wait(RETRY_S)
             self._session.again = True
         else:
@@ -355,12 +358,12 @@ class Election:
         self._roster.set_members(self.settings.name, FlowMembers(leadership.leader.name, ready))
 
     def _lost(self) -> None:
-        """Another process may lead from now on."""
+        """End this process's leadership, because another process may lead from now on."""
         self._lease.expire_lease()
         self._role.lose_leadership()
 
     async def _wait_for_others(self) -> None:
-        """Members of another kind are in the group: log who they are, and try again soon."""
+        """Log the members of another kind that the group has, and try again soon."""
         self._membership.reset_member()
         self._lost()
         self._roster.set_members(self.settings.name, None)

@@ -1,7 +1,7 @@
 """A short form of a flow's settings, sent with the group metadata, to find out whether two processes have the same.
 
-Each setting is there by the name of its key with a hash of its value. Credentials, racks and the other clusters of the
-file are left out: hosts may have their own, and a hash of a short password can be guessed.
+Each setting has the name of its key and a hash of its value. Credentials, racks and the other clusters of the file are
+left out: hosts may have their own, and a hash of a short password can be guessed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEFT_OUT = frozenset(
 )
 
 _NO_KEYS = frozenset({("consumer", "retries"), ("producer", "default_api_timeout_ms")})
-"""Fields of a client that its role has no key for."""
+"""Fields of a client that are without a key in its role."""
 
 _OF_THE_CLUSTER = ("bootstrap.", "security.", "sasl.", "ssl.")
 """Keys of a client that are written for the whole cluster."""
@@ -51,7 +51,7 @@ def fingerprint(settings: FlowSettings) -> dict[str, str]:
 
 
 def differing(one: Fingerprint, other: Fingerprint) -> tuple[str, ...]:
-    """The keys in which two processes differ, sorted; those that only one of them has count as well."""
+    """The keys in which two processes differ, sorted; a key that only one process has counts as well."""
     return tuple(sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key)))
 
 
@@ -70,7 +70,7 @@ def _flow(settings: FlowSettings) -> Iterator[tuple[str, Any]]:
             for one in fields(FailedRecordSettings):
                 yield key_of(FailedRecordSettings, one.name), getattr(value, one.name)
         else:
-            # Where the class is written may well differ.
+            # The line that names the class may well differ.
             yield key_of(FlowSettings, own.name), value.path if isinstance(value, CustomClass) else value
 
 
@@ -87,5 +87,5 @@ def _client(settings: Any, alias: str, role: str) -> Iterator[tuple[str, Any]]:
 
 
 def _plain_fields(settings: Any) -> list[Field[Any]]:
-    """Fields that may be shown and may be compared; what must not be printed has no place in a repr either."""
+    """Fields that may be shown and compared; secret fields are also absent from the repr."""
     return [own for own in fields(settings) if own.repr and own.name not in _LEFT_OUT]

@@ -1,4 +1,4 @@
-"""Whether a process may get a flow again that it gave up because it did not reach the source."""
+"""Decides whether a process may get a flow back that it gave up because the source was out of reach."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 REACH_S = 10.0
-"""How often a process that gave a flow up because it did not reach the source tries to reach it again."""
+"""Seconds between two tries to reach the source, for a process that gave a flow up because of the source."""
 
 
 class SourceProbe:
-    """Of this process for one flow, on the election's loop; `begin` starts a coroutine there.
+    """The probe of this process for one flow, on the election's loop; `begin` starts a coroutine there.
 
     `regained()` is called when the source has been reached from here.
     """
@@ -31,7 +31,7 @@ class SourceProbe:
         regained: Callable[[], None],
     ) -> None:
         self.unfit = False
-        """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
+        """Whether this process gave the flow up because the source was out of reach, and is still out of reach."""
         self._loop = loop
         self._settings = settings
         self._begin = begin
@@ -39,13 +39,13 @@ class SourceProbe:
         self._stopped = False
 
     def mark_unreachable(self, at_least_s: float) -> None:
-        """Be unfit for so many seconds, and until the source is reached."""
+        """Be unfit for this number of seconds, and until the source is reached."""
         if not self.unfit:
             self.unfit = True
             self._begin(lambda: self._regain(at_least_s))
 
     def stop(self) -> None:
-        """Try no more."""
+        """Stop the tries."""
         self._stopped = True
 
     async def _regain(self, wait_s: float) -> None:
@@ -56,7 +56,7 @@ class SourceProbe:
             try:
                 await source.connect(CONNECT_S)
             except Exception as error:
-                # Whatever it is: who runs the flow must not depend on it.
+                # Any error is possible here, and the election must be independent of it.
                 log.debug("%s: still not ready: %r", self._settings.name, error)
             else:
                 self.unfit = False

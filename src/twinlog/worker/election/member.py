@@ -1,6 +1,6 @@
-"""The metadata of a process that shares a flow, and the assignment that all of them get: who runs the flow.
+"""The metadata of a process that shares a flow, and the assignment for all these processes: the runner of the flow.
 
-The leader of the flow's group reads the metadata of every member, and sends the assignment to all of them.
+The leader of the flow's group reads the metadata of every member, and sends the assignment to all members.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from twinlog.worker.election.spread import choose
 class LeaderTerm:
     """The time for which one member runs a flow.
 
-    `number` is that of the group's generation in which it was appointed, `runner` its id there, `since` seconds of Unix
-    time.
+    `number` is the number of the group's generation that appointed the member, `runner` its id in that generation,
+    `since` the begin in seconds of Unix time.
     """
 
     number: int
@@ -31,9 +31,9 @@ class LeaderTerm:
 class Member:
     """A process as a member of its flow's group; `name` is `host-pid`.
 
-    With `ready` it could begin at once, with `packs` flows are kept together instead of spread, with `until` it ends
-    when the flow has caught up. `term` is the last one that it knows. When `over`, it was the runner of that term and
-    has released everything; `heir` is the process to which it leaves the flow.
+    With `ready` it could begin at once. With `packs` flows are kept together instead of spread. With `until` it ends
+    when the flow has caught up. `term` is the last term that it knows. With `over`, it was the runner of that term and
+    has released all partitions; `heir` is the process to which it leaves the flow.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Member:
     heir: str | None = None
 
     def encode(self) -> bytes:
-        """As metadata of a JoinGroup request: a JSON object."""
+        """The metadata of a JoinGroup request: a JSON object."""
         return ascii_json(
             {
                 "name": self.name,
@@ -79,7 +79,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """A member as the others see it; `differs` are the keys of its settings that differ from the runner's."""
+    """A member as the other members see it; `differs` are the keys of its settings that differ from the runner's
+    settings."""
 
     name: str
     ready: bool
@@ -88,14 +89,14 @@ class MemberInfo:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who runs a flow, for which term, and all members by their ids."""
+    """The runner of a flow, its term, and all members by their ids."""
 
     leader: Member
     term: LeaderTerm
     mates: Mapping[str, MemberInfo] = field(default_factory=dict, compare=False, repr=False)
 
     def encode(self) -> bytes:
-        """As assignment of a SyncGroup request, the same for each member: a JSON object."""
+        """The assignment of a SyncGroup request, the same for each member: a JSON object."""
         return ascii_json(
             {
                 "name": self.leader.name,
@@ -128,12 +129,12 @@ class Leadership:
 
 
 def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mapping[str, int], now: float) -> Leadership:
-    """Who runs a flow from the group's generation `number` on, which begins `now` (seconds since 1970).
+    """The leadership of a flow from the group's generation `number`, which begins `now` (seconds since 1970).
 
-    The present runner stays as long as it is a member. Another one is appointed only when the runner has left, or its
-    metadata ends its term. Metadata from before its appointment does not count: a request may come late. `counts` are
-    flows by process. Of the ready ones, processes that end when the flow has caught up come first: beside one that
-    never ends they would have to fail, for they could not see when it has caught up.
+    The present runner stays as long as it is a member. A new runner is appointed only if the runner has left, or if its
+    metadata ends its term. Metadata from before its appointment are ignored, because a request may come late. `counts`
+    are flows by process. Among ready processes, the election prefers processes that end when the flow has caught up.
+    Beside an endless runner they would have to fail, because the end of the lag would be hidden from them.
     """
     known = (member.term for member in members.values() if member.term is not None)
     term = max((term for term in known if term.runner in members), key=lambda term: term.number, default=None)

@@ -1,4 +1,4 @@
-"""What this process is for a flow: whether it runs the flow, stands by for another one, or what is in the way."""
+"""The role of this process for a flow: it runs the flow, stands by for another process, or meets an obstacle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinlog.worker.election.member import Leadership
 from twinlog.worker.status.outage import clock_time
 
 SILENT_S = 5.0
-"""After so long without an answer a process that stands by logs it."""
+"""A process that stands by logs the silence of the group after this time."""
 
 
 class ElectionState(Enum):
@@ -27,28 +27,28 @@ class ElectionState(Enum):
 
 
 class ElectionRole:
-    """Changed by the election, read by any thread. `changed` is called whenever `standing` has changed."""
+    """Changed by the election, read by any thread. `changed` is called after each change of `standing`."""
 
     def __init__(
         self, settings: FlowSettings, announce: Announcements, clock: Clock, changed: Callable[[], None]
     ) -> None:
         self.standing = ElectionState.JOINING
         self.leadership: Leadership | None = None
-        """Who leads, once that is known."""
+        """The leader and its term, once they are known."""
         self.reason: str | None = None
-        """Why this process neither leads nor stands by, for users."""
+        """The reason, for users, while this process neither leads nor stands by."""
         self.term = 0
-        """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
+        """Counts the begins and ends of this process's leadership, so that a leader that stood by has a new term."""
         self._settings = settings
         self._announce = announce
         self._clock = clock
         self._changed = changed
         self._differences: tuple[str, ...] = ()
-        """Keys in which this process differs from the leader it stands by for."""
+        """Keys in which this process differs from its leader, while it stands by."""
         self._answered_at, self._answered_wall = clock.monotonic(), clock.wall()
-        """When the group has answered last."""
+        """The time of the group's last answer."""
         self._refused = False
-        """Whether the target has refused this process since."""
+        """Whether the target has refused this process since that answer."""
 
     def set_state(self, standing: ElectionState, reason: str | None = None) -> None:
         self.reason = reason
@@ -86,9 +86,9 @@ class ElectionRole:
         self._announce.log_answer()
 
     def unanswered(self, error: TwinlogError, lease_until: float) -> None:
-        """A heartbeat got no answer; this process certainly leads until then (monotonic seconds), if it leads."""
+        """A heartbeat is unanswered; a leading process surely leads until `lease_until` (monotonic seconds)."""
         now = self._clock.monotonic()
-        # Once refused, it stays so: a later timeout explains less.
+        # A refusal stays noted, because a later timeout explains less.
         self._refused = self._refused or isinstance(error, RefusedError)
         if self.standing is ElectionState.LEADING and lease_until < now:
             self._announce.unconfirmed(error)
@@ -96,7 +96,7 @@ class ElectionRole:
             self._announce.unanswered(error)
 
     def text(self, *, ready: bool, unfit: bool) -> str:
-        """In a few words: who leads, or what is in the way."""
+        """The leader in a few words, or the obstacle."""
         if self.standing is ElectionState.STANDBY and self.leadership is not None:
             differences = f", its {', '.join(self._differences)} differ" if self._differences else ""
             able = "ready" if ready else "not ready yet"

@@ -1,4 +1,4 @@
-"""All processes that share flows with this one: which of them runs which flow, and which are ready to."""
+"""All processes that share flows with this process: the runner of each flow, and the ready processes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from twinlog.worker.election.spread import FlowMembers, FlowName, ProcessName, l
 class ElectionRegistry:
     """Updated by the elections of a process, each for its flow; may be used by any thread.
 
-    `name` is the name of this process, `host-pid`. With `ready` it could run a flow at once, with `packs` all flows
-    are kept in one process instead of spread.
+    `name` is the name of this process, `host-pid`. With `ready` it could run a flow at once. With `packs` all flows are
+    kept in one process instead of spread.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ElectionRegistry:
         return self._ready
 
     def be_ready(self, ready: bool) -> bool:
-        """Set whether this process is ready; returns whether that changed."""
+        """Set whether this process is ready; returns whether that is a change."""
         with self._lock:
             changed, self._ready = ready != self._ready, ready
             callbacks = list(self._on_ready) if changed else []
@@ -52,7 +52,7 @@ class ElectionRegistry:
             self._on_ready.append(callback)
 
     def set_members(self, flow: FlowName, crew: FlowMembers | None) -> None:
-        """Set who runs a flow now, None when that is unknown."""
+        """Set the runner of a flow and the processes that could run it, None while they are unknown."""
         with self._lock:
             if self._crews.get(flow) == crew:
                 return
@@ -62,23 +62,24 @@ class ElectionRegistry:
                 self._crews[flow] = crew
 
     def set_member_id(self, flow: FlowName, member: str) -> None:
-        """This process is a member of the group of a flow, under this id."""
+        """Note that this process is a member of the group of a flow, under this id."""
         with self._lock:
             self._members[flow] = member
 
     def flow_of(self, member: str) -> FlowName | None:
-        """The flow in whose group this process is that member, None where it is another process."""
+        """The flow in whose group this process is that member, None for a member that is another process."""
         with self._lock:
             return next((flow for flow, own in self._members.items() if own == member), None)
 
     def hand_over_flow(self, flow: FlowName, heir: ProcessName | None) -> None:
-        """This process left a flow to another one, which counts as its runner until the group has appointed one."""
+        """Note that this process left a flow to `heir`, which counts as its runner until the group has appointed a
+        runner."""
         with self._lock:
             crew = self._crews.get(flow)
         self.set_members(flow, None if crew is None or heir is None else FlowMembers(heir, crew.ready))
 
     def count_flows(self, besides: FlowName) -> dict[ProcessName, int]:
-        """How many flows each process runs, `besides` left out."""
+        """The number of flows that each process runs, without the flow `besides`."""
         with self._lock:
             return loads({flow: crew for flow, crew in self._crews.items() if flow != besides})
 
@@ -87,20 +88,20 @@ class ElectionRegistry:
             return dict(self._crews)
 
     def mark_balanced(self, crews: Mapping[FlowName, FlowMembers]) -> None:
-        """Move nothing as long as runners and ready processes are these."""
+        """Stop moves as long as runners and ready processes stay the same."""
         with self._lock:
             if self._crews == crews:
                 self._rest_until = float("inf")
 
     def restart_calm(self) -> None:
-        """A change is under way that shows later: restart the time of calm."""
+        """Restart the time of calm: a change is under way that shows later."""
         with self._lock:
             self._since, self._waits_since = self._clock.monotonic(), None
 
     def wait(self, waits: bool) -> float:
-        """Set whether this process could give a flow away and only waits for another one to give first.
+        """Set whether this process could give a flow away and only waits for another process to give first.
 
-        Returns for how many seconds that has been so, without any other change.
+        Returns the number of seconds for which this has been true, without any other change.
         """
         with self._lock:
             if not waits:
@@ -111,18 +112,18 @@ class ElectionRegistry:
             return now - self._waits_since
 
     def pause_moves(self, seconds: float) -> None:
-        """Move nothing for so long, unless something changes."""
+        """Stop moves for this time, or until the next change."""
         with self._lock:
             self._rest_until = max(self._rest_until, self._clock.monotonic() + seconds)
 
     @property
     def may_move(self) -> bool:
-        """Whether to look for a flow to move."""
+        """Whether it is time to look for a flow to move."""
         with self._lock:
             return self._clock.monotonic() >= self._rest_until
 
     @property
     def calm_s(self) -> float:
-        """For how many seconds nothing has changed."""
+        """The number of seconds since the last change."""
         with self._lock:
             return self._clock.monotonic() - self._since

@@ -1,4 +1,5 @@
-"""Spreads flows over the processes that share a file: which process gets an idle flow, and when a flow moves."""
+"""Spreads flows over the processes that share a file: chooses the process for a flow, and the time at which a flow
+moves."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ ProcessName = str
 
 @dataclass(frozen=True, slots=True)
 class FlowMembers:
-    """Who runs a flow, and which processes could: whether each is ready to."""
+    """The process that runs a flow, and the processes that could run it: whether each of them is ready."""
 
     runner: ProcessName
     ready: Mapping[ProcessName, bool]
 
 
 def loads(crews: Mapping[FlowName, FlowMembers]) -> dict[ProcessName, int]:
-    """How many of these flows each process runs that is there; 0 for those that only stand by."""
+    """The number of these flows that each present process runs; 0 for a process that only stands by."""
     counts = {process: 0 for crew in crews.values() for process in crew.ready}
     for crew in crews.values():
         if crew.runner in counts:
@@ -30,10 +31,10 @@ def loads(crews: Mapping[FlowName, FlowMembers]) -> dict[ProcessName, int]:
 def choose(
     flow: FlowName, processes: Iterable[ProcessName], counts: Mapping[ProcessName, int], *, pack: bool = False
 ) -> ProcessName:
-    """Which of these processes is to run a flow: one that runs the fewest, or with `pack` the most.
+    """The process that shall run a flow: a process that runs the fewest flows, or with `pack` the most.
 
-    Among equals it is another one from flow to flow, so that flows which are given away by several at once spread; with
-    `pack` it is the same one.
+    Among equals the choice differs from flow to flow, so that flows spread which several processes give away at once.
+    With `pack` the choice is the same for all flows.
     """
     if pack:
         return min(processes, key=lambda process: (-counts.get(process, 0), process))
@@ -43,11 +44,12 @@ def choose(
 def next_move(
     crews: Mapping[FlowName, FlowMembers], me: ProcessName, able: Container[FlowName], *, overlook: float = 0
 ) -> tuple[FlowName, ProcessName] | None:
-    """Which flow this process hands over next, and to whom; None when it keeps what it runs.
+    """The next flow that this process hands over, and the receiver; None if it keeps its flows.
 
-    Nothing moves for less than two flows of difference, and only what is in `able`, the flows that can be handed over.
-    Only the process that has the most to give moves one, so that there is one move at a time as long as all see the
-    same. It does not wait for `overlook` of those that come first: these may have flows that cannot be handed over.
+    A flow moves only for a difference of two flows, and only if it is in `able`, the flows that can be handed over.
+    Only the process with the largest surplus moves a flow. So there is one move at a time as long as all processes see
+    the same state. A process ignores up to `overlook` processes that precede it, because their flows may be unable to
+    move.
     """
     move = _best(crews, me, able)
     if move is None:
@@ -60,9 +62,9 @@ def next_move(
 def next_gathering(
     crews: Mapping[FlowName, FlowMembers], me: ProcessName, able: Container[FlowName]
 ) -> tuple[FlowName, ProcessName] | None:
-    """The same where flows are to be together: which flow goes from here to the process that runs the most of them.
+    """The next move of flows that gather: a flow of this process, and the process that runs the most flows.
 
-    Processes that started at the same time may each have been given some.
+    Processes that started at the same time may each have got some flows.
     """
     counts = loads(crews)
     for flow, crew in sorted(crews.items()):
@@ -77,14 +79,14 @@ def next_gathering(
 def _best(
     crews: Mapping[FlowName, FlowMembers], giver: ProcessName, able: Container[FlowName]
 ) -> tuple[FlowName, ProcessName] | None:
-    """The flow of a giver that goes to whom it outdoes the most, counted over flows that both may run."""
+    """A flow of the giver, for the process that it exceeds the most; the numbers are over flows that both may run."""
     surplus: dict[ProcessName, int] = {}
     for crew in crews.values():
         if giver in crew.ready:
             for process in crew.ready:
                 surplus[process] = surplus.get(process, 0) + (crew.runner == giver) - (crew.runner == process)
     moves = [
-        # A runner of another version may have no entry of its own.
+        # A runner of another version may be missing here.
         (-surplus.get(process, 0), _lot(flow, process), flow, process)
         for flow, crew in crews.items()
         if crew.runner == giver and flow in able

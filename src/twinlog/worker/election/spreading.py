@@ -1,4 +1,4 @@
-"""Hands over flows of this process, one at a time, so that they spread, or gather with `packs`."""
+"""Hands over flows of this process, one flow at a time, so that they spread, or gather with `packs`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from twinlog.worker.election.spread import FlowMembers, FlowName, ProcessName, l
 log = logging.getLogger(__name__)
 
 CALM_S = 3.0
-"""Nothing is handed over before nothing has changed for so long."""
+"""The time without any change that must precede a move."""
 
 PATIENCE_S = 15.0
-"""A process that runs more flows and hands none over for so long counts as unable to: the next one waits no longer for
-it, and as long again for each further one that comes before it."""
+"""The time after which a process with more flows counts as unable to hand a flow over.
+
+The next process then stops waiting for it, and waits as long again for each further process that precedes it.
+"""
 
 LOOK_S = 1.0
 
 
 class TransferableFlow(Protocol):
-    """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
+    """A flow in this process, which runs here or stands by; see `ElectedFlow`."""
 
     @property
     def settings(self) -> FlowSettings: ...
@@ -38,9 +40,9 @@ class TransferableFlow(Protocol):
 
 
 def spread(roster: ElectionRegistry, hosted_flows: Sequence[TransferableFlow]) -> None:
-    """Hand over one flow if a process that is ready runs two fewer, or fewer still; called every moment.
+    """Hand over one flow if a ready process runs at least two flows fewer; called every moment.
 
-    Where processes pack, the other way round: to the one that runs the most.
+    If processes pack, the receiver is the process that runs the most flows.
     """
     if any(hosted.clearing for hosted in hosted_flows):
         roster.restart_calm()
@@ -66,7 +68,7 @@ def spread(roster: ElectionRegistry, hosted_flows: Sequence[TransferableFlow]) -
     elif _next(roster, crews, crews, overlook=float("inf")) is None:
         roster.mark_balanced(crews)
     else:
-        # A flow that cannot be handed over now may be later, without an event.
+        # A flow that is tied to this process now may be free later, without an event.
         roster.pause_moves(LOOK_S)
 
 

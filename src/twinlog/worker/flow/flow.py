@@ -55,11 +55,11 @@ THREAD_STOP_S = 3.0
 
 
 class FlowRunner:
-    """One flow; its thread begins with `start`. Where there may be no more threads, both raise RuntimeError.
+    """One flow; its thread begins with `start`. `start` and the constructor raise RuntimeError after a lack of threads.
 
-    `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
-    `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
-    all flows of the file: some may conflict. Nothing is appended any more once `leads_for_s()` returns 0 seconds, see
+    `slots` is the number of tasks that the flow may use at once, `tasks` the number with which it begins, None for all
+    slots. With `until_caught_up` the flow is done when every partition has reached the end that it had at the start.
+    `flows` are all flows of the file: some may conflict. Appends stop once `leads_for_s()` returns 0 seconds, see
     `Election`. `stored` are offsets of the flow that were read ahead, if any.
     """
 
@@ -84,11 +84,11 @@ class FlowRunner:
         self.state = FlowState.STARTING
         self.reason: str | None = None
         self.ready = threading.Event()
-        """Set when the first plan stands, so that the query may start."""
+        """Set when the first plan is made, so that the query may start."""
         self._wake = wake
         self._until = until_caught_up
         self._start_ends: StartEnds | None = None
-        """Set once it is known up to where a run copies that ends then."""
+        """Set once the ends are known at which a run `until_caught_up` stops."""
         self._source, self._target = both_clusters(settings, connect)
         self._stored = stored
         self._positions = stored.positions if stored else PositionStore(settings, self._target)
@@ -154,12 +154,12 @@ class FlowRunner:
 
     @property
     def settings(self) -> FlowSettings:
-        """Those that the flow runs with now."""
+        """The settings with which the flow runs now."""
         return self.changes.settings
 
     @property
     def copied(self) -> Mapping[TopicPartition, TopicPartition]:
-        """Each source partition that is copied, with its remote one; another object only when there are others."""
+        """Each copied source partition with its remote partition; the object changes only if its content changes."""
         return self._remote
 
     def start(self) -> None:
@@ -171,26 +171,26 @@ class FlowRunner:
             raise
 
     def use_slots(self, slots: int) -> None:
-        """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
+        """Plan for another number of tasks: Spark's executors have changed, or another flow needs them more."""
         self._tasks.use_slots(slots)
 
     def leave_tasks(self, tasks: frozenset[int]) -> None:
-        """Have nothing copied in these tasks of Spark's any more: their executors are about to go."""
+        """Stop copying in these tasks of Spark's: their executors will end soon."""
         self._tasks.exclude_tasks(tasks)
 
     def take_written(self) -> set[str]:
-        """The remote topics that records arrived in since the last call."""
+        """The remote topics in which records arrived since the last call."""
         written = self.flow_status.take_written()
         remote = self._remote if written else {}
         return {str(there.topic) for here, there in remote.items() if here.topic in written}
 
     @property
     def demand(self) -> SlotDemand:
-        """What the flow could do with slots."""
+        """The number of slots that the flow could use, and its need."""
         return self._tasks.demand
 
     def fail_flow(self, reason: str) -> None:
-        """The flow ends with a reason; others go on."""
+        """End the flow with a reason; other flows continue."""
         if self.state in (FlowState.STARTING, FlowState.RUNNING):
             log.error("%s: FAILED: %s", self.settings.name, reason)
             self._end(FlowState.FAILED, reason)
@@ -221,14 +221,14 @@ class FlowRunner:
 
     @property
     def nothing_copied(self) -> str | None:
-        """Why nothing of the flow is copied, where each of its partitions is held; None where something is."""
+        """The reason for a standstill of the flow if all its partitions are held; None if a partition is copied."""
         held = [one for one in self.held.all() if not self._topics.is_heartbeats(one.source.topic)]
         planned = self.flow_status.planned()
         return None if not planned or len(held) < planned else f"{summed_up(held)}: {describe(held[0])}"
 
     @property
     def source_away(self) -> bool:
-        """Whether neither the driver nor a copier reaches the source, while the target is there."""
+        """Whether the source is out of reach for the driver and all copiers, while the target is reachable."""
         outage = self._waiting.outage
         return outage is not None and outage.cluster == "source"
 
@@ -237,9 +237,10 @@ class FlowRunner:
         return self.state not in (FlowState.STARTING, FlowState.RUNNING)
 
     def stop(self, timeout_s: float) -> bool:
-        """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs.
+        """Let the copiers finish their appends in flight and store their positions, within `timeout_s`; then end the
+        jobs.
 
-        False when a copier did not release its partitions in time.
+        False if a copier still held partitions after that time.
         """
         if not self.ended:
             self.state = FlowState.STOPPED
@@ -252,14 +253,14 @@ class FlowRunner:
         return released
 
     def drop_copiers(self) -> None:
-        """End at once, for another process may run the flow: copiers are cut off and store nothing more."""
+        """End at once because another process may run the flow: copiers are cut off, and their stores stop."""
         if not self.ended:
             self.state = FlowState.STOPPED
         self._stopping.set()
         self.ready.set()
         self.leases.drop_copiers()
         self._jobs.stop(JOBS_STOP_S, cut_off=True)
-        # Its connections are closed next, whatever it is doing.
+        # The connections of the thread are closed next, regardless of its present work.
         self._thread.join(THREAD_STOP_S)
 
     def close(self) -> None:
@@ -296,7 +297,7 @@ class FlowRunner:
             self.state = FlowState.RUNNING
             self.ready.set()
             ahead = threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True)
-            # Without a thread for it they are read when they are needed.
+            # After a lack of threads the maps are read at their first use.
             with suppress(RuntimeError):
                 ahead.start()
             self.by_settings.begin_jobs(self.settings, self.changes.reverse)
@@ -315,7 +316,7 @@ class FlowRunner:
             self.fail_flow(f"internal error: {error!r}")
 
     def _read_maps_ahead(self) -> None:
-        """While Spark starts: the first copier needs them, they may be many, and the target far away."""
+        """Read the maps while Spark starts: the first copier needs them, they may be many, and the target far away."""
         try:
             self._maps.read()
         except Exception as error:
@@ -323,7 +324,7 @@ class FlowRunner:
             log.debug("%s: maps are read later: %r", self.settings.name, error)
 
     def _take_over(self) -> bool:
-        """Fence copiers of an earlier process, if this one uses transactions or prepares for them."""
+        """Fence copiers of an earlier process if this process uses transactions or prepares for them."""
         ids = self._ids
         return ids is None or self._retry(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
 
@@ -359,7 +360,7 @@ class FlowRunner:
         self.changes.take_over(self._topics, self._refresh, self.by_settings)
 
     def _end_caught_up(self) -> None:
-        # A run that had something to copy may end after that was deleted.
+        # A run with topics to copy may end after their deletion.
         nothing = self._topics.nothing if self._nothing else None
         refused = self._topics.refused
         if refused is not None:
@@ -379,7 +380,7 @@ class FlowRunner:
         check_internal_topics(self.settings, self._source, self._target)
 
     def _refresh(self) -> None:
-        """Bring the remote topics up to date and plan anew when there is something else to copy."""
+        """Bring the remote topics up to date, and plan again if the partitions have changed."""
         self._topics.refresh()
         self.flow_status.set_job_trouble("create or grow remote topics", self._topics.refused)
         remote = self._topics.partitions
@@ -391,7 +392,7 @@ class FlowRunner:
 
     def _note_ends(self) -> None:
         self._topics.require_all()
-        # The passive side of two clusters has the other one's records only, and no filter is to blame.
+        # The passive side of two clusters has only records of the other side; its filters are correct.
         self._nothing = self._topics.nothing is not None and not self._topics.only_copies
         late = self._topics.refused_topics
         self._start_ends = StartEnds(self.settings, self._source, self.flow_status, self._remote, late)
@@ -419,7 +420,7 @@ class FlowRunner:
         self.leases.grant_again(partitions)
 
     def report(self) -> DriverReport:
-        """What the flow reports of itself now."""
+        """The present report of the flow."""
         topics = self._topics
         return self._reporter.report(
             *self.status, self.flow_status, self.held.all(), left_out=topics.left_out, missing=topics.missing

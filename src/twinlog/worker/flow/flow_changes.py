@@ -1,4 +1,4 @@
-"""The settings of a running flow, and the settings that the flow is to continue with once its file has changed."""
+"""The settings of a running flow, and the settings with which it shall continue after a change of its file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ JOBS_END_S = 1.0
 
 
 class FlowChanges:
-    """Asked for by any thread, taken over by that of the flow; `flows` are all flows of the file."""
+    """Any thread requests a change, the flow's thread takes it over; `flows` are all flows of the file."""
 
     def __init__(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
         self.settings = settings
         self.copiers = copiers_view(settings)
-        """The settings as copiers have them; copiers begin again with each change of these."""
+        """The settings in the form for copiers; copiers begin again with each change of these."""
         self._flows = flows
         self._asked: tuple[FlowSettings, Sequence[FlowSettings]] | None = None
 
@@ -29,18 +29,19 @@ class FlowChanges:
         return next((flow for flow in self._flows if (flow.source, flow.target) == back), None)
 
     def request_change(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
-        """Have the flow continue with other settings of its own, or of other flows."""
+        """Request that the flow continues with other settings of its own, or of other flows."""
         self._asked = settings, flows
 
     @property
     def pending(self) -> bool:
-        """Whether the flow does not have the settings yet that it was to continue with."""
+        """Whether the flow still has to take over a requested change."""
         return self._asked is not None
 
     def take_over(self, topics: TopicRefresh, refresh: Callable[[], None], jobs: FlowJobs) -> None:
-        """Continue as asked: topics come and go with `refresh`, jobs begin again, and copying is not interrupted.
+        """Take the requested change over: `refresh` adds and removes topics, jobs begin again, and copying continues
+        meanwhile.
 
-        Raises what `refresh` raises, ClusterError or RefusedError; the next call does what is left of the change.
+        Raises ClusterError or RefusedError, as `refresh` does; the next call does the remaining part of the change.
         """
         asked = self._asked
         if asked is None:

@@ -1,4 +1,4 @@
-"""Makes the grants of a flow: where each partition goes on, and what its remote topic takes."""
+"""Makes the grants of a flow: the position of each partition, and the largest batch of its remote topic."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 
 class FlowGrants:
-    """Reads what grants need from the target; `retry` does so until it answers, or the flow is stopped.
+    """Reads the data of grants from the target; `retry` reads until the target answers, or the flow is stopped.
 
-    `remote()` has each source partition that is copied, with its remote one, and may be another one each time.
+    `remote()` has each copied source partition with its remote partition, and may return another object each time.
     `is_held(partition)` is whether a partition is held.
     """
 
@@ -42,7 +42,7 @@ class FlowGrants:
 
     def make_grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
         """The grants that a copier needs to begin; waits until the positions are read from the target."""
-        # Only once a lost copier is fenced it is decided which of its positions count.
+        # Fence lost copiers first: only then is it certain which of their positions count.
         if self._ids is not None and not self._retry(self._ids.fence_lost, "fence a lost copier"):
             return []
         positions: dict[TopicPartition, Position] = {}
@@ -60,7 +60,7 @@ class FlowGrants:
                 position=self._topics.position(part, remote[part].topic, positions.get(part)),
                 tip=tips.get(part),
                 heartbeats=self._topics.is_heartbeats(part.topic),
-                # A position that does not count, as the topic has another name now, means that all is copied again.
+                # If the topic has a new name and its old position is ignored, all records are copied again.
                 begin=AT_FIRST if part in positions else self._topics.starts.get_start(part),
                 on_trial=self._is_held(part),
             )

@@ -1,4 +1,4 @@
-"""The periodic jobs of a flow on the driver, and what an operator does about each that fails."""
+"""The periodic jobs of a flow on the driver, each with the operator's remedy for its failure."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ from twinlog.worker.topics.topic_refresh import TopicRefresh
 JOIN_S = 300.0
 PIN_S = 10.0
 BOUND_S = 600.0
-"""How often internal topics are looked for that were not there before."""
+"""Seconds between two searches for internal topics that were missing before."""
 
 
 class FlowJobs:
-    """The jobs of a flow that are done as its settings ask for: heartbeats, settings and rights of remote topics,
-    groups. Used by the thread of the flow.
+    """The jobs of a flow that its settings ask for: heartbeats, settings and rights of remote topics, groups.
 
-    `so_far` gets the jobs of groups, and the meters of `status` how long checkpoints take. A flow that follows another
-    one has other meters from its start on than it was made with.
+    Used by the thread of the flow. `so_far` gets the jobs of groups, and the meters of `status` get the latency of
+    checkpoints. A flow that continues the counters of an earlier flow replaces its own meters at its start.
     """
 
     def __init__(
@@ -49,9 +48,9 @@ class FlowJobs:
         status: FlowStatus,
     ) -> None:
         self.groups_writer: CheckpointWriter | None = None
-        """Who writes checkpoints, once the flow runs."""
+        """The writer of checkpoints, once the flow runs."""
         self.keeps_settings: PeriodicJob | None = None
-        """What keeps the settings of remote topics in step, if anything does."""
+        """The job that copies the settings to remote topics, if it is on."""
         self._jobs = jobs
         self._source, self._target = source, target
         self._topics = topics
@@ -60,13 +59,13 @@ class FlowJobs:
         self._begun: list[PeriodicJob] = []
 
     def begin_heartbeats(self, settings: FlowSettings) -> None:
-        """The job that needs no source."""
+        """Begin the job that works without the source."""
         known = self._jobs.all
         begin_heartbeats(self._jobs, settings, self._target)
         self._note(known)
 
     def begin_jobs(self, settings: FlowSettings, reverse: FlowSettings | None) -> None:
-        """The others; `reverse` is the flow back, if the file has it."""
+        """Begin the remaining jobs; `reverse` is the flow back, if the file has it."""
         known = self._jobs.all
         self._so_far.set_settings(settings)
         clusters = self._source, self._target
@@ -77,7 +76,10 @@ class FlowJobs:
         self._note(known)
 
     def change_settings(self, settings: FlowSettings, reverse: FlowSettings | None, timeout_s: float) -> None:
-        """End all of them, each after the turn under way or within `timeout_s`, and begin them with other settings."""
+        """End all of these jobs, and begin them with other settings.
+
+        Each job ends after the turn under way, or is left behind after `timeout_s`.
+        """
         before, self._begun = self._begun, []
         self._jobs.end(before, timeout_s)
         self.begin_heartbeats(settings)
@@ -88,7 +90,7 @@ class FlowJobs:
 
 
 def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> PeriodicJob | None:
-    """The one job that a flow also has when it is not enabled; None where it is switched off."""
+    """The only job that a disabled flow also has; None if it is switched off."""
     return jobs.begin(
         "write heartbeats",
         HeartbeatWriter(settings, target).write_heartbeat,
@@ -100,7 +102,7 @@ def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: Cluster
 def begin_publishing(
     jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin, look: Callable[[], DriverReport]
 ) -> None:
-    """The job that reports to other programs how the flow does, also that it has ended."""
+    """The job that reports the flow's state to other programs, its end included."""
     publisher = Publisher(settings, target, look)
     jobs.begin("report what the flow does", publisher.publish_report, EVERY_S, once_more=True)
 
@@ -108,7 +110,7 @@ def begin_publishing(
 def begin_keeping_in_step(
     jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, topics: TopicRefresh
 ) -> PeriodicJob | None:
-    """The jobs that keep settings and rights of remote topics like those of their source; returns the first of them."""
+    """The jobs that copy settings and rights from source topics to remote topics; returns the first of these jobs."""
     configs = ConfigSync(settings, source, target)
 
     def keep_settings() -> None:
@@ -139,13 +141,13 @@ def begin_following_groups(
     so_far: FollowedSoFar,
     meters: FlowMeters,
 ) -> CheckpointWriter | None:
-    """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
+    """The jobs that let consumer groups continue at the target; `reverse` is the flow back, if the file has it.
 
-    Both take a last turn when the flow stops: what was copied last is translated too. `so_far` gets them,
-    `meters` how long checkpoints take. Returns who writes checkpoints, None when there is none.
+    Both jobs take a last turn when the flow stops, so that the records copied last are translated too. `so_far` gets
+    both jobs, `meters` the latency of checkpoints. Returns the writer of checkpoints, None if they are off.
     """
     if settings.emit_checkpoints_interval_s is None:
-        # Without checkpoints MirrorMaker 2 commits no offsets either.
+        # MirrorMaker 2 also commits offsets only together with checkpoints.
         return None
     sync: PeriodicJob | None = None
 
@@ -190,10 +192,10 @@ def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAd
 
 
 def begin_pinning_starts(jobs: PeriodicJobs, topics: TopicRefresh) -> None:
-    """The job that settles where partitions begin whose leaders did not answer when the flow first started."""
+    """The job that stores the first offsets of partitions whose leaders did not answer at the flow's first start."""
 
     def pin() -> None:
-        # Other settings of a running flow bring other starts.
+        # Changed settings of a running flow may change its starts.
         if topics.starts.needed:
             topics.starts.store_offsets()
 
@@ -210,7 +212,7 @@ def begin_joining_segments(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapSt
             starts = source.offsets(fragmented, latest=False)
             without = [partition for partition in fragmented if partition not in starts]
             if without:
-                # A partition without a leader has one at a later turn. The map of a deleted topic takes room, too.
+                # A partition without a leader has a leader at a later turn. The map of a deleted topic takes room, too.
                 there = source.topics()
                 starts |= {partition: 0 for partition in without if partition.topic not in there}
             maps.join_segments({partition: SourceOffset(start) for partition, start in starts.items()})

@@ -1,4 +1,4 @@
-"""The life cycle of a flow in this process: begun on the thread that looks after all flows, ended on one of its own."""
+"""The life cycle of a flow in this process: begun on the thread of all flows, ended on a thread of its own."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from twinlog.worker.status.flow_status import FlowStatus
 log = logging.getLogger(__name__)
 
 COPIERS_STOP_S = 2.5
-"""How long a clean stop waits for copiers to release their partitions."""
+"""The longest wait of a clean stop for copiers to release their partitions."""
 
 
 class Builder(Protocol):
     """Makes the runner of a flow; it may append for `leads_for_s()` seconds from now on.
 
-    `stored` is what this process has read of the flow's offsets while it stood by, None when it did not.
+    `stored` has the flow's offsets that this process read while it stood by, None if it did not read them.
     """
 
     def __call__(self, leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner: ...
 
 
 class FlowLifecycle:
-    """One flow, while it runs here and until it has ended; used by one thread, read by others.
+    """One flow, from its begin to its end in this process; used by one thread, read by other threads.
 
-    `take_out(flow)` ends the copying of a flow: it returns what ends its query, for another thread to call.
-    `crashed(reason)` is called by another thread when the flow could not be ended in order: its state is unknown then.
+    `take_out(flow)` ends the copying of a flow: it returns a function that ends its query, for another thread to call.
+    `crashed(reason)` is called by another thread if the orderly end of the flow failed: its state is then unknown.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class FlowLifecycle:
         self.flow: FlowRunner | None = None
         """The flow while this process runs it."""
         self.flow_status = FlowStatus(clock.monotonic)
-        """What this process copied, also before another one took over."""
+        """The records that this process copied, also before another process took over."""
         self.put_off = RetryDelay(settings.name, clock)
         self.emptying = False
-        """Whether the flow is being ended here while it goes on elsewhere."""
+        """Whether the flow ends here while another process continues it."""
         self.begun = 0
-        """How often the flow began here."""
+        """The number of times that the flow began here."""
         self._build = build
         self._take_out = take_out
         self._crashed = crashed
@@ -70,7 +70,7 @@ class FlowLifecycle:
 
     @property
     def running(self) -> FlowRunner | None:
-        """The flow, if it runs here and is not being ended."""
+        """The flow, if it runs here and its end has not begun."""
         return self.flow if self._runs else None
 
     @property
@@ -85,7 +85,7 @@ class FlowLifecycle:
         return flow is not None and flow.leases.lease > 0 and not flow.leases.unclaimed
 
     def poll_ending(self) -> bool:
-        """Go on ending the flow, to be called every moment; returns False as long as that takes."""
+        """Continue to end the flow, called every moment; returns False until it has ended."""
         if self._clearing is not None:
             if self._clearer is None:
                 self._begin_clearing()
@@ -97,9 +97,9 @@ class FlowLifecycle:
     def start_flow(
         self, lease_server: LeaseServer, leads_for_s: Callable[[], float], stored: StoredOffsets | None = None
     ) -> bool:
-        """Begin the flow; False where there are no threads for it now, and it is to be tried again.
+        """Begin the flow; False after a lack of threads, for the caller to try again.
 
-        The flow closes what was `stored`, or that is closed here.
+        The flow closes `stored`, or this method closes it after a failure.
         """
         flow: FlowRunner | None = None
         try:
@@ -122,9 +122,10 @@ class FlowLifecycle:
         return True
 
     def clear(self, then: Callable[[], None] | None, *, emptying: bool = False) -> None:
-        """End what runs here.
+        """End the flow that runs here.
 
-        With `then` in order, and it is called once no copier is left that may append; without, everything is cut off.
+        With `then` it ends in order, and `then` is called once every copier has lost its right to append. Without
+        `then`, the copiers are cut off.
         """
         flow = self.flow
         assert flow is not None
@@ -140,7 +141,7 @@ class FlowLifecycle:
                 else:
                     if not flow.stop(COPIERS_STOP_S):
                         flow.drop_copiers()
-                        # A copier that the message does not reach may append until its permission expires.
+                        # A copier out of reach of the message may append until its permission expires.
                         self._clock.sleep(VALID_S)
                     then()
             except Exception as error:
@@ -156,12 +157,12 @@ class FlowLifecycle:
         self.run_steps(clear)
 
     def run_steps(self, steps: Callable[[], None]) -> None:
-        """Do steps that end the flow here, on a thread of their own: other flows must not wait for them."""
+        """Run steps that end the flow here, on a thread of their own: they must not delay other flows."""
         self._clearing = steps
         self._begin_clearing()
 
     def stop(self) -> bool:
-        """End in order what runs here and wait for that; False when a copier may still append."""
+        """End the flow here in order and wait for its end; False if a copier may still append."""
         released = True
         if self._clearer is not None:
             self._clearer.join(COPIERS_STOP_S + JOBS_STOP_S)
@@ -177,7 +178,7 @@ class FlowLifecycle:
             self.flow.close()
 
     def _begin_clearing(self) -> None:
-        """Where there is no thread now, `poll_ending` tries again."""
+        """Start the thread for the end of the flow; after a lack of threads, `poll_ending` tries again."""
         assert self._clearing is not None
         thread = threading.Thread(target=self._clearing, name=f"clearing {self.settings.name}", daemon=True)
         try:

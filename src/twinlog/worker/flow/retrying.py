@@ -1,4 +1,4 @@
-"""Does a step of a flow again until it works, however long its clusters are away."""
+"""Repeats a step of a flow until it succeeds, for any duration of an outage of its clusters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG_AFTER_S = 2.0
 
 
 class FlowRetrier:
-    """Of the flow `name`, until `stopping` is set.
+    """Repeats steps of the flow `name`, until `stopping` is set.
 
     The flow status shows the failing step; the log does, too, unless an outage explains it.
     """
@@ -34,7 +34,7 @@ class FlowRetrier:
         self._stopping = stopping
 
     def __call__(self, step: Callable[[], None], what: str) -> bool:
-        """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
+        """Repeat a step until it succeeds; False if the flow was stopped meanwhile. Raises RefusedError."""
         logged = LogOnce(self._clock)
         began = self._clock.monotonic()
         while not self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""Up to where a run copies that ends once it has caught up: the ends that partitions had at its start."""
+"""The ends of a run `--until caught-up`: the ends that partitions had at its start."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from twinlog.worker.status.flow_status import FlowStatus
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0
-"""How often it is looked for ends that are not known, or may be others by now."""
+"""Seconds between two requests for ends that are unknown, or may have changed."""
 
 
 class StartEnds:
-    """Has `status` wait for the ends of some source partitions. Raises ClusterError.
+    """Makes `status` wait for the ends of some source partitions. Raises ClusterError.
 
-    One without a leader is waited for up to the end that it has once it gets one: as without records, it would be left
-    out.
+    For a partition without a leader, it is the end at the election of the next leader: otherwise the partition would be
+    left out like an empty partition.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class StartEnds:
         partitions: Collection[TopicPartition],
         late: Collection[TopicName] = (),
     ) -> None:
-        """`late` are topics of which the target refuses remote partitions now."""
+        """`late` are topics for which the target refuses remote partitions now."""
         self._name = settings.name
         self._committed = settings.consumer.isolation_level == "read_committed"
         self._source = source
@@ -46,16 +46,17 @@ class StartEnds:
 
     @property
     def reached(self) -> bool:
-        """Whether everything has been copied up to them."""
+        """Whether all partitions have been copied up to their ends."""
         return self._status.paused.are_paused(self._unknown) and self._status.reached
 
     def reached_but(self, held: Set[TopicPartition]) -> bool:
-        """Whether everything has been copied up to them but for held partitions, of which there are some."""
+        """Whether all partitions except some held partitions have been copied up to their ends; False without held
+        partitions."""
         waited_for = self._status.paused.without(self._unknown) | self._status.awaited()
         return bool(held) and waited_for <= held
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Wait for late topics, too, once they are among the partitions that are copied: up to where they end then.
+        """Wait for late topics, too, once their partitions are copied: up to their ends at that time.
 
         Raises ClusterError; `refresh_ends` asks for their ends again.
         """
@@ -66,8 +67,10 @@ class StartEnds:
             self._note(came, {})
 
     def refresh_ends(self) -> None:
-        """Look again where an end is not known, or may never be reached: its topic may be deleted or recreated, or its
-        log may have lost records. Raises RefusedError."""
+        """Ask again for ends that are unknown, or may be out of reach. Raises RefusedError.
+
+        The topic may be deleted or recreated, or its log may have lost records.
+        """
         now = self._source.clock.monotonic()
         if now < self._look_at:
             return

@@ -1,4 +1,4 @@
-"""What became of a file that a running process was asked to read again; as it is logged, and sent to who asked."""
+"""The result of a reload of a running process's file, for the log and for the requester."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from twinlog.config.keys.live_keys import UpdateMode
 from twinlog.model.compact_json import ascii_json
 
 MOST_KEYS = 500
-"""Of one report: a record holds 1 MB by default."""
+"""The most keys of one report: a record holds 1 MB by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadedKey:
-    """A key that has another value than before, as a sentence without secrets; how it is taken over, by which flows."""
+    """A changed key, as a sentence without secrets; the way in which it is taken over, and its flows."""
 
     text: str
     takes: UpdateMode
@@ -26,10 +26,12 @@ class ReloadedKey:
 
 @dataclass(frozen=True, slots=True)
 class ReloadReport:
-    """What the process `host-pid` did at `at_ms` (Unix time) with its FILE, which `by` asked it to read again.
+    """The result of a reload by the process `host-pid` at `at_ms` (Unix time): it read its FILE again at the request of
+    `by`.
 
-    With `problems` the file is wrong, and nothing has changed. `flows` has what each flow does: those of the process,
-    and those that were to begin. With `only_looked` nothing was taken over, and all is what would become of it.
+    With `problems` the file is wrong, and the process keeps its settings. `flows` has the reaction of each flow: of the
+    process's flows, and of flows that should begin. With `only_looked` the report is a forecast, and the process keeps
+    its settings.
     """
 
     process: str
@@ -45,21 +47,21 @@ class ReloadReport:
 
     @property
     def same(self) -> bool:
-        """Whether the file has nothing that the process does not run with."""
+        """Whether the process already runs with all settings of the file."""
         return not (self.problems or [key for key in self.keys if key.takes is not UpdateMode.NOTHING])
 
     @property
     def needs_restart(self) -> bool:
-        """Whether something of the file counts from the next start of the process on only."""
+        """Whether a part of the file counts only from the next start of the process."""
         return any(key.takes is UpdateMode.RESTART for key in self.keys)
 
     def encode(self) -> bytes:
-        """As the value of a record: one JSON object."""
+        """The value of a record: one JSON object."""
         return ascii_json(asdict(self))
 
     @classmethod
     def decode(cls, value: bytes | None) -> ReloadReport | None:
-        """A report from a record's value, perhaps of a newer version; None when it is none."""
+        """A report from a record's value, perhaps of a newer version; None for another value."""
         try:
             found: dict[str, Any] = json.loads(value or b"")
             known: dict[str, Any] = {name: found[name] for name in cls.__dataclass_fields__ if name in found}
@@ -74,10 +76,10 @@ class ReloadReport:
 
 
 def read_keys(change: FileChange) -> tuple[ReloadedKey, ...]:
-    """The keys of a change as they may be shown."""
+    """The keys of a change, in a form without secrets."""
     return tuple(ReloadedKey(str(key), key.takes, key.flows) for key in change.keys[:MOST_KEYS])
 
 
 def names(keys: tuple[KeyChange, ...]) -> str:
-    """Of keys their names alone, for an audit."""
+    """Only the names of the keys, for an audit."""
     return ", ".join(key.key for key in keys) or "nothing"

@@ -1,6 +1,6 @@
 """Requests of `twinlog reload` from any host: a process reads them from a topic on each of its targets.
 
-A process passes over a request for flows of other processes, and over a record that it cannot read.
+A process passes over a request for flows of other processes, and over an unreadable record.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ FlowId = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReloadRequest:
-    """A process that runs one of `flows` is to read its file again; with `only_look`, to answer what that would change.
+    """A request to each process that runs one of `flows`: read the file again.
 
-    `by` names who asks, for the audit; `id` is another one for each request.
+    With `only_look`, the process only answers with the changes. `by` names the requester, for the audit; `id` is unique
+    for each request.
     """
 
     id: str
@@ -50,20 +51,20 @@ class ReloadRequest:
 
     @property
     def key(self) -> bytes:
-        """The key of its record."""
+        """The key of the request's record."""
         return REQUEST + self.id.encode()
 
     def encode(self) -> bytes:
-        """The value of its record: one JSON object."""
+        """The value of the request's record: one JSON object."""
         return ascii_json({"by": self.by, "flows": sorted(self.flows), "only_look": self.only_look})
 
     def concerns(self, flows: Iterable[FlowSettings]) -> bool:
-        """Whether a process that runs these flows, or would, is asked."""
+        """Whether the request is for a process that runs these flows, or would run them."""
         return not self.flows.isdisjoint(map(flow_id, flows))
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> ReloadRequest | None:
-        """A request from a record, perhaps of a newer version; None when it is none."""
+        """A request from a record, perhaps of a newer version; None for another record."""
         if key is None or not key.startswith(REQUEST):
             return None
         try:
@@ -75,23 +76,23 @@ class ReloadRequest:
 
 
 def flow_id(flow: FlowSettings) -> FlowId:
-    """The name of a flow with that of its group."""
+    """The name of a flow and of its group."""
     return flow.name, flow.group_id
 
 
 def answer_key(request: str, process: str) -> bytes:
-    """The key of the answer of a process to a request, by its id."""
+    """The key of the answer of a process to a request, by the id of the request."""
     return ANSWER + f"{request} {process}".encode()
 
 
 def answered_by(key: bytes | None, request: str) -> str | None:
-    """The process that a record is the answer of to a request; None when it is none."""
+    """The process whose answer to a request is in a record; None for another record."""
     begin = ANSWER + f"{request} ".encode()
     return None if key is None or not key.startswith(begin) else key.removeprefix(begin).decode(errors="replace")
 
 
 EVERY_S = 1.0
-"""How often the topic is looked at, and so how long a request waits at most."""
+"""Seconds between two reads of the topic, and so the longest wait of a request."""
 
 AGAIN_S, REFUSED_S = 5.0, 60.0
 """The pause after a fault, and after a refusal: a right may be granted later."""
@@ -99,11 +100,11 @@ AGAIN_S, REFUSED_S = 5.0, 60.0
 ANSWER_S = 5.0
 END_S = 2.0
 KEPT = 20
-"""How many answers are kept, for a request that came by way of several targets."""
+"""The number of answers that are kept, for a request that came by way of several targets."""
 
 
 class ReloadRequests:
-    """The requests for one process: one thread for each target of its flows, as one of these may be away."""
+    """The requests for one process: one thread for each target of its flows, because a target may be out of reach."""
 
     def __init__(self, reloader: Reloader, connect: Connect = ClusterAdmin, clock: Clock = SYSTEM) -> None:
         self._reloader = reloader
@@ -116,14 +117,14 @@ class ReloadRequests:
         self._logged = LogOnce(clock)
 
     def start(self) -> None:
-        """Begin to follow the topics of the targets that there are; a cluster that comes later is followed then."""
+        """Begin to follow the topics of the present targets; `start` is called again for later targets."""
         with self._lock:
             for flow in self._reloader.running.config.flows:
                 if flow.target not in self._followed:
                     self._follow(flow.target, flow.target_admin.client)
 
     def stop(self) -> None:
-        """End; an answer under way is waited for, but no longer than two seconds."""
+        """End; waits up to two seconds for an answer under way."""
         self._stopping.set()
         deadline = self._clock.monotonic() + END_S
         for thread in self._followed.values():
@@ -166,12 +167,12 @@ class ReloadRequests:
             admin.close()
 
     def _read(self, admin: ClusterAdmin, reader: TopicReader | None) -> TopicReader:
-        """Take requests that were added. Requests from before the start were for the version that was read then."""
+        """Handle the added requests. Requests from before the start were for an earlier version of the file."""
         if reader is None:
             reader = TopicReader(admin, RELOADS, optional=True, last=0)
             for _ in reader.read():
                 pass
-            # Where there is no topic yet, all of it will be new.
+            # Every record of a later topic is new.
             return reader if reader.exists else TopicReader(admin, RELOADS, optional=True)
         for _, record in reader.read():
             request = ReloadRequest.decode(record.key, record.value)

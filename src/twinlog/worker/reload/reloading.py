@@ -1,7 +1,7 @@
-"""Reads the file of a running process again on request, and has the flows run as the file says then.
+"""Reads the file of a running process again on request, and runs the flows by the new content.
 
-A file that is wrong changes nothing. Of a file that is right the process takes over what a running process can; keys
-that need a restart are named, and stay as they were.
+A faulty file is without effect. From a correct file the process takes over the keys that a running process can change.
+The report names keys that need a restart, and these keys keep their values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twinlog.worker.reload.reload_report import MOST_KEYS, ReloadReport, names, 
 log = logging.getLogger(__name__)
 
 TAKEN_S = 10.0
-"""How long a report waits for flows to take a change over; one whose cluster is away does so later."""
+"""The longest wait of a report for flows to take a change over; a flow whose cluster is out of reach does so later."""
 
 LOOK_S = 0.05
 
@@ -57,7 +57,8 @@ class RunningFlows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReloadableFile:
-    """A file that may change while its flows run: its name, what the process began with, and what reads it as then.
+    """A file that may change while its flows run: its name, its content at the start, and a function that reads it
+    again.
 
     `read` raises ConfigError with every problem of the file.
     """
@@ -81,7 +82,7 @@ class Reloader:
 
     @property
     def running(self) -> RunningFile:
-        """What the process runs of the file."""
+        """The part of the file that the process runs."""
         return self._running
 
     def request_reload(self, by: str) -> None:
@@ -99,9 +100,10 @@ class Reloader:
             log.warning("%s was not read again: %s; ask once more", self._file, error)
 
     def reload(self, by: str, *, only_look: bool = False) -> ReloadReport:
-        """Read the file, and take over what a running process can; with `only_look` nothing. `by` is who asks.
+        """Read the file, and take over the keys that a running process can change; with `only_look`, only report. `by`
+        is the requester.
 
-        Returns once every flow has taken it over that can at the moment.
+        Returns once every flow that is able to take the change over now has done so.
         """
         with self._lock:
             try:
@@ -157,7 +159,7 @@ class Reloader:
             self._clock.sleep(LOOK_S)
 
     def _report(self, change: FileChange, by: str, *, only_looked: bool) -> ReloadReport:
-        # Warnings of the file are those of `twinlog check`; only new ones are worth a line here.
+        # `twinlog check` reports all warnings of the file; here only new warnings get a line.
         return ReloadReport(
             self.process,
             self._file,
@@ -172,7 +174,7 @@ class Reloader:
         )
 
     def _state(self, name: str, change: FileChange) -> str:
-        """What a flow does with the change."""
+        """The reaction of a flow to the change."""
         if name in change.begun:
             return "starts"
         if name in change.ended:
@@ -193,5 +195,5 @@ class Reloader:
 
 
 def _shown(change: FileChange) -> list[FlowSettings]:
-    """The flows that copy, or did until now."""
+    """The flows that copy, or copied until this change."""
     return [flow for flow in change.running.config.flows if flow.enabled or flow.name in change.ended]

@@ -1,4 +1,4 @@
-"""Metrics of flows that MirrorMaker 2 does not have; most of them are figures of `twinlog status`.
+"""Metrics of flows that go beyond those of MirrorMaker 2; most of them are figures of `twinlog status`.
 
 The readiness for a failover sums up the judgement of `twinlog groups` for the flow as a whole.
 """
@@ -24,26 +24,28 @@ from twinlog.model.held import HELD_REASONS
 from twinlog.worker.status.report import DriverReport
 
 FRESH_S = 30.0
-"""A lag that was not confirmed for so long counts as unknown, and so does what was done for groups when that is so
-long overdue."""
+"""A lag that was confirmed longer ago than this counts as unknown.
+
+The work for groups counts as unknown when it is overdue by more than this time.
+"""
 
 
 def seconds_to_safe_failover(report: DriverReport) -> float:
-    """Seconds until all that the source has is on the target, and the groups stand where they would go on.
+    """Seconds until all records of the source are on the target, and the groups have the positions to continue there.
 
-    0 where that is so, infinite while the lag does not shrink or groups cannot be followed, NaN while it is unknown.
-    Groups count as they stood at the last look, which the flow's own intervals allow to be that long ago.
+    0 if both are already true. Infinite while the lag stays or grows, or groups cannot be followed. NaN while the value
+    is unknown. The positions of groups count as of the last look, whose age may be up to the flow's own intervals.
     """
     if report.lag < 0 or report.unknown or report.lag_age_s > FRESH_S:
         return nan
     if report.paused and report.paused_lag != 0:
-        # What is paused waits for somebody.
+        # Paused partitions wait for an operator.
         return inf
     left_s = 0.0
     if report.lag > 0:
         if report.eta_s is None:
             return inf
-        # `eta_s` is rounded, perhaps to 0, though records are left.
+        # `eta_s` is rounded, perhaps to 0, while records remain.
         left_s = max(0.1, report.eta_s)
     groups = report.groups
     if groups is None:
@@ -69,11 +71,12 @@ STATES = (
 
 @dataclass(frozen=True, slots=True)
 class FlowMetricFacts:
-    """A flow as this process knows it: what runs of it here, if anything, and who else could run it.
+    """A flow as this process knows it: the part that runs here, if any, and the other processes that could run it.
 
-    `heard_s` is how long ago the copier was heard that was silent the longest, None without one; `stuck` counts
-    partitions that cannot go on. `ready` are the other processes that stand by, warm, None where flows are shared out
-    otherwise. A flow that `failed` here has no report. A checkpoint connector follows groups and `copies` nothing.
+    `heard_s` is the longest time since a copier of the flow reported, None if the flow has no copier. `stuck` counts
+    partitions whose copying is blocked. `ready` is the number of other warm processes that stand by, None if flows are
+    distributed by other means than the election. A flow that `failed` here has no report. A checkpoint connector
+    follows groups, and its `copies` is false.
     """
 
     flow: str
@@ -279,7 +282,7 @@ def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
 
 
 def _alarms(flows: list[FlowMetricFacts]) -> Iterator[Metric]:
-    """Also where a process stands by: an alert needs a 0 before the 1, and a take-over may meet a gap at once."""
+    """The metrics of a standby process too: an alert needs a 0 before the 1, and a take-over may meet a gap at once."""
     for name, about, kind in (
         ("twinlog_gaps", "Gaps met: records that the source deleted before they were copied.", "gap"),
         ("twinlog_foreign_writes", "Reports of records in remote topics that twinlog did not write.", "foreign"),

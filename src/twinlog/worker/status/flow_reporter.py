@@ -21,16 +21,18 @@ from twinlog.worker.status.paused import PausedPartitions
 from twinlog.worker.status.report import MOST_HELD, DriverReport, GroupsProgress, TopicProgress
 
 LASTS_S = 3.0
-"""A trouble that is over sooner is no error to an operator: leaders move, and what was asked of the old one is asked
-again. The log passes over it, too."""
+"""The least duration of a trouble that counts as an error for an operator.
+
+Leaders move, and requests to the old leader are repeated: these short troubles are left out of the log, too.
+"""
 
 
 MOST_LEFT_OUT, MOST_TEXT = 50, 200
-"""Topics that are left out, and characters of the reason of each, that a report has at most."""
+"""The most topics of each list of a report, and the most characters of the reason of a topic."""
 
 
 class LastError:
-    """The newest error of a flow that an operator should know of, and when it came (Unix ms); for any thread."""
+    """The newest error of a flow that an operator should know of, and its time (Unix ms); for any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -38,12 +40,12 @@ class LastError:
         self._troubled_at: float | None = None
 
     def record_error(self, text: str) -> None:
-        """An error; the same one again keeps its time."""
+        """Note an error; a repeated error keeps its time."""
         if self._last is None or self._last[0] != text:
             self._last = text, wall_ms(self._clock)
 
     def update_trouble(self, trouble: str | None) -> None:
-        """What does not work now, None when all does; it becomes an error once it lasts."""
+        """Note the present trouble, None without trouble; it becomes an error once it lasts."""
         now = self._clock.monotonic()
         if trouble is None:
             self._troubled_at = None
@@ -58,7 +60,7 @@ class LastError:
 
 
 class FollowedSoFar:
-    """How the consumer groups of a flow are followed; `set_jobs` notes the jobs that do it."""
+    """The progress of a flow with its consumer groups; `set_jobs` notes the jobs that follow them."""
 
     def __init__(self, settings: FlowSettings) -> None:
         self._settings = settings
@@ -67,17 +69,18 @@ class FollowedSoFar:
         self._sync: PeriodicJob | None = None
 
     def set_settings(self, settings: FlowSettings) -> None:
-        """From now on groups are followed by these settings, by jobs that are yet to begin."""
+        """Use these settings for the groups from now on, with jobs that are yet to begin."""
         self._settings = settings
         self._writer = self._checkpoints = self._sync = None
 
     def set_jobs(self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None]) -> None:
-        """The writer of checkpoints, and the jobs of checkpoints and of commits on the target, where there are such."""
+        """Note the writer of checkpoints, and the jobs of checkpoints and of commits on the target; None for a missing
+        job."""
         self._writer = writer
         self._checkpoints, self._sync = jobs
 
     def progress(self) -> GroupsProgress | None:
-        """None where the flow follows no groups."""
+        """The progress with the groups; None if the flow follows no groups."""
         checkpoints_s, sync_s = self._settings.emit_checkpoints_interval_s, self._settings.sync_group_offsets_interval_s
         if checkpoints_s is None:
             return None
@@ -96,7 +99,7 @@ class FollowedSoFar:
 
 
 class FlowReporter:
-    """Reports of one flow; this process has run it since this was made."""
+    """Reports of one flow, which this process has run since the creation of this object."""
 
     def __init__(self, settings: FlowSettings, clock: Clock) -> None:
         self.groups = FollowedSoFar(settings)
@@ -115,10 +118,12 @@ class FlowReporter:
         left_out: Mapping[TopicName, str] = MappingProxyType({}),
         missing: Mapping[TopicName, str] = MappingProxyType({}),
     ) -> DriverReport:
-        """A report of now; without a `status` the flow copies nothing itself. A detail is an error once it lasts,
-        except of `idle` flows; of a failed one it is at once. `held` are the held partitions, `left_out` topics
-        that the flow leaves to other flows, `missing` topics whose remote topic is not created or grown, each with the
-        reason."""
+        """A report of now; a flow without a `status` leaves the copying to another flow.
+
+        A detail is an error once it lasts, except of `idle` flows; the detail of a failed flow is an error at once.
+        `held` are the held partitions. `left_out` has topics that the flow leaves to other flows, and `missing` has
+        topics whose remote topic still has to be created or grown. Both have a reason for each topic.
+        """
         if state == "failed" and detail is not None:
             self.last_error.record_error(detail)
         self.last_error.update_trouble(None if state == "idle" else detail)
@@ -141,7 +146,7 @@ class FlowReporter:
 
 
 def _first(reasons: Mapping[TopicName, str]) -> tuple[tuple[str, str], ...]:
-    """As many of the topics as a report has room for."""
+    """The topics for which a report has room, with their reasons."""
     return tuple((topic, reasons[topic][:MOST_TEXT]) for topic in sorted(reasons)[:MOST_LEFT_OUT])
 
 
@@ -180,7 +185,7 @@ def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[HeldPart
 
 
 def _with_paused(topics: Sequence[TopicProgress], paused: PausedPartitions) -> list[TopicProgress]:
-    """The topics, and those of which all is paused, with what is paused of each."""
+    """The topics, together with completely paused topics, each with its paused partitions."""
     known = {topic.topic: topic for topic in topics}
     for one in paused.topics():
         before = known.get(one.topic, TopicProgress(one.topic))

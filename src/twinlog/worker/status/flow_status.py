@@ -24,24 +24,25 @@ from twinlog.worker.status.topic_sums import TopicSums
 WINDOW_S = 5.0
 SAMPLE_S = 0.5
 TREND_S = 15.0
-"""How far back one looks for whether the lag shrinks, and how fast."""
+"""The period from which the trend and the speed of the lag are computed."""
 
 ON_ITS_WAY_S = 2.0
-"""What is copied within so long is no lag that may grow: while the source is written to, some record always waits."""
+"""A lag that is copied within this time has no trend: while the source is written to, some record always waits."""
 
 BUSY = 0.8
 """A copier that computes for more than this share of the time is at its limit."""
 
 OLD_S = 30.0
-"""A value that no report has confirmed for so long counts as unknown."""
+"""A value that was last confirmed longer ago than this counts as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A flow in one line: rates per second over the last seconds, `eta_s` in seconds.
 
-    `lag` is in offsets (-1 unknown) and `lag_age_s` seconds old at most; of `unknown` partitions it is not known.
-    Heartbeats are no records of the user's, and count nowhere. `records` and `bytes` were counted for `counted_s`.
+    `lag` is in offsets (-1 unknown) and at most `lag_age_s` seconds old; `unknown` counts partitions with unknown lag.
+    Heartbeats are excluded from all counts, because no user wrote them. `records` and `bytes` were counted for
+    `counted_s` seconds.
     """
 
     partitions: int
@@ -61,7 +62,7 @@ class Summary:
 
 @dataclass(slots=True, eq=False)
 class CopierSummary:
-    """One copier by its last report, and sums over the partitions that it was the last to report."""
+    """One copier by its last report, and sums over the partitions that it reported last."""
 
     heard_at: float
     name: str
@@ -72,7 +73,7 @@ class CopierSummary:
     gone_at: float | None = None
     partitions: int = 0
     held: int = 0
-    """With those that are not the user's."""
+    """The held partitions, those with heartbeats included."""
     lag: int = 0
     unknown: int = 0
 
@@ -96,22 +97,22 @@ class FlowStatus:
         self._stuck: dict[TopicPartition, str] = {}
         self._troubles: dict[str, str] = {}
         self.meters = FlowMeters()
-        """What metrics show; its partitions change under this object's lock."""
+        """The values of the metrics; its partitions change under this object's lock."""
         self._written: set[str] = set()
-        """Source topics of which records arrived since somebody asked."""
+        """Source topics with records that arrived since the last `take_written`."""
         self._oldest = OldestRecords()
         self._copied: dict[str, tuple[int, int]] = {}
         """Records and bytes of each topic."""
         self._topics = TopicSums()
         self.paused = PausedPartitions()
-        """What is not planned because somebody paused it."""
+        """The partitions that operators have paused, outside the plan."""
         self._silent: frozenset[str] = frozenset()
-        """Copiers whose reports were too old when topics were asked for the last time."""
+        """Copiers whose reports were too old at the last call of `topics`."""
 
     # Updates.
 
     def add_report(self, report: Report) -> None:
-        """Add one report; partitions that are no longer copied do not count."""
+        """Add one report; partitions outside the plan are ignored."""
         now = self._clock()
         with self._lock:
             holder = self._holders.get(report.copier)
@@ -155,7 +156,7 @@ class FlowStatus:
         self._parts[key] = part, holder
         self._count(key, part, holder, 1)
         if part.trouble is not None and key not in self._own:
-            # Shown after the partition's name, with which the text of an error begins as well.
+            # The text is shown after the partition's name, and the text of an error already begins with that name.
             self._stuck[key] = part.trouble.removeprefix(f"{key}: ")
         else:
             self._stuck.pop(key, None)
@@ -183,7 +184,7 @@ class FlowStatus:
                 del self._holders[name]
 
     def set_job_trouble(self, what: str, trouble: str | None) -> None:
-        """A job on the driver cannot do `what`, or can again (`trouble` None)."""
+        """Note that a job on the driver fails at `what`, or that it works again (`trouble` None)."""
         with self._lock:
             self._troubles.pop(what, None)
             if trouble is not None:
@@ -207,7 +208,7 @@ class FlowStatus:
                 self._enter(key, part, holder)
 
     def count_on(self, before: FlowStatus) -> None:
-        """Go on with the counters of an earlier status of the same flow, so that they never go back."""
+        """Continue the counters of an earlier status of the same flow, so that they only increase."""
         seen = before.summary()
         before.meters.all_gone()
         with self._lock:
@@ -217,8 +218,10 @@ class FlowStatus:
             self._counts_since = before._counts_since
 
     def wait_for(self, ends: Mapping[TopicPartition, SourceOffset | None]) -> None:
-        """From now on `reached` is whether these partitions, too, have been copied up to their offsets; one whose
-        offset is None does not count any more."""
+        """Add these partitions, with the offsets up to which they are copied, to the condition of `reached`.
+
+        A partition with the offset None leaves the condition.
+        """
         with self._lock:
             for key, end in ends.items():
                 self._awaited.pop(key, None)
@@ -230,7 +233,7 @@ class FlowStatus:
 
     @property
     def records(self) -> int:
-        """How many records were copied."""
+        """The number of copied records."""
         return self._records
 
     def take_written(self) -> set[str]:
@@ -241,18 +244,20 @@ class FlowStatus:
 
     @property
     def reached(self) -> bool:
-        """Whether every partition that is not paused has been copied up to the end to wait for."""
+        """Whether every awaited partition, paused partitions excepted, has been copied up to its awaited end."""
         with self._lock:
             return self.paused.are_paused(self._awaited)
 
     def awaited(self) -> frozenset[TopicPartition]:
-        """The partitions that are not paused and have not been copied up to the end to wait for."""
+        """The partitions that still have to be copied up to their awaited end, without paused partitions."""
         with self._lock:
             return self.paused.without(self._awaited)
 
     def doubtful_ends(self) -> dict[TopicPartition, SourceOffset]:
-        """The ends that are waited for and may never be reached: of partitions that cannot go on, have nothing left to
-        copy, or are copied no longer."""
+        """The awaited ends that may be out of reach for ever.
+
+        These are ends of stuck partitions, of partitions with lag 0, and of partitions that left the plan.
+        """
         with self._lock:
             return {key: end for key, end in self._awaited.items() if self._is_doubtful(key)}
 
@@ -276,29 +281,30 @@ class FlowStatus:
             return {key: part for key, (part, _) in self._parts.items()}
 
     def heard_s(self) -> float | None:
-        """How long ago the copier was heard that has been silent the longest; None without one."""
+        """Seconds since the last report of the copier that has been silent the longest; None if all copiers have
+        ended."""
         now = self._clock()
         with self._lock:
             return max((now - one.heard_at for one in self._holders.values() if one.gone_at is None), default=None)
 
     def tasks(self) -> dict[TopicPartition, int]:
-        """Which task copies each partition, counted as the metrics do."""
+        """The task that copies each partition, with the task numbers of the metrics."""
         with self._lock:
             numbers = {name: self.meters.task_of(name) for name, one in self._holders.items() if one.gone_at is None}
             return {key: numbers.get(holder.name, 0) for key, (_, holder) in self._parts.items()}
 
     def holders(self) -> list[CopierSummary]:
-        """Every copier that has reported and holds a partition, or has not ended."""
+        """Every copier that has reported and holds a partition, or still runs."""
         with self._lock:
             return list(self._holders.values())
 
     def planned(self) -> int:
-        """How many partitions of the user's are to be copied."""
+        """The number of planned partitions, without heartbeats."""
         with self._lock:
             return 0 if self._planned is None else len(self._planned) - len(self._own)
 
     def topics(self) -> list[TopicProgress]:
-        """Each topic of the user's that is copied; a caller computes rates from two calls."""
+        """Each copied topic of the user's; a caller computes rates from two calls."""
         now = self._clock()
         with self._lock:
             silent = frozenset(one.name for one in self._holders.values() if now - one.heard_at + one.age_s > OLD_S)
@@ -313,12 +319,12 @@ class FlowStatus:
             return self._topics.read(known, self._stuck, self._oldest, self._copied)
 
     def stuck(self) -> tuple[int, str | None]:
-        """How many partitions cannot go on, and why one of them cannot."""
+        """The number of stuck partitions, and the reason of the first of them."""
         with self._lock:
             return len(self._stuck), self._first_trouble()
 
     def stuck_by_quota(self) -> bool:
-        """Whether those that cannot go on only wait for brokers that throttle this client."""
+        """Whether all stuck partitions just wait for brokers that throttle this client."""
         with self._lock:
             return all(map(is_throttle, self._stuck.values()))
 
@@ -358,7 +364,7 @@ class FlowStatus:
             self._window.popleft()
 
     def _lag(self, now: float) -> tuple[int, float, int]:
-        """Lag (-1 unknown), its age in seconds, and of how many partitions it is not known."""
+        """The lag (-1 unknown), its age in seconds, and the number of partitions with unknown lag."""
         lag, age_s, known = 0, 0.0, 0
         unknown = 0 if self._planned is None else len(self._planned) - len(self._own)
         unknown -= sum(one.partitions for one in self._holders.values()) if self._planned is not None else 0
@@ -376,8 +382,11 @@ class FlowStatus:
         return (lag, age_s, unknown) if known else (-1, age_s, unknown)
 
     def _eta(self, now: float, lag: int, rate: float) -> float | None:
-        """Seconds until the lag is gone: at the present `rate` where that is soon, else at the speed at which it
-        shrinks. 0 when there is none, None when it grows, is unknown, or partitions with a lag cannot go on."""
+        """Seconds until the lag is gone: by the present `rate` if that is soon, else by the speed at which the lag
+        shrinks.
+
+        0 if the lag is 0. None if the lag is unknown, if it does not shrink, or if a stuck partition has a lag.
+        """
         if lag <= 0:
             return 0.0 if lag == 0 else None
         if any(key in self._parts and self._parts[key][0].lag for key in self._stuck):
@@ -389,7 +398,7 @@ class FlowStatus:
 
 
 def _slope(points: Sequence[tuple[float, int]]) -> float:
-    """How fast it grows a second, by least squares; 0 of fewer than two moments."""
+    """The growth per second, by least squares; 0 of fewer than two moments."""
     if not points:
         return 0.0
     middle = sum(at for at, _ in points) / len(points)

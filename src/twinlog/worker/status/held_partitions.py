@@ -1,4 +1,4 @@
-"""The held partitions of one flow: who learns of them, and when each is tried again."""
+"""The held partitions of one flow: their log lines, and the time of the next try of each partition."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 log = logging.getLogger(__name__)
 
 FIRST_TRY_S, MOST_S = 1.0, 60.0
-"""The pause before a held partition is tried again, and how long that pause grows to, twice as long each time."""
+"""The pause before a held partition is tried again, and the limit to which it grows, doubled each time."""
 
 QUIET_S = 30.0
-"""A partition that was tried again and has had no trouble for so long is not held any more, though nothing of it was
-copied since."""
+"""A partition that was tried again is released after this time without trouble, even if no record was copied since."""
 
 ANSWER_S = 180.0
-"""After so long without a word of a partition that was to be tried again, the driver has it tried once more. Its lease
-shows a lost copier sooner."""
+"""The wait for a sign of a partition that copiers should try again; afterwards the driver has it tried once more.
+
+Its lease shows a lost copier sooner.
+"""
 
 END_COUNTS_S = 30.0
-"""How long the end of the source counts that a copier reported last, while its successor has not asked for it."""
+"""The time for which the end of the source counts that a copier reported last, until its successor asks for it."""
 
 SUM_EVERY_S = 600.0
 NAMED = 5
-"""Partitions of one cause that are logged one by one; a line with their number follows for the others."""
+"""Partitions of one cause that are logged one by one; a line with their number follows for the rest."""
 
 
 @dataclass(slots=True)
@@ -42,19 +43,19 @@ class _Entry:
     tries: int = 0
     try_at: float = LONG_AGO
     begins: bool = False
-    """The partition was granted again, and its copier has not said yet that it copies the partition or holds it."""
+    """The partition was granted again, and its copier still has to report that it copies the partition or holds it."""
     tried_at: float | None = None
-    """Since when it is copied again on trial (monotonic seconds)."""
+    """The begin of the copying on trial (monotonic seconds)."""
     end: SourceOffset = UNKNOWN
-    """Where the source ended at `end_at`."""
+    """The end of the source at `end_at`."""
     end_at: float = LONG_AGO
 
 
 class FlowHeldPartitions:
     """One flow's held partitions; `try_again(partitions)` has copiers begin with them again.
 
-    A partition is held from the copier's message until it is copied past the offset at which it was held, through as
-    many tries as that takes and in whichever copier, so that `since_ms` is that of the first message.
+    A partition is held from the copier's message until it is copied past the offset at which it was held. This may take
+    several tries in different copiers. So `since_ms` is the time of the first message.
     """
 
     def __init__(self, flow: str, try_again: Callable[[Set[TopicPartition]], None], clock: Clock = SYSTEM) -> None:
@@ -70,7 +71,7 @@ class FlowHeldPartitions:
     # For the threads of leases.
 
     def add_held(self, held: HeldPartition) -> bool:
-        """A copier holds a partition now; returns whether the partition was not held for that cause before."""
+        """Note that a copier holds a partition now; returns whether this cause is new for the partition."""
         now = self._clock.monotonic()
         with self._lock:
             known = self._entries.get(held.source)
@@ -86,8 +87,11 @@ class FlowHeldPartitions:
         return new
 
     def complete(self, report: Report) -> Report:
-        """A copier's report with what it lacks of held partitions: a copier that tries a partition again has not asked
-        where the source ends, and a log that was created again or cut back is copied from an earlier offset on."""
+        """A copier's report, completed for held partitions.
+
+        A copier that tries a partition again lacks the end of the source. A recreated or truncated log is copied from
+        an earlier offset.
+        """
         if not self._entries:
             return report
         with self._lock:
@@ -106,7 +110,7 @@ class FlowHeldPartitions:
         return replace(part, source_offset=resume_at) if 0 <= resume_at < part.source_offset else part
 
     def add_report(self, report: Report) -> None:
-        """See in a copier's report which held partitions are copied again."""
+        """Note the held partitions that are copied again, by a copier's report."""
         if not self._entries:
             return
         now = self._clock.monotonic()
@@ -117,7 +121,7 @@ class FlowHeldPartitions:
                 if entry is None:
                     continue
                 if part.trouble is not None:
-                    # A copier begins with it, and waits for a broker.
+                    # A copier begins with the partition, and waits for a broker.
                     entry.try_at = now + ANSWER_S if entry.begins else entry.try_at
                     continue
                 entry.begins = False
@@ -130,7 +134,7 @@ class FlowHeldPartitions:
     # For the flow's thread.
 
     def retry_due_partitions(self) -> None:
-        """Have partitions tried again whose pause is over, and log what is new."""
+        """Try partitions again at the end of their pauses, and log newly held and released partitions."""
         now = self._clock.monotonic()
         with self._lock:
             due = frozenset(
@@ -148,7 +152,7 @@ class FlowHeldPartitions:
             self._try_again(due)
 
     def retain_partitions(self, planned: Set[TopicPartition]) -> None:
-        """Only these partitions are copied from now on."""
+        """Keep only these partitions, which are copied from now on."""
         with self._lock:
             self._entries = {source: entry for source, entry in self._entries.items() if source in planned}
 
@@ -165,7 +169,7 @@ class FlowHeldPartitions:
             return source in self._entries
 
     def settled(self) -> frozenset[TopicPartition]:
-        """The partitions that were tried again at least once, and are held all the same."""
+        """The partitions that were tried again at least once, and are still held."""
         with self._lock:
             return frozenset(
                 source for source, entry in self._entries.items() if entry.tries > 1 and entry.tried_at is None
@@ -198,13 +202,13 @@ class FlowHeldPartitions:
 
 
 def describe(held: HeldPartition) -> str:
-    """A line for the log: which partition, why, up to where it is copied, and the way out."""
+    """A line for the log: the partition, the reason, the offset up to which it is copied, and the way out."""
     way_out = f"; {held.way_out}" if held.way_out else ""
     return f"{held.message_id}: {held.source} is held at source offset {held.source_offset}: {held.text}{way_out}"
 
 
 def counts(held: Iterable[HeldPartition]) -> Mapping[str, int]:
-    """How many partitions are held for each reason."""
+    """The number of held partitions for each reason."""
     return Counter(one.reason for one in held)
 
 

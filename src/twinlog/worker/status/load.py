@@ -17,13 +17,14 @@ FADE = 0.7
 """The weight of earlier rates against the last `LOOK_S`: a rate follows a shift within half a minute."""
 
 UNEVEN = 1.5
-"""A task with so many times the mean load has too much; the limit at which partitions stop moving is lower."""
+"""A task with more than this multiple of the mean load has too much; the limit at which partitions stop moving is
+lower."""
 
 WORTH_BUSY = 0.5
 """The load of a copier counts only when it computes for more than this share of the time."""
 
 QUIET_BUSY = 0.2
-"""Copiers that all compute for less than this share of the time could as well be one."""
+"""Copiers that all compute for less than this share of the time could be replaced by one copier."""
 
 FRESH_S = 5.0
 LASTS_S = 30.0
@@ -31,10 +32,10 @@ QUIET_S = 60.0
 
 
 class LoadMonitor:
-    """Measures one flow; `add_report` may be called by another thread than the rest.
+    """Measures one flow; another thread may call `add_report`.
 
-    `needs_move(assignment)` is called every moment and returns whether partitions should move between tasks: the
-    load has been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.
+    `needs_move(assignment)` is called every moment and returns whether partitions should move between tasks: the load
+    has been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.
     """
 
     def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
@@ -56,11 +57,11 @@ class LoadMonitor:
                     self._bytes[key] = self._bytes.get(key, 0) + part.bytes
 
     def weights(self) -> dict[TopicPartition, float]:
-        """Bytes per second of the partitions that have any."""
+        """Bytes per second of the partitions with copied bytes."""
         return self._rates
 
     def retain_partitions(self, partitions: Set[TopicPartition]) -> None:
-        """Forget all others."""
+        """Forget all partitions but these."""
         with self._lock:
             self._bytes = {part: size for part, size in self._bytes.items() if part in partitions}
         self._rates = {part: rate for part, rate in self._rates.items() if part in partitions}
@@ -79,7 +80,7 @@ class LoadMonitor:
         rates = {part: FADE * rate for part, rate in self._rates.items() if rate > 1.0}
         for part, size in copied.items():
             before = rates.get(part)
-            # A partition that has just begun is as heavy as it is now.
+            # A partition that has just begun gets its present rate.
             rates[part] = size / passed if before is None else before + (1 - FADE) * size / passed
         self._rates = rates
         if busiest > QUIET_BUSY:

@@ -1,5 +1,4 @@
-"""When the oldest record of each partition that is not copied was written, as well as the reports of copiers show
-it."""
+"""The time at which the oldest waiting record of each partition was written, as well as reports of copiers show it."""
 
 from __future__ import annotations
 
@@ -11,8 +10,11 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(slots=True)
 class _Mark:
-    """The source ended at `end` at the time `at_ms`. `clear_ms` is the newest such time whose end has been reached by
-    now, so that no record from before it is left; -1 before the first."""
+    """The source ended at `end` at the time `at_ms`.
+
+    `clear_ms` is the newest time of this kind whose end has been reached by now. So all records from before it are
+    copied. It is -1 before the first time.
+    """
 
     end: int
     at_ms: int
@@ -20,10 +22,10 @@ class _Mark:
 
 
 class OldestRecords:
-    """Not thread-safe. Times are Unix ms.
+    """For one thread at a time. Times are Unix ms.
 
-    A record that waits to be appended was read, so its timestamp is known. A record that was not read yet was written
-    after the last time at which the source ended at or before the present position.
+    A record that waits to be appended was read, so its timestamp is known. An unread record was written after the last
+    time at which the source ended at or before the present position.
     """
 
     def __init__(self) -> None:
@@ -31,7 +33,7 @@ class OldestRecords:
         self._own: dict[TopicPartition, int] = {}
 
     def add_progress(self, key: TopicPartition, part: PartitionProgress, at_ms: int) -> None:
-        """Note a report of a partition; its end was looked at `at_ms` at the latest."""
+        """Note a report of a partition; its end was requested at `at_ms` at the latest."""
         if part.waiting_ms >= 0:
             self._own[key] = part.waiting_ms
         else:
@@ -42,7 +44,7 @@ class OldestRecords:
                 self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
             return
         if 0 <= part.end < mark.end and at_ms > mark.at_ms:
-            # The source topic was recreated, or lost records: the old end may never be reached again.
+            # The source topic was recreated, or lost records: the old end may be out of reach for ever.
             self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
         elif part.source_offset >= mark.end:
             mark.clear_ms = max(mark.clear_ms, mark.at_ms)
@@ -52,12 +54,12 @@ class OldestRecords:
                     mark.clear_ms = at_ms
 
     def forget_partition(self, key: TopicPartition) -> None:
-        """The partition is not copied any more."""
+        """Forget a partition that has left the plan."""
         self._marks.pop(key, None)
         self._own.pop(key, None)
 
     def get_oldest_ms(self, key: TopicPartition) -> int | None:
-        """Of a partition in which something waits; None while nothing is known."""
+        """The time for a partition with waiting records; None while it is unknown."""
         own = self._own.get(key)
         if own is not None:
             return own

@@ -1,4 +1,4 @@
-"""Finds out why a flow copies nothing at the moment, and since when, from copiers' reports and the driver's clients."""
+"""Finds the reason and the begin of a standstill of a flow, from copiers' reports and the driver's clients."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from twinlog.worker.status.flow_status import FlowStatus
 log = logging.getLogger(__name__)
 
 SUSPENDED_S = 5.0
-"""After so long without a look this process was suspended; its requests are answered again soon."""
+"""A process that looked last before this time was suspended; its requests will be answered soon."""
 
 WATCH_S = 0.5
 LOG_AFTER_S = 2.0
-"""An outage is logged once it has lasted so long; a leader that moves is none."""
+"""An outage is logged after this duration; the move of a leader is shorter."""
 
 THROTTLED_S = 60.0
-"""A quota lets requests through in turns with pauses: for so long none of these is an outage."""
+"""A quota lets requests through in turns with pauses: within this time a pause counts as normal."""
 
 JITTER_S = 2.0
-"""Two reports of one outage may differ by so much in when it began."""
+"""The begin of one outage may differ by this time between two reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Nothing is copied: `what` is wrong `since` (seconds since 1970), and `why`, if that is known.
+    """A standstill of a flow: the fault `what`, its begin `since` (seconds since 1970), and `why`, if the reason is
+    known.
 
-    `cluster` is the side that does not answer, `source` or `target`, None when it is neither.
+    `cluster` is the silent side, `source` or `target`, None if both sides answer.
     """
 
     what: str
@@ -46,7 +47,7 @@ class Outage:
 
     @property
     def without_time(self) -> str:
-        """The text for a log line, which has a time of its own; the same for each flow that it concerns."""
+        """The text for a log line, which has a time of its own; the same for each flow of the cluster."""
         return f"{self.what}, nothing is copied{self._because}"
 
     @property
@@ -55,14 +56,14 @@ class Outage:
 
 
 def clock_time(at: float, now: float | None = None) -> str:
-    """A moment for users: the time of day, with the date when that is not today."""
+    """A moment for users: the time of day, with the date for other days than today."""
     then, today = time.localtime(at), time.localtime(now)
     same_day = then[:3] == today[:3]
     return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", then)
 
 
 class OutageWatch:
-    """Looks periodically; the beginning of an outage stays as it was first reported."""
+    """Looks periodically; the beginning of an outage is the first reported time."""
 
     def __init__(self, status: FlowStatus, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -75,13 +76,14 @@ class OutageWatch:
     def detect_outage(
         self, source: ClusterReachability, target: ClusterReachability, *, leads: bool = True
     ) -> Outage | None:
-        """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
+        """The reason of a standstill, None while records may be copied.
 
-        `leads` is whether this process holds the leadership lease.
+        `source` and `target` are the driver's reachability of the clusters, `leads` is whether this process holds the
+        leadership lease.
         """
         now, wall = self._clock.monotonic(), self._clock.wall()
         if now - self._looked_at > SUSPENDED_S:
-            # A suspended process has missed the answers; the clusters were not away.
+            # A suspended process has missed the answers; the clusters were reachable.
             self._awake_at = now
         self._looked_at = now
         found = self._find(now, wall, source, target)
@@ -121,13 +123,14 @@ class OutageWatch:
 def _out(
     driver: ClusterReachability, copiers: Sequence[tuple[ClusterReachability, float]]
 ) -> tuple[float, str | None] | None:
-    """For how long no copier reaches a cluster, and why; each copier with the age of its report."""
+    """The time for which a cluster is out of reach for all copiers, and the reason; each copier comes with the age of
+    its report."""
     if copiers and all(reach.out for reach, _ in copiers):
         reach, age_s = min(copiers, key=lambda one: one[0].out_s + one[1])
         return reach.out_s + age_s, reach.why
     if not driver.out:
         return None
-    # Copiers without requests to the cluster show nothing; one that got an answer meanwhile shows that it is reachable.
+    # Copiers without requests to the cluster prove nothing; a copier with a later answer proves that it is reachable.
     answered_s = min((reach.heard_s + age_s for reach, age_s in copiers if reach.heard_s >= 0), default=None)
     if answered_s is not None and answered_s < driver.out_s - JITTER_S:
         return None
@@ -135,10 +138,10 @@ def _out(
 
 
 class OutageDetector:
-    """Notices when nothing of a flow can be copied and when something can be again, and logs both once.
+    """Detects begin and end of a flow's standstill, and logs both once.
 
-    `source()` and `target()` return how the driver reaches both clusters, `leads()` whether this process holds the
-    leadership lease. `over()` is called when an outage ends.
+    `source()` and `target()` return the driver's reachability of both clusters, `leads()` whether this process holds
+    the leadership lease. `over()` is called when an outage ends.
     """
 
     def __init__(
@@ -154,7 +157,7 @@ class OutageDetector:
     ) -> None:
         self._clock = clock
         self.outage: Outage | None = None
-        """Why nothing is copied at the moment."""
+        """The present outage; None while records may be copied."""
         self._settings = settings
         self._outages = OutageWatch(status, clock)
         self._source = source
@@ -187,7 +190,7 @@ class OutageDetector:
             log.warning("%s: waiting: %s", self._settings.name, self._named(outage).without_time)
 
     def _named(self, outage: Outage) -> Outage:
-        """An outage in words that are the same for each flow that it concerns."""
+        """An outage with the name of the cluster, in the same words for each flow of the cluster."""
         if outage.cluster is None:
             return outage
         return replace(outage, what=outage.what.replace(f"{outage.cluster} cluster", self._cluster(outage.cluster)))

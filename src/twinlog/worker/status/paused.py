@@ -1,4 +1,4 @@
-"""The partitions of a flow that are paused, and how far each of them is behind; read by any thread."""
+"""The paused partitions of a flow, each with its lag; read by any thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PausedTopic:
-    """Paused partitions of one topic: how many, and how many source offsets wait there, None where one is unknown."""
+    """Paused partitions of one topic: their number, and their lag in source offsets, None if a part of it is
+    unknown."""
 
     topic: str
     partitions: int
@@ -19,17 +20,17 @@ class PausedTopic:
 
 
 class PausedPartitions:
-    """What is paused now; another thread may read while one writes."""
+    """The partitions that are paused now; another thread may read while one thread writes."""
 
     def __init__(self) -> None:
         self._lags: Mapping[TopicPartition, int | None] = {}
 
     def set_partitions(self, partitions: Set[TopicPartition]) -> None:
-        """Exactly these are paused from now on."""
+        """Pause exactly these partitions from now on."""
         self._lags = {part: self._lags.get(part) for part in partitions}
 
     def set_lags(self, lags: Mapping[TopicPartition, int]) -> None:
-        """So many source offsets wait in partitions; those that are not named are unknown now."""
+        """Store the lags of paused partitions; a partition without a given lag has an unknown lag from now on."""
         self._lags = {part: lags.get(part) for part in self._lags}
 
     def __len__(self) -> int:
@@ -39,28 +40,29 @@ class PausedPartitions:
         return partition in self._lags
 
     def without(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those of these that are not paused."""
+        """The unpaused partitions among these partitions."""
         lags = self._lags
         return frozenset(part for part in partitions if part not in lags)
 
     def are_paused(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether all of these are paused."""
+        """Whether all of these partitions are paused."""
         lags = self._lags
         return all(part in lags for part in partitions)
 
     def __str__(self) -> str:
-        """What is not copied and not waited for, to be added to a sentence; empty where nothing is paused."""
+        """The paused partitions, as the end of a sentence about the copied partitions; empty if no partition is
+        paused."""
         lags = self._lags
         return f", without {len(lags)} paused partitions: {listed(map(str, lags))}" if lags else ""
 
     @property
     def all(self) -> str | None:
-        """What is to be shown where nothing else is mirrored; None where nothing is paused."""
+        """A text for a flow without other partitions; None if no partition is paused."""
         return f"all {len(self._lags)} partitions that are mirrored are paused" if self._lags else None
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """All of them, in order."""
+        """All paused partitions, in order."""
         return sorted(self._lags)
 
     def topics(self) -> list[PausedTopic]:
@@ -72,7 +74,7 @@ class PausedPartitions:
 
     @property
     def lag(self) -> int | None:
-        """How many source offsets wait in all of them together, None where one is unknown."""
+        """The lag of all paused partitions together in source offsets, None if a part of it is unknown."""
         return _sum(self._lags.values())
 
 

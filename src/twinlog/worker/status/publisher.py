@@ -1,4 +1,4 @@
-"""Publishes what a flow does, for `twinlog status` and other programs on any host: see `worker.status.report`."""
+"""Publishes the state of a flow, for `twinlog status` and other programs on any host: see `worker.status.report`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from twinlog.worker.status.report import DriverReport, TopicProgress, by_need, e
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 500_000
-"""Of a record; the default of brokers is 1 MB."""
+"""The largest size of a record; the default limit of brokers is 1 MB."""
 
 TIMEOUT_S = 5.0
 
 
 class Publisher:
-    """Appends reports to the progress topic; `look` makes one, without rates of topics."""
+    """Appends reports to the progress topic; `look` makes a report, without rates of topics."""
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin, look: Callable[[], DriverReport]) -> None:
         self._settings = settings
@@ -42,8 +42,11 @@ class Publisher:
         self._at_ms = wall_ms(target.clock)
 
     def publish_report(self) -> None:
-        """Append a report. What does not arrive is in the next one: copying does not depend on it, so that it is no
-        trouble of the flow's. Copiers report a missing right on the topic."""
+        """Append a report. A lost report is superseded by the next report.
+
+        Copying is independent of it, so a failure is no trouble of the flow's. Copiers report a missing right on the
+        topic.
+        """
         report = self._with_rates(self._look())
         record = (f"driver {self._settings.name}".encode(), encode_report(report, self._most_bytes))
         try:

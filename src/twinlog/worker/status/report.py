@@ -1,7 +1,7 @@
-"""What the process that runs a flow reports of it to other programs: one record, every two seconds.
+"""A flow's report to other programs, by the process that runs it: one record, every two seconds.
 
-It goes to the progress topic on the target, beside the reports of copiers, which know partitions and nothing of the
-rest: state, last error, groups. A reader needs the last one only, however many partitions there are.
+The report goes to the progress topic on the target, beside the reports of copiers. Copiers know only partitions; the
+driver adds state, last error and groups. A reader needs only the last report, for any number of partitions.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from twinlog.model.held import HeldPartition
 EVERY_S = 2.0
 MOST_HELD = 100
 KIND = "driver"
-"""The value of the field `kind`; reports of copiers have no such field."""
+"""The value of the field `kind`; only reports of the driver have this field."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicProgress:
-    """One source topic: `lag` in source offsets over the partitions where it is known, of `unknown` ones it is not.
+    """One source topic: `lag` in source offsets over the partitions with a known lag; `unknown` counts the other
+    partitions.
 
     `lag_bytes` is the lag by the mean size of the records that were copied since the process began, None before the
-    first. `oldest_ms` is when the oldest record to copy was written (Unix time): its own timestamp if it was read, else
-    the last time at which the partition had nothing to copy before it. It is None when nothing waits, or neither is
-    known, as for `undated` partitions. `records` and `bytes` are those that were copied since the process
-    began, rates are per second. `held` of the partitions are held (`model.held`). `paused` more partitions are paused,
-    and count nowhere else: `paused_lag` source offsets wait there, None while unknown.
+    first record. `oldest_ms` is the time at which the oldest waiting record was written (Unix time): its own timestamp
+    if it was read, else the last time at which the partition had lag 0. It is None if the lag is 0, or if both times
+    are unknown, as for `undated` partitions. `records` and `bytes` count the copied records since the process began,
+    rates are per second. `held` of the partitions are held (`model.held`). `paused` more partitions are paused, and
+    count only here: `paused_lag` source offsets wait there, None while unknown.
     """
 
     topic: str
@@ -53,11 +54,11 @@ class TopicProgress:
 
 @dataclass(frozen=True, slots=True)
 class GroupsProgress:
-    """How consumer groups are followed: `followed` None before the first look, `inexact` of them with an offset that
-    has had no exact translation for long.
+    """The progress with consumer groups: `followed` groups, None before the first look.
 
-    Times are those of the last turn that did all it had to (Unix ms), None before; `syncs` and `checkpoints` whether
-    there are such turns at all, and how often they come.
+    `inexact` of them have an offset that has lacked an exact translation for long. The times are of the last complete
+    turn (Unix ms), None before. `syncs` and `checkpoints` say whether the flow has these turns at all, and the fields
+    in seconds have their intervals.
     """
 
     followed: int | None = None
@@ -73,17 +74,18 @@ class GroupsProgress:
 
 @dataclass(frozen=True, slots=True)
 class DriverReport:
-    """A flow at one moment (`at_ms`, Unix time) as `process`, `host-pid`, knows it; it has run it since `since_ms`.
+    """A flow at one moment (`at_ms`, Unix time) as `process`, `host-pid`, knows it; it has run the flow since
+    `since_ms`.
 
-    `state` and `detail` are what the live table shows. Sums are over all topics, `topics` those with something to copy
-    or in trouble first; `more_topics` did not fit. `lag` is -1 while it is known of no partition, and at most
+    `state` and `detail` are as in the live table. Sums are over all topics. `topics` begins with topics that have a lag
+    or trouble; `more_topics` topics had no room. `lag` is -1 while it is unknown for all partitions, and at most
     `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`. `records` and
-    `bytes` are counted since `counts_since_ms`, also where another process ran the flow in between.
-    A transform has `dropped` records and was skipped for those that it `failed` on, since this process runs the flow.
-    `held` partitions are held, so many for each reason; `held_partitions` are the first of them by name, `MOST_HELD` at
-    most. `paused` partitions count in no other sum. `missing` topics have no remote topic yet, or one of too few
-    partitions, and count in no other sum; `missing_topics` are the first of them, `left_out` the first topics that the
-    flow leaves to other flows, each with the reason.
+    `bytes` are counted since `counts_since_ms`, also if another process ran the flow in between. A transform has
+    `dropped` records and was skipped for the `failed` records, since this process runs the flow. `held` counts the held
+    partitions, `held_by_reason` the partitions for each reason; `held_partitions` are the first of them by name,
+    `MOST_HELD` at most. `paused` partitions are excluded from all other sums. `missing` topics have no remote topic, or
+    a remote topic with too few partitions, and are excluded from all other sums; `missing_topics` are the first of
+    them. `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic.
     """
 
     flow: str
@@ -125,8 +127,10 @@ class DriverReport:
 
 
 def encode_report(report: DriverReport, most_bytes: int) -> bytes:
-    """A report as the value of a record of at most so many bytes, as far as leaving out topics allows: one JSON
-    object."""
+    """A report as the value of a record: one JSON object.
+
+    It omits topics to keep within `most_bytes`; without topics it may be larger.
+    """
     rest = replace(report, topics=(), more_topics=report.more_topics + len(report.topics))
     room = most_bytes - len(ascii_json({"kind": KIND, **asdict(rest)}))
     kept: list[TopicProgress] = []
@@ -140,7 +144,7 @@ def encode_report(report: DriverReport, most_bytes: int) -> bytes:
 
 
 def decode_report(value: bytes | None) -> DriverReport | None:
-    """A report from a record's value, perhaps of a newer version; None when it is none."""
+    """A report from a record's value, perhaps of a newer version; None for another value."""
     try:
         found = json.loads(value or b"")
         if found.get("kind") != KIND:
@@ -167,7 +171,7 @@ def _known(kind: type[T], found: dict[str, Any]) -> T:
 
 
 def by_need(topics: Sequence[TopicProgress]) -> tuple[TopicProgress, ...]:
-    """Topics in trouble first, then paused ones, then those with the most to copy."""
+    """Topics in trouble first, then paused topics, then the topics with the largest lags."""
     return tuple(
         sorted(topics, key=lambda one: (one.trouble is None, not one.unknown, not one.paused, -one.lag, one.topic))
     )

@@ -1,4 +1,4 @@
-"""Adds up the partitions of a flow by topic; only topics are added up again of which something was reported since."""
+"""Adds up the partitions of a flow by topic; only topics with new reports are added up again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Sums:
 
 
 class TopicSums:
-    """The topics of the `add`ed partitions, as of the last `read`. Not thread-safe."""
+    """The topics of the `add`ed partitions, as of the last `read`. For one thread at a time."""
 
     def __init__(self) -> None:
         self._partitions: dict[str, list[TopicPartition]] = {}
@@ -30,22 +30,22 @@ class TopicSums:
         self._changed: set[str] = set()
 
     def plan(self, partitions: Iterable[TopicPartition]) -> None:
-        """Only these partitions count from now on."""
+        """Count only these partitions from now on."""
         self._partitions, self._shown, self._changed = {}, {}, set()
         for key in partitions:
             self.add(key)
 
     def add(self, key: TopicPartition) -> None:
-        """One more partition counts."""
+        """Count another partition."""
         self._partitions.setdefault(key.topic, []).append(key)
         self._changed.add(key.topic)
 
     def mark_changed(self, topic: str) -> None:
-        """There is something new of a topic."""
+        """Add the topic up again at the next `read`."""
         self._changed.add(topic)
 
     def all_changed(self) -> None:
-        """There is something new of every topic."""
+        """Add every topic up again at the next `read`."""
         self._changed.update(self._partitions)
 
     def read(
@@ -57,9 +57,9 @@ class TopicSums:
     ) -> list[TopicProgress]:
         """The topics, without rates.
 
-        `known` gives the last report of a partition if it is not too old, `stuck` what keeps one from going on,
-        `copied` records and bytes by topic. A topic of which nothing was copied yet is taken to have records like the
-        others'.
+        `known` gives the last report of a partition if it is recent, `stuck` the trouble of stuck partitions, `copied`
+        records and bytes by topic. A topic without copied records is estimated by the mean record size of the other
+        topics.
         """
         mean = _mean(copied.values())
         for topic, partitions in self._partitions.items():
@@ -113,11 +113,11 @@ def _topic(topic: str, sums: _Sums, copied: tuple[int, int], mean_of_all: float 
 
 
 def bytes_of(lag: int, mean: float | None) -> int | None:
-    """The bytes of so many records of a mean size; None where there are some and none to judge them by."""
+    """The bytes of this number of records of a mean size; None if there are records and the mean is unknown."""
     return 0 if not lag else None if mean is None else int(lag * mean)
 
 
 def _mean(copied: Iterable[tuple[int, int]]) -> float | None:
-    """The mean size of the records, None if there are none."""
+    """The mean size of the records, None if there are no records."""
     records, size = (sum(column) for column in zip((0, 0), *copied, strict=True))
     return size / records if records else None

@@ -1,7 +1,7 @@
-"""Topics that were copied to one name until now, and would be copied to another: naming was changed between two runs.
+"""Topics whose remote topic has a new name: the naming was changed between two runs.
 
-MirrorMaker 2 goes on from the stored position into the new topic, which lacks all that was copied before, without a
-warning. Here the position has the name of the remote topic. Where names are kept and only the alias of the source was
+MirrorMaker 2 continues at the stored position into the new topic. This topic lacks all earlier records, and there is no
+warning. Here the position has the name of the remote topic. If names are kept and only the alias of the source was
 changed, MirrorMaker 2 finds no position, and copies everything again behind its own copy.
 """
 
@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 
 
 class RenamedTopics:
-    """Finds them for one flow, and decides by `twinlog.renamed.topic.policy` where their partitions go on."""
+    """Finds renamed topics of one flow, and decides by `twinlog.renamed.topic.policy` at which offsets their partitions
+    continue."""
 
     def __init__(self, settings: FlowSettings, positions: StoredPositions, target: ClusterAdmin) -> None:
         self._settings = settings
@@ -36,13 +37,13 @@ class RenamedTopics:
         """Source topics that hold heartbeats."""
         self._earlier: dict[TopicPartition, TopicName] = {}
         self._strayed: dict[TopicPartition, Position] = {}
-        """Positions under another alias of the source, from which partitions go on."""
+        """Positions under another alias of the source, at which partitions continue."""
 
     def find_renamed_topics(self, pairs: Sequence[TopicPair], target: Mapping[TopicName, Topic]) -> None:
         """Look at the positions of topics that are new to this process, before their remote topics are created.
 
-        Topics that are not among `pairs` any more are forgotten. Raises RefusedError with both names when the policy is
-        `stop`, and ClusterError.
+        Topics that left `pairs` are forgotten. Raises RefusedError with both names if the policy is `stop`, and
+        ClusterError.
         """
         self._looked_at &= {(pair.source.name, pair.remote) for pair in pairs}
         self._heartbeats = {pair.source.name for pair in pairs if pair.heartbeats}
@@ -58,7 +59,7 @@ class RenamedTopics:
             for number in range(pair.source.partitions)
         }
         self._find_strayed(remotes)
-        # A position that has no name yet knows the id of the topic.
+        # A position without a topic name has the id of the topic.
         names = {str(topic.topic_id): name for name, topic in target.items() if topic.topic_id is not None}
         found = {
             part: TopicName(earlier)
@@ -66,7 +67,7 @@ class RenamedTopics:
             if (earlier := position.remote_topic or names.get(position.remote_topic_id or ""))
             not in (None, remotes[part])
         }
-        # Old heartbeats are not needed.
+        # Old heartbeats are unneeded.
         missed = {part: earlier for part, earlier in found.items() if part.topic not in self._heartbeats}
         if missed:
             moved = {(part.topic, earlier, remotes[part]) for part, earlier in missed.items()}
@@ -77,7 +78,7 @@ class RenamedTopics:
         self._looked_at.update((pair.source.name, pair.remote) for pair in fresh)
 
     def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
-        """The position from which a partition goes on into its remote topic; None to begin as one never copied."""
+        """The position at which a partition continues into its remote topic; None to begin like a new partition."""
         if stored is None and partition in self._strayed:
             return self._strayed[partition]
         earlier = self._earlier.get(partition)
@@ -85,11 +86,11 @@ class RenamedTopics:
             return stored
         if self._settings.renamed_topic_policy == "restart" and partition.topic not in self._heartbeats:
             return None
-        # Its target offsets are those of the other topic.
+        # The stored target offsets are offsets of the earlier remote topic.
         return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)
 
     def _find_strayed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Look for positions that another alias of the source left, for topics that keep their names."""
+        """Look for positions under another alias of the source, for topics that keep their names."""
         settings = self._settings
         if not settings.keeps_names:
             return
@@ -117,9 +118,9 @@ class RenamedTopics:
         log.warning("%s: %s; by %s = %s %s", settings.name, stray, own, policy, what)
 
     def _filled(self, remotes: set[TopicPartition], target: Mapping[TopicName, Topic]) -> list[TopicName]:
-        """The topics of remote partitions, of the new names, that have records already.
+        """The topics of these remote partitions, all under new names, that already have records.
 
-        That happens when naming goes back to an earlier one. It is a hint; nothing else waits for it.
+        This happens when naming returns to an earlier form. The result is a hint only; an error gives an empty list.
         """
         parts = [part for part in remotes if part.topic in target and part.partition < target[part.topic].partitions]
         try:

@@ -1,7 +1,8 @@
-"""Finds topics that flows would route into each other for ever, as far as Connect's RegexRouter alone decides where to.
+"""Finds topics that flows would route into each other for ever, if Connect's RegexRouter alone decides the routes.
 
-A replication policy knows copies by their names, and a route goes by none: what one flow routes into a topic, another
-one may read there and route back. Where a function, SQL, a time or a condition decides, the route is not known before.
+A replication policy recognizes copies by their names, and routes may give any name. A flow may route records into a
+topic from which another flow reads them and routes them back. If a function, SQL, a time or a condition decides, the
+route is unknown beforehand.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ MOST_STEPS = 1_000
 
 
 class RoutedFlow(NamedTuple):
-    """A flow by its name, as connectors may have one topology, and where it routes remote topics."""
+    """A flow by its name, because connectors may have one topology, and its route for remote topics."""
 
     name: str
     topology: Topology
     route: Callable[[TopicName], TopicName]
 
     def destination(self, topic: TopicName) -> TopicName:
-        """The topic of the target that records of a source topic go to."""
+        """The topic of the target to which records of a source topic go."""
         return self.route(self.topology.remote_name(topic))
 
 
 def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None:
-    """None for a flow whose routes depend on its records, and for one with a filter, which may be what ends a cycle."""
+    """A flow with its route; None if its records decide the route, or if it has a filter, which may end a cycle."""
     smts = None if settings.transform is None else settings.transform.smts
     if smts is not None and any(stage.kind == "Filter" for stage in smts.stages):
         return None
@@ -43,7 +44,7 @@ def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None
 
 
 def known_route(settings: FlowSettings) -> Callable[[TopicName], TopicName] | None:
-    """Where a flow routes records of a remote topic; None where their contents or times decide."""
+    """The flow's route for records of a remote topic; None if the contents or times of records decide."""
     transform = settings.transform
     if transform is None:
         return lambda remote: remote
@@ -71,9 +72,9 @@ def _renamed(stage: SmtStage) -> Callable[[str], str]:
 def round_trip(
     flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow], places: ClusterAliases = APART
 ) -> tuple[str, ...]:
-    """The flows that would carry a source topic of `flow` back to it for ever, some by a route; empty where none do.
+    """The flows that would carry a source topic of `flow` back to it for ever, some by a route; empty without a cycle.
 
-    `places` are where the aliases of the flows are.
+    `places` has the clusters of the flows' aliases.
     """
     waiting: deque[tuple[RoutedFlow, TopicName, bool, tuple[str, ...]]] = deque([(flow, topic, False, ())])
     seen: set[tuple[str, TopicName, bool]] = set()

@@ -1,6 +1,6 @@
 """Decides the first offset of each partition of a flow, and stores it on the target before any record is copied.
 
-No position is stored and no broker is asked as long as every topic begins at its earliest record.
+While every topic begins at its earliest record, the positions and the brokers are left alone.
 
 The file's `latest`, a time or a duration means the moment at which the flow first starts with a topic. A topic or a
 partition that appears later begins at its earliest record; otherwise records from before its discovery would be lost
@@ -48,7 +48,8 @@ log = logging.getLogger(__name__)
 def first_start(known: FirstStart | None, chosen: ChosenTopics, now_ms: int) -> FirstStart:
     """The start that counts for topics which the flow finds now with the filter `chosen`.
 
-    Another filter begins another one, unless the one before is not done: its moment stays.
+    Another filter begins another start. While the earlier start is unfinished, it keeps its time and takes the new
+    filter.
     """
     if known is None:
         return FirstStart(now_ms, chosen)
@@ -61,9 +62,10 @@ def first_start(known: FirstStart | None, chosen: ChosenTopics, now_ms: int) -> 
 
 @dataclass(slots=True)
 class TopicPlan:
-    """Where the partitions of one topic begin: by number, None for those that have a position.
+    """The first offsets of the partitions of one topic: by partition number, None for a partition with a position.
 
-    Places are still to be found for partitions in `asked`; those in `later` appeared after the flow had started.
+    The first offsets of partitions in `asked` still have to be found. The partitions in `later` appeared after the flow
+    had started.
     """
 
     topic: Topic
@@ -79,12 +81,13 @@ class TopicPlan:
 
     @property
     def in_part(self) -> bool:
-        """Whether other partitions of the topic have a position, or a place that was decided before."""
+        """Whether other partitions of the topic have a position, or a first offset that was decided before."""
         return not self.recreated and 0 < len(self.later) < self.topic.partitions
 
 
 def differs(settings: FlowSettings, topic: TopicName) -> bool:
-    """Whether a topic may begin elsewhere than at its earliest record, or than nowhere."""
+    """Whether a topic may begin at another offset than its earliest record, by a start other than `earliest` and
+    `none`."""
     return settings.start_of(topic).kind not in {"earliest", "none"}
 
 
@@ -94,8 +97,10 @@ def plan_topics(
     first: FirstStart,
     positions: Collection[TopicPartition],
 ) -> list[TopicPlan]:
-    """What is decided for topics at the start `first`; `stored` is what was decided before, and partitions in
-    `positions` have been copied."""
+    """The decisions for topics at the start `first`.
+
+    `stored` has the earlier decisions, and partitions in `positions` have been copied.
+    """
     return [_plan(topic, stored.get(topic.name), first, positions) for topic in topics]
 
 
@@ -113,7 +118,7 @@ def _plan(
         elif before is not None:
             plan.begins.append(before)
         elif appeared:
-            # Also one whose position somebody deleted: nothing says where the file's rule would put it.
+            # A partition whose position a user deleted is here too: the offset by the file's rule is unknown for it.
             plan.begins.append(AT_FIRST)
             plan.later.append(number)
         else:
@@ -123,12 +128,12 @@ def _plan(
 
 
 def _appeared(topic: Topic, first: FirstStart) -> bool:
-    """Whether a topic of which nothing is stored appeared after the flow had started with its filter."""
+    """Whether a topic without stored start appeared after the flow had started with its filter."""
     return first.done or (first.before is not None and _lets_through(first.before, topic))
 
 
 def _lets_through(chosen: ChosenTopics, topic: Topic) -> bool:
-    """Whether an earlier filter let a topic through; True where nobody can say, so that nothing is lost."""
+    """Whether an earlier filter let a topic through; True if the answer is unknown, so that all records are copied."""
     if chosen.class_path is not None:
         return True
     try:
@@ -140,10 +145,10 @@ def _lets_through(chosen: ChosenTopics, topic: Topic) -> bool:
 def find_places(
     plans: Iterable[TopicPlan], settings: FlowSettings, source: ClusterAdmin, at_ms: int, *, now: bool
 ) -> None:
-    """Fill in where the `asked` partitions of plans begin, of a flow that starts with them at `at_ms`.
+    """Fill in the first offsets of the `asked` partitions of plans, for a flow that starts with them at `at_ms`.
 
-    With `now` that is the present: a partition that begins at its end takes the end as it is. Otherwise records have
-    come since that moment, and it begins by time.
+    With `now`, `at_ms` is the present, and a partition that begins at its end takes the present end. Otherwise records
+    have arrived since `at_ms`, and the partition begins by time.
     """
     plans = list(plans)
     starts = {
@@ -167,10 +172,13 @@ def find_places(
 def offsets_since(
     wanted: Mapping[TopicPartition, int | None], settings: FlowSettings, source: ClusterAdmin
 ) -> dict[TopicPartition, SourceOffset]:
-    """The first offset of each partition since a moment, or its end where there is none; its end where no moment is
-    given. Partitions whose leader does not answer now are missing. Raises ClusterError."""
+    """The first offset of each partition since a time, or its end offset if no record is that young.
+
+    A partition with the time None gets its end offset. Partitions whose leader does not answer are missing. Raises
+    ClusterError.
+    """
     committed = settings.consumer.isolation_level == "read_committed"
-    # Ends come first: a record that is appended between two requests may be copied, and never be passed over.
+    # Ends come first: a record that is appended between the two requests is copied at worst, and never passed over.
     ends = source.list_answered_offsets(wanted, LATEST, read_committed=committed)
     found = {part: SourceOffset(end) for part, end in ends.items() if wanted[part] is None}
     by_moment: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -185,7 +193,8 @@ def offsets_since(
 
 
 class PartitionStarts:
-    """First offsets of partitions without a position. One thread calls `decide_starts`, any thread the rest."""
+    """First offsets of partitions without a position. One thread calls `decide_starts`, any thread the other
+    methods."""
 
     def __init__(
         self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, positions: StoredPositions
@@ -196,13 +205,13 @@ class PartitionStarts:
         self._positions = positions
         kinds = {(start or settings.consumer.auto_offset_reset).kind for start in settings.start.values}
         self.needed = bool(kinds - {"earliest", "none"})
-        """Whether anything has to be decided: some topics may not begin at their earliest record."""
+        """Whether there is anything to decide: some topics may begin at another offset than their earliest record."""
         self._read = False
         self._first: FirstStart | None = None
         self._first_stored = True
         self._topics: dict[TopicName, TopicStart] = {}
         self._seen: dict[TopicName, tuple[object, int]] = {}
-        """By topic its id and how many partitions were looked at."""
+        """By topic its id and the number of partitions with a decision."""
         self._settled = False
         """Whether the first start that counts is stored."""
         self._changing = threading.Lock()
@@ -216,7 +225,7 @@ class PartitionStarts:
         )
 
     def get_start(self, partition: TopicPartition) -> StartSpec:
-        """Where a partition begins if it has no position."""
+        """The first offset of a partition without a position."""
         kind = self._settings.start_of(partition.topic).kind
         if kind == "none":
             return REFUSED
@@ -226,15 +235,15 @@ class PartitionStarts:
         return start.begins[partition.partition] or AT_FIRST
 
     def decide_starts(self, topics: Sequence[Topic]) -> None:
-        """Decide for those of `topics`, all that the flow is to copy, that were not looked at yet, and store that.
+        """Decide and store the starts of the new topics and partitions of `topics`, which are all topics of the flow.
 
-        A step that failed is done again from the moment of the first try. Raises ClusterError, and RefusedError where
-        the positions topic may not be written.
+        A failed step is repeated with the time of the first try. Raises ClusterError, and RefusedError if writing to
+        the positions topic is denied.
         """
         if not self.needed:
             return
         unknown = [topic for topic in topics if self._seen.get(topic.name) != (topic.topic_id, topic.partitions)]
-        # A topic that begins elsewhere than at its earliest record may appear later: the first start counts then.
+        # A topic that begins at another offset than its earliest record may appear later: the first start counts then.
         if unknown or not self._settled:
             with self._changing:
                 self._decide([topic for topic in unknown if differs(self._settings, topic.name)])
@@ -248,7 +257,7 @@ class PartitionStarts:
             self._first, self._topics, self._read = stored.first, dict(stored.topics), True
         now = wall_ms(self._source.clock)
         first = first_start(self._first, ChosenTopics.of(self._settings), now)
-        # Only the try that begins a start may take ends as they are: at a later one records have come since.
+        # Only the try that begins a start may take the present ends; before a later try, more records have arrived.
         begins_now = first.at_ms == now and first != self._first
         if first != self._first:
             self._first, self._first_stored = first, False
@@ -268,10 +277,10 @@ class PartitionStarts:
         self._report(deciding, first.at_ms)
 
     def store_offsets(self) -> None:
-        """Store the offsets at which partitions begin whose leaders did not answer when that was decided.
+        """Store the first offsets of partitions whose leaders did not answer at the decision.
 
-        A transaction stores no position before it has records: until then a partition is looked for by time each time
-        that it is granted, and a record with an older timestamp might be passed over. Raises ClusterError.
+        A transaction stores the first position together with the first records. Until then a partition is looked up by
+        time at each grant, and a record with an older timestamp might be passed over. Raises ClusterError.
         """
         waiting = {
             TopicPartition(name, number): begin.since_ms
@@ -302,7 +311,7 @@ class PartitionStarts:
         self._target.call(partial(self._writer.append, records))
 
     def _report(self, plans: Sequence[TopicPlan], at_ms: int) -> None:
-        """One line for each rule of those that begin with the flow, and one for each topic that appeared later."""
+        """Log a line for each rule with the topics that begin by it, and a line for each topic that appeared later."""
         together: dict[str, list[str]] = defaultdict(list)
         waiting: list[str] = []
         for plan in plans:

@@ -1,9 +1,10 @@
-"""Keeps flows from conflicting: no topic in a cycle, and no two flows into one remote topic.
+"""Keeps flows from conflicting: a topic is in no cycle, and only one flow writes to a remote topic.
 
-Where names are kept (identity policy), a topic that exists on two sources has one remote topic for both, and two flows
-that mirror it would mix their records. Two connectors of a Connect worker may mirror one topic of one source, and would
-copy each record twice. Who may write it must not depend on which flow starts first: the one that has copied it before,
-else the one that stands first in the file. Each flow finds that out by itself, also across processes.
+Under the identity policy, a topic on two sources has one remote topic, and two flows would mix the records of both
+sources in it. Two connectors of a Connect worker may mirror one topic of one source, and would copy each record twice.
+The choice of the writer must be independent of the order in which flows start. The flow that has already copied the
+topic writes it; otherwise the flow that comes first in the file. Each flow finds the writer by itself, also across
+processes.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from twinlog.worker.topics.route_cycles import RoutedFlow, known_route, round_tr
 log = logging.getLogger(__name__)
 
 FIRST_LOOK_S = 6.0
-"""How long a flow waits at its start to see what a conflicting flow mirrors."""
+"""The time for which a flow waits at its start for the topics that a conflicting flow mirrors."""
 
 LOOK_S = 30.0
 
 
 def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two flows could write to one remote topic; under the default policy the alias of the source keeps them
-    apart, unless it is nothing, or both read one cluster, and routes leave it out.
+    """Whether two flows could write to one remote topic.
 
-    Only connectors may have both clusters in common with another flow.
+    Under the default policy the alias of the source keeps their remote topics apart, unless the separator is empty, or
+    both flows read one cluster and routes drop the alias. Only connectors may share both clusters with another flow.
     """
     return (
         _share_target(flow, other)
@@ -52,7 +53,7 @@ def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
 
 
 def _share_target(flow: FlowSettings, other: FlowSettings) -> bool:
-    # Connectors to several clusters may call each of them `target`, the default.
+    # Connectors to several clusters may use the default alias `target` for each of them.
     one_file = flow.kind is None and flow.target == other.target
     return one_file or flow.target_admin.client.shares_servers(other.target_admin.client)
 
@@ -70,7 +71,7 @@ def _may_route(flow: FlowSettings) -> bool:
 
 
 def have_topics_apart(flow: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two flows surely mirror no topic in common, such as connectors for the topics of two teams."""
+    """Whether two flows surely have no mirrored topic in common, for example connectors for the topics of two teams."""
     return (
         (flow.source_name, flow.policy, flow.separator) == (other.source_name, other.policy, other.separator)
         and flow.policy != "custom"
@@ -80,7 +81,7 @@ def have_topics_apart(flow: FlowSettings, other: FlowSettings) -> bool:
 
 
 def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -> bool:
-    """Whether of two flows, by their order in the file, the first one may write a topic that both mirror."""
+    """Whether `flow` may write a topic that both flows mirror; `flow` and `other` are their ranks in the file."""
     return copied if copied != other_copied else flow < other
 
 
@@ -104,7 +105,7 @@ class TopicConflicts:
         self._route = routed_flow(flow, self._topology)
         self._places = places_of(flows)
         self._own_route: Callable[[TopicName], TopicName] | None = None
-        """Where the flow routes records, if its own two clusters are one."""
+        """The flow's route for records, if its own two clusters are one cluster."""
         self._own_rank = next((rank for rank, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
@@ -117,7 +118,7 @@ class TopicConflicts:
         self._earlier: Mapping[TopicName, TopicCycle | None] = {}
 
     def within_one_cluster(self) -> None:
-        """The flow's own two clusters turned out to be one."""
+        """The flow's own two clusters turned out to be one cluster."""
         self._places = self._places.joined(self._flow.source, self._flow.target)
         self._own_route = known_route(self._flow)
         self._returns, self._earlier = {}, {}
@@ -125,7 +126,7 @@ class TopicConflicts:
     def from_target(self, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
         """Source topics that came from the target by another flow's naming, each with the reason.
 
-        Called at each refresh: topics that were not looked up since the last call are forgotten.
+        Called at each refresh: the results of topics that were last looked up before the previous call are forgotten.
         """
         self._earlier, self._returns = self._returns, {}
         found = {}
@@ -137,20 +138,20 @@ class TopicConflicts:
         return found
 
     def lacks_original(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
-        """Whether a topic of `from_target` only looks like a copy: the target has no such original.
+        """Whether a topic of `from_target` only looks like a copy: the original is missing on the target.
 
-        False as well where the copy would have come over a third cluster, which is not looked at.
+        False also if the copy would have come over a third cluster, because this cluster is out of reach here.
         """
         back = self._returning(topic)
         by = None if back is None else back.brought_by
         return by is not None and by.source == self._flow.target and by.source_topic(topic) not in remotes
 
     def name_heartbeats(self, topic: TopicName) -> bool:
-        """Whether a flow of the file, this one among them, calls heartbeats so."""
+        """Whether a flow of the file, this flow included, gives this name to heartbeats."""
         return any(one.is_heartbeats(topic) for one in self._all)
 
     def refusals(self, pairs: Sequence[TopicPair], remotes: Container[TopicName]) -> dict[TopicName, str]:
-        """Why the flow must not mirror some source topics, by their names; `remotes` are the topics of the target.
+        """The reasons why the flow must leave out source topics, by topic; `remotes` are the topics of the target.
 
         Raises ClusterError.
         """
@@ -164,7 +165,7 @@ class TopicConflicts:
         return found
 
     def reports_a_cycle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
-        """Whether the flow must not copy a source topic of this name, because it would go in a cycle."""
+        """Whether the flow must leave out a source topic of this name because its copies would return in a cycle."""
         return (
             self._returning(topic) is not None
             or echo(self._topology, topic, remotes) is not None
@@ -205,7 +206,7 @@ class TopicConflicts:
         )
 
     def _routed_back(self, topic: TopicName) -> str | None:
-        """Within one cluster: where records are routed to, the flow must not read them again."""
+        """Within one cluster, the flow must never read the records that it routed to another topic."""
         if self._own_route is None or self._topology.is_heartbeats(topic):
             return None
         remote = self._topology.copy_of(topic)
@@ -246,11 +247,11 @@ class TopicConflicts:
         return lost
 
     def _contested(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, TopicName]:
-        """Source topics that only one of two flows may copy, each with that of the other flow."""
+        """Source topics that only one of two flows may copy, each with the competing source topic of the other flow."""
         named = conflict.sources_of(pairs)
         found = {pair.source.name: named[pair.remote] for pair in pairs if pair.remote in named}
         if conflict.same_source:
-            # Where both name copies otherwise, routes may lead to one topic.
+            # Routes may lead two flows to one topic although their policies name copies differently.
             found |= {name: name for pair in pairs if self._meet(conflict, pair, name := pair.source.name)}
         elif conflict.source != self._flow.source:
             return found
@@ -258,13 +259,15 @@ class TopicConflicts:
         return {name: other for name, other in found.items() if self._meet(conflict, by_name[name], other)}
 
     def _meet(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> bool:
-        """Whether both would write each record of a topic, and of the `other` flow's, to one remote topic, for all that
-        is known before."""
+        """Whether, by all that is known, both flows would write each record to one remote topic.
+
+        The records are of this flow's topic in `pair` and of the other flow's topic `other`.
+        """
         here = self._route
         return (
             here is not None
             and here.route(pair.remote) == conflict.destination(other)
-            # Heartbeats are no user's records, and either flow may be monitored by them.
+            # Heartbeats are Kafka Connect's or twinlog's records; either flow may be monitored by them.
             and not pair.heartbeats
         )
 
@@ -298,14 +301,15 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple
 
 
 def _routed(flows: Sequence[tuple[FlowSettings, Topology]]) -> list[RoutedFlow]:
-    """The flows whose routes are known; empty where no flow routes by SMTs."""
+    """The flows with known routes; an empty list if all flows keep the topics of their records."""
     if not any(_may_route(one) for one, _ in flows):
         return []
     return [found for one, topology in flows if (found := routed_flow(one, topology)) is not None]
 
 
 class _Conflict:
-    """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
+    """A flow that may write to the same remote topics; a thread reads the topics of its source, which may be
+    unreachable."""
 
     def __init__(
         self,
@@ -324,7 +328,7 @@ class _Conflict:
         self._topology = topology
         self._route = routed_flow(settings, topology)
         self.same_source = _share_source(settings, beside)
-        """Whether both flows read one cluster, and a topic of the one is that of the other."""
+        """Whether both flows read one cluster, so that a topic name means the same topic in both flows."""
         self._target = target
         self._positions = PositionStore(settings, target)
         self._topics: frozenset[TopicName] | None = None
@@ -335,9 +339,10 @@ class _Conflict:
         self._thread = threading.Thread(target=self._look, name=f"conflicts {settings.name}", daemon=True)
 
     def sources_of(self, pairs: Sequence[TopicPair]) -> Mapping[TopicName, TopicName]:
-        """The other flow's source topics by remote name, as far as a pair of this flow has the same remote topic.
+        """The other flow's source topics by remote name, if a pair of this flow has the same remote topic.
 
-        Until its source has answered: those that it has copied before. Raises ClusterError.
+        Until the source of the other flow has answered, the result has the topics that the other flow has copied.
+        Raises ClusterError.
         """
         remotes = {pair.remote for pair in pairs}
         topics: Iterable[TopicName]
@@ -351,7 +356,10 @@ class _Conflict:
         return {remote: topic for topic in topics if (remote := self._topology.copy_of(topic)) in remotes}
 
     def destination(self, topic: TopicName) -> TopicName | None:
-        """Where the other flow writes the records of a source topic; None for nowhere, or where only they show it."""
+        """The remote topic to which the other flow writes the records of a source topic.
+
+        None if the flow has no remote topic for it, or if only the records decide the remote topic.
+        """
         remote = self._topology.copy_of(topic)
         return None if remote is None or self._route is None else self._route.route(remote)
 

@@ -1,4 +1,4 @@
-"""The topics of one flow: finds source topics, creates and grows their remote topics, logs those left out."""
+"""The topics of one flow: finds source topics, creates and grows their remote topics, logs the omitted topics."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from twinlog.worker.topics.topic_conflicts import TopicConflicts
 log = logging.getLogger(__name__)
 
 RETRY_S = 10.0
-"""Pause before a remote topic that was refused is tried again."""
+"""Pause before a refused remote topic is tried again."""
 
 BUSY_MS = (1_000, 30_000)
-"""First and longest pause where the target was too busy to create or grow a topic: a quota throttles its controller
-(KIP-599), or the controller moves."""
+"""First and longest pause before a topic is created or grown on a busy target. The target is busy while a quota
+throttles its controller (KIP-599), and while the controller moves."""
 
 
 class TopicRefresh:
-    """The topics of one flow; `refresh` looks for what is new. `flows` are all flows of the file.
+    """The topics of one flow; `refresh` finds new topics. `flows` are all flows of the file.
 
     `partitions` are the source partitions that can be copied, with their remote partitions.
     """
@@ -65,9 +65,9 @@ class TopicRefresh:
         self.pairs: tuple[TopicPair, ...] = ()
         """Mirrored topics whose remote topic exists."""
         self.nothing: str | None = None
-        """Why no topic is mirrored, heartbeats aside; None when one is."""
+        """The reason why the flow mirrors heartbeats at most; None while it mirrors another topic."""
         self.only_copies = False
-        """Whether the source has no topics but copies from the target; then no filter is to blame for that."""
+        """Whether all source topics are copies from the target; the filters then have no part in an empty selection."""
         self._source = source
         self._target = target
         self._positions = positions
@@ -76,9 +76,9 @@ class TopicRefresh:
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
         self._refused: dict[TopicName, Refusal] = {}
-        """Remote topics that the target did not create or grow when it was asked last."""
+        """Remote topics whose creation or growth the target refused at the last attempt."""
         self._originals: dict[TopicName, TopicName] = {}
-        """Source topics by their remote ones."""
+        """Source topics by their remote topics."""
         self._retry_at: dict[TopicName, float] = {}
         self._backoff = Backoff(*BUSY_MS)
         self._left_out: dict[TopicName, str] = {}
@@ -86,9 +86,11 @@ class TopicRefresh:
         self._from_target: dict[TopicName, str] = {}
         self._one_cluster = False
         self._misread: frozenset[TopicName] = frozenset()
-        """Those of them that may be no copies: there was no original when they were first seen."""
+        """Topics of `_from_target` that may be originals: the target had no original of them when the flow first saw
+        them."""
         self._seem_copies: frozenset[TopicName] = frozenset()
-        """Topics that by the flow's own policy came from one of its two clusters, without such an original."""
+        """Topics that came from a cluster of the flow by the naming of its policy, although that original is
+        missing."""
         self._seen: frozenset[TopicName] | None = None
 
     def _follow(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
@@ -103,15 +105,18 @@ class TopicRefresh:
         self._logged = LogOnce(self._target.clock)
 
     def change_settings(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
-        """Continue with other settings of the flow, or of other flows; `refresh` is to follow. What was refused is
-        tried again then. Raises ConfigError where a class of the user's cannot be used; nothing has changed then."""
+        """Continue with changed settings of this flow, or of other flows; the caller calls `refresh` afterwards.
+
+        `refresh` then tries refused topics again. Raises ConfigError if a class of the user fails; the old settings
+        stay.
+        """
         if (settings, list(flows)) == (self._settings, list(self._flows)):
             return
         conflicts, renamed = self._conflicts, self._renamed
         same = settings.renamed_topic_policy == self._settings.renamed_topic_policy
         self._follow(settings, flows)
         if same:
-            # Topics that continue under another name are known there.
+            # Topics that continue under another name are known in that object.
             self._renamed = renamed
         conflicts.close()
         if self._one_cluster:
@@ -119,15 +124,17 @@ class TopicRefresh:
         self._retry_at.clear()
 
     def check_clusters(self) -> None:
-        """Find out whether source and target are one cluster. Raises RefusedError when the flow must not run within it,
-        and ClusterError."""
+        """Find out whether source and target are one cluster.
+
+        Raises ClusterError, and RefusedError when the flow must not run within one cluster.
+        """
         if not self._one_cluster and check_two_clusters(
             *(self._settings, self._topology, self._source, self._target),
         ):
             self.within_one_cluster()
 
     def within_one_cluster(self) -> None:
-        """Source and target are one cluster: what is copied or routed is a topic of the source as well."""
+        """Source and target are one cluster: each copied or routed topic is also a topic of the source."""
         self._one_cluster = True
         self._conflicts.within_one_cluster()
 
@@ -143,7 +150,7 @@ class TopicRefresh:
         create = self._due(changes.create)
         grow = self._due(changes.grow)
         self._originals = {pair.remote: pair.source.name for pair in changes.pairs}
-        # A topic that was refused may be there by now: somebody has created or grown it.
+        # A user may have created or grown a refused topic meanwhile.
         lacking = {pair.remote for pair in (*changes.create, *changes.grow)}
         self._refused = {remote: refusal for remote, refusal in self._refused.items() if remote in lacking}
         self._retry_at = {remote: at for remote, at in self._retry_at.items() if remote in lacking}
@@ -167,11 +174,11 @@ class TopicRefresh:
         self.partitions = remote
 
     def decide_topics(self, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> TopicChanges:
-        """What to mirror, to create and to grow, by the topics of both clusters; changes nothing.
+        """The topics to mirror, to create and to grow, decided from the topics of both clusters; a read-only method.
 
-        Records of a topic are read where its name alone does not show whether it holds heartbeats.
-        Afterwards `left_out` has the topics that are not mirrored for another reason than the filters. Raises
-        RefusedError when naming was changed and the flow must not go on, and ClusterError.
+        Records of a topic are read if its name leaves open whether it holds heartbeats. Afterwards `left_out` has the
+        topics that another reason than the filters leaves out. Raises ClusterError, and RefusedError when the naming
+        was changed and the flow must stop.
         """
         self._topology = self._topology.knowing(self._heartbeats.inspect_topics(source).aliases)
         changes = self._without_left_out(compare(self._topology, source, target), target)
@@ -181,17 +188,17 @@ class TopicRefresh:
 
     @property
     def left_out(self) -> dict[TopicName, str]:
-        """Source topics that the filters let through and the flow leaves to others, each with the reason."""
+        """Source topics that pass the filters and that the flow leaves to other flows, each with the reason."""
         return {**self._left_out, **self._from_target}
 
     @property
     def missing(self) -> dict[TopicName, str]:
-        """Source topics whose remote topic the target has not created or grown, each with the reason."""
+        """Source topics whose remote topic still has to be created or grown on the target, each with the reason."""
         refused, originals = dict(self._refused), self._originals
         return {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
 
     def is_heartbeats(self, topic: TopicName) -> bool:
-        """Whether a source topic holds heartbeats, which are no records of a user."""
+        """Whether a source topic holds heartbeats, in contrast to records of a user."""
         return self._topology.is_heartbeats(topic)
 
     def topic_id(self, topic: TopicName) -> str | None:
@@ -203,11 +210,11 @@ class TopicRefresh:
         return self._limits.get(remote, DEFAULT_MAX_MESSAGE_BYTES)
 
     def leaves_out(self, topic: TopicName) -> bool:
-        """Whether a source topic of this name, which need not exist, would be copied in a cycle."""
+        """Whether a source topic of this name would be copied in a cycle; the topic may be absent."""
         return self._conflicts.reports_a_cycle(topic, self._target_topics)
 
     def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
-        """Where a source partition goes on, whose stored position may be of a remote topic of another name."""
+        """The position at which a source partition continues; `stored` may belong to a remote topic of another name."""
         return self._renamed.position(partition, remote, stored)
 
     @property
@@ -217,27 +224,30 @@ class TopicRefresh:
 
     @property
     def due_at(self) -> float:
-        """When the next refresh may create or grow topics for which the target was too busy (monotonic seconds);
-        infinite where there are none."""
+        """The earliest time at which a refresh may create or grow topics again that a busy target refused.
+
+        In monotonic seconds; infinite if the target refused no topic for this reason.
+        """
         return min((self._retry_at.get(remote, inf) for remote in self._busy), default=inf)
 
     @property
     def refused(self) -> str | None:
-        """Which remote topics the target refuses, and why it refuses the first of them; None when it takes all."""
+        """The names of the refused remote topics, and the reason of the first of them; None if the target takes all."""
         if not self._refused:
             return None
         return f"{listed(self._refused)}: {self._refused[min(self._refused)].text}"
 
     def invalidate_configs(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
-        """Settings of remote topics were changed: they are read again when they are needed."""
+        """Read changed settings of remote topics again at their next use."""
         for topic, made in changes.items():
             if any(change.name == MAX_MESSAGE_BYTES for change in made):
                 self._limits.pop(topic, None)
 
     def require_all(self) -> None:
-        """Raise RefusedError when a topic that should be mirrored is not, or may have to be; heartbeats need not.
+        """Raise RefusedError if the flow leaves out a topic that should be mirrored, or may have to be; heartbeats are
+        exempt.
 
-        A remote topic that the target refuses holds up nothing else: it is in `refused`.
+        A refused remote topic is in `refused` and raises no error, because the flow copies the other topics.
         """
         topics, exclude, separator = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude", "separator"))
         misread = {
@@ -276,7 +286,7 @@ class TopicRefresh:
         return found
 
     def _due(self, pairs: Sequence[TopicPair]) -> list[TopicPair]:
-        """Without those that were refused a moment ago: a permission may be granted while the flow runs."""
+        """The pairs without recent refusals: a permission may be granted while the flow runs."""
         now = self._target.clock.monotonic()
         return [pair for pair in pairs if self._retry_at.get(pair.remote, now) <= now]
 
@@ -297,8 +307,10 @@ class TopicRefresh:
         return [remote for remote, refusal in self._refused.items() if refusal.code in error_codes.RETRIABLE]
 
     def _pause_busy(self, tried: Sequence[TopicName]) -> None:
-        """Choose the moment at which topics are created or grown for which the target was too busy just now, and log
-        them. The pause grows while it takes none of those that were tried."""
+        """Choose the time of the next attempt for topics that the busy target has just refused, and log these topics.
+
+        The pause grows while the target takes none of the tried topics.
+        """
         waiting = self._busy
         busy = set(tried).intersection(waiting)
         if len(busy) < len(tried):
@@ -346,7 +358,7 @@ class TopicRefresh:
     def _log_missing(
         self, changes: TopicChanges, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]
     ) -> None:
-        """Log what the flow does not copy, and why, so that it does not look idle."""
+        """Log the topics that the flow leaves out, with the reasons, so that its silence is explained."""
         settings = self._settings
         # Only new topics: the original of an old copy may have been deleted meanwhile.
         fresh = source.keys() - (self._seen or frozenset())
@@ -376,7 +388,7 @@ class TopicRefresh:
                 listed(gone),
                 settings.target,
             )
-        # Heartbeats are mirrored whatever `topics` is, and so is what passes as them.
+        # Heartbeats are mirrored regardless of `topics`, and so are topics that pass as heartbeats.
         topology, policy = self._topology, self._topology.policy
         seen = [name for name in sorted(source) if not (policy.is_internal(name) or topology.is_heartbeats(name))]
         seen = [name for name in seen if not topology.mirrors_past_filter(name)]
