@@ -1,6 +1,6 @@
 """MBeans as Kafka registers them (Kafka class JmxReporter), and their names for Prometheus by Strimzi's rules.
 
-The beans of one type form a table, because thousands of beans belong to partitions.
+Beans of the same type form a table, because partitions have thousands of beans.
 
 The rules: `kafka.connect:type=source-task-metrics,connector=...` becomes `kafka_connect_source_task_...`, a bean of a
 client (`kafka.consumer:type=consumer-metrics,client-id=...`) `kafka_consumer_...`, and a bean of a mirror
@@ -33,8 +33,7 @@ class Family:
 
 
 def family(table: BeanTable, attribute: str) -> Family | None:
-    """The family of an attribute; None for a text that only the bean itself has, for example the class of a
-    connector."""
+    """The family of an attribute; None for a text of a single bean, for example the class of a connector."""
     at = table.attributes.index(attribute)
     word = bool(table.rows) and isinstance(table.rows[0][1][at], str)
     if word:

@@ -23,7 +23,7 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """The measurements of a process at one moment: beans under Kafka's names, and families under twinlog's names."""
+    """The measurements of a process at a moment: beans under Kafka's names, and families under twinlog's names."""
 
     beans: Sequence[BeanTable] = ()
     families: Sequence[Metric] = ()

@@ -25,7 +25,7 @@ SOURCE_ATTRIBUTES = (
 
 
 class PartitionMeter:
-    """MirrorMaker 2's measurements of one partition (Kafka class MirrorSourceMetrics).
+    """MirrorMaker 2's measurements of a partition (Kafka class MirrorSourceMetrics).
 
     Counts only grow while the process lives and copies the partition. Each batch counts with its youngest record.
     """
@@ -84,7 +84,7 @@ CHECKPOINT_ATTRIBUTES = (
 
 
 class GroupMeter:
-    """The latency of the checkpoints of one group in one partition (Kafka class MirrorCheckpointMetrics)."""
+    """The latency of the checkpoints of a group in a partition (Kafka class MirrorCheckpointMetrics)."""
 
     __slots__ = ("latency_ms", "window")
 
@@ -117,7 +117,7 @@ NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
 
 
 class TaskTotals:
-    """Sums over the copiers of one task, one copier after the other, and their changes in the last minute.
+    """Sums over the successive copiers of a task, and their changes in the last minute.
 
     `ages` are the buckets of `AGE_BOUNDS_MS`, each with its own count. A transform `dropped` records, `failed` on some
     records, and `routed` rows elsewhere. A policy `left_out` records. `dead_letters` records were meant for the
@@ -184,7 +184,7 @@ class TaskTotals:
 
     def recent(self, now: float) -> RecentRates:
         """The rates of the last minute."""
-        # A copy in one step: reports come on another thread.
+        # A copy in a single step: reports come on another thread.
         lately = [one for one in tuple(self._history) if now - one.at <= SAMPLES * SAMPLE_S]
         seen = [one.figures for one in lately]
         seconds = max(SAMPLE_S, now - lately[0].at) if lately else SAMPLE_S
@@ -212,8 +212,10 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True)
 class RecentRates:
-    """Rates of one task in the last minute: records per second, milliseconds, a share from 0 to 1, records; NaN without
-    data."""
+    """Rates of a task in the last minute, NaN without data.
+
+    The units are records per second, milliseconds, a share from 0 to 1, and records.
+    """
 
     read_rate: float
     write_rate: float
@@ -231,7 +233,7 @@ SWEEP_S = 600.0
 
 
 class FlowMeters:
-    """The meters of one flow, for as long as the process lives. Its owner ensures that one thread at a time calls.
+    """The meters of a flow, for as long as the process lives. Its owner ensures that a single thread at a time calls.
 
     `events` counts the reports to operators, by kind; `event_ms` is the wall-clock time of the last report.
     """
@@ -292,8 +294,10 @@ class FlowMeters:
         latency_ms: float,
         now: float,
     ) -> None:
-        """Add checkpoints of groups in remote partitions that were written after `latency_ms`; `followed` has all
-        followed groups."""
+        """Add checkpoints of groups in remote partitions that were written after `latency_ms`.
+
+        `followed` has all followed groups.
+        """
         if now - self._swept_at >= SWEEP_S:
             self._swept_at, groups = now, frozenset(followed)
             self.groups = {key: meter for key, meter in self.groups.items() if key[0] in groups}

@@ -23,7 +23,7 @@ def process_families() -> Iterator[Metric]:
 
 
 def jvm_families(jvm: JvmFigures | None, restarts: int) -> Iterator[Metric]:
-    """Spark's JVM, and the number of its restarts after a loss. `jvm` is None while it does not run."""
+    """Spark's JVM, and the number of its restarts after a loss. `jvm` is None while Spark is stopped."""
     yield CounterMetricFamily(
         "twinlog_spark_restarts", "How often Spark was started again after its JVM was lost.", value=restarts
     )

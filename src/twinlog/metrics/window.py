@@ -49,7 +49,7 @@ class RecentTimes:
         self._times: deque[tuple[float, float]] = deque(maxlen=256)
 
     def add(self, begun: float, ended: float) -> None:
-        """Add a duration by its begin and its end, in seconds."""
+        """Add a duration by its start and its end, in seconds."""
         self._times.append((ended, (ended - begun) * 1000))
 
     def within(self, now: float) -> list[float]:
@@ -81,7 +81,10 @@ class SampleWindow:
 
     @staticmethod
     def rate_s(samples: list[Sample], now: float) -> float:
-        """The number of seconds that the counts of `samples` cover: all samples but the last count as complete."""
+        """The number of seconds over which the counts of `samples` are spread.
+
+        Missing samples count as complete samples, except the last (Kafka class Rate).
+        """
         elapsed = now - min((one.began for one in samples), default=now)
         missing = max(0, SAMPLES - 1 - int(elapsed / SAMPLE_S))
         return elapsed + missing * SAMPLE_S

@@ -35,7 +35,7 @@ LOOK_S = 0.2
 def warm_up(ending: threading.Event | None = None) -> Path:
     """Make the class archive again; returns its file. Takes about a minute, and some 160 MB of disk.
 
-    Only one process at a time makes it; concurrent calls fail. Set `ending` to end it early. Raises OSError, and
+    A lock admits a single process at a time; concurrent calls fail. Set `ending` to end it early. Raises OSError, and
     TwinlogError if there is no archive at the end.
     """
     path = archive_file()

@@ -106,8 +106,7 @@ def manager_of(master: str) -> ClusterManager:
 
 @dataclass(frozen=True, slots=True)
 class TaskResources:
-    """The number of tasks of all flows together, the largest budget of a copier in bytes, and whether a flow has
-    SQL."""
+    """The number of tasks of all flows together, the largest budget of a copier in bytes, and whether SQL is used."""
 
     tasks: int
     copier_bytes: int = COPIER_MEMORY_BYTES
@@ -121,8 +120,7 @@ class TaskResources:
 
 
 def derived(master: str, need: TaskResources, given: Mapping[str, str]) -> dict[str, str]:
-    """The settings by which a cluster gives a slot to each task, and the memory to its copiers; empty for a local
-    master.
+    """The settings by which a cluster gives each task a slot, and the copiers their memory; empty for a local master.
 
     The `given` settings stay, and the rest follows them. Dynamic allocation is on only by the user's own setting:
     twinlog has as many tasks as there are slots, so Spark would never see a need for more executors.
@@ -255,8 +253,7 @@ def _speculates(settings: Mapping[str, str]) -> str | None:
 
 
 def _executors(tasks: int) -> int:
-    """Two executors at least, so that a lost executor takes only half of the copiers with it, and all of moderate
-    size."""
+    """Two executors at least, all of moderate size, so that a lost executor takes only half of the copiers with it."""
     return max(min(tasks, 2), -(-tasks // MOST_CORES))
 
 

@@ -1,4 +1,4 @@
-"""Copied ranges as rows that count for one record each: so Spark's own figures count records.
+"""Copied ranges as rows that count for a record each: so Spark's own figures count records.
 
 Spark counts only the rows of a source. An empty row is null in its only column. It takes a bit and an offset on the way
 to the JVM, and there 0.06 us of a processor (decision 2).
@@ -13,15 +13,17 @@ from typing import Any
 import pyarrow as pa
 
 MOST_ROWS = 100_000
-"""The most rows in one batch of Arrow."""
+"""The most rows in a batch of Arrow."""
 
 COLUMN = "ranges"
 _TYPES = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
 
 
 def counted(schema: str, ranges: Sequence[tuple[Any, ...]], records: int) -> Iterator[pa.RecordBatch]:
-    """A number of rows equal to `records`: the first row has all `ranges`, if any; `schema` has their fields in Spark's
-    form."""
+    """A number of rows equal to `records`; `schema` has the fields of `ranges` in Spark's form.
+
+    The first row has all `ranges`, if any.
+    """
     kind = _kind(schema)
     left = records
     if ranges and records:

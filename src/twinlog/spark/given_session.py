@@ -1,5 +1,9 @@
-"""Only the public interface of pyspark is used, and so three features are missing. The JVM is neither watched nor
-restarted, Python is started afresh for each query, and executors are neither requested nor released: see `LOST`."""
+"""A session of the caller or of spark-submit, and the number of its tasks. The session stays with its owner.
+
+Only the public interface of pyspark is used, and so three features are missing: see `LOST`. The driver leaves the JVM
+unwatched and never restarts it. Python starts afresh for each query, in place of forks of a warm process. Executors are
+neither requested nor released.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +86,7 @@ _ENDED = "the SparkSession that was given to twinlog has been stopped, or its JV
 class GivenSession:
     """A session of another owner, and the number of its slots that flows may take.
 
-    With `slots` None flows take all slots; if the session is `shared`, they leave one slot to its other queries. Raises
+    With `slots` None flows take all slots; if the session is `shared`, they leave a slot to its other queries. Raises
     EngineError for a session of Spark Connect, and for a stopped session.
     """
 
@@ -97,8 +101,7 @@ class GivenSession:
         self.settings: Mapping[str, str] = dict(session.sparkContext.getConf().getAll())
         """The settings with which the session's Spark was started."""
         self.own = session.newSession()
-        """The session of the flows: it shares executors and the web UI, and has its own settings, data sources and
-        queries."""
+        """The session of the flows: it shares executors and the web UI; settings, sources and queries are its own."""
         for key, value in QUERY_SETTINGS.items():
             if key not in self.settings:
                 self.own.conf.set(key, value)
@@ -158,8 +161,8 @@ class GivenEngine(OfSession):
 
     @property
     def slots(self) -> int:
-        """All slots of the session, or the part that its `GivenSession` gives to flows: at least one, if there is a
-        slot."""
+        """All slots of the session, or the part that its `GivenSession` gives to flows; at least 1 unless all are
+        missing."""
         with self.asked():
             there = count_slots(self._running)
         most = self._given.most_slots
@@ -171,7 +174,7 @@ class GivenEngine(OfSession):
         """Does nothing: the executors are the session's."""
 
     def leaving_tasks(self) -> frozenset[int]:
-        """An empty set: the public interface of pyspark has no such query."""
+        """An empty set: the public interface of pyspark lacks this query."""
         return frozenset()
 
     def figures(self) -> JvmFigures | None:

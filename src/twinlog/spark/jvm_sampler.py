@@ -19,7 +19,7 @@ OLD_S = 60.0
 
 
 class JvmSampler:
-    """Asks the JVM on a thread of its own; `engine()` is the running engine, None while there is no running engine."""
+    """Asks the JVM on a thread of its own; `engine()` is the running engine, or None."""
 
     def __init__(self, engine: Callable[[], Engine | None], clock: Clock = SYSTEM) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""Makes one sentence of a complaint of Spark, or of the Java below it, about a setting: its name, origin and fault."""
+"""Makes a sentence of a complaint of Spark, or of the Java below it, about a setting: its name, origin and fault."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SECRET = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 class SettingFinder:
     """Finds the setting that a reason is about; it may be a setting of `spark-defaults.conf`.
 
-    `settings` are all settings with which Spark was started. `given` has the way in which the user gave his settings
-    (`--conf`).
+    `settings` are all settings with which Spark was started. `given` has the way in which each of the user's settings
+    was given (`--conf`).
     """
 
     def __init__(self, settings: Mapping[str, str], given: Mapping[str, str]) -> None:
@@ -31,8 +31,7 @@ class SettingFinder:
         self._file = file_settings()
 
     def key(self, reason: str) -> str | None:
-        """The setting whose key the reason has, else whose value it has, else whose words it has; None if all three
-        fail.
+        """The setting whose key the reason has, else whose value it has, else whose words it has; None otherwise.
 
         The last form is spark-submit's: "Executor memory must be a positive number".
         """

@@ -23,8 +23,10 @@ _SHORT = Path("/tmp")
 
 
 def scratch_parent() -> Path:
-    """The folder for the files of a Spark engine: the temporary directory, or /tmp if its name is too long for
-    sockets."""
+    """The folder for the files of a Spark engine: the temporary directory, or /tmp if its name is too long.
+
+    Spark's sockets limit the length of the name.
+    """
     usual = Path(tempfile.gettempdir())
     if len(str(usual)) + _SCRATCH_NAME > LONGEST_SOCKET_DIR and os.access(_SHORT, os.W_OK | os.X_OK):
         return _SHORT
@@ -38,7 +40,7 @@ def local_dirs(conf: Mapping[str, str]) -> list[Path]:
 
 
 def sweep_leftovers(conf: Mapping[str, str]) -> None:
-    """Remove the remains of killed runs in all these places, and log them in one line."""
+    """Remove the remains of killed runs in all these places, and log them in a single line."""
     places = (Path(tempfile.gettempdir()), scratch_parent(), archive_file().parent, *local_dirs(conf))
     if removed := sweep(places):
         log.info(

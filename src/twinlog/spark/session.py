@@ -57,22 +57,21 @@ T = TypeVar("T")
 
 
 def local_master(slots: int) -> str:
-    """The master for `slots` tasks in one process; a task is tried up to four times, each time in another Python
-    worker."""
+    """The master for `slots` tasks in a process; a task is tried up to four times, in different Python workers."""
     return f"local[{max(1, slots)},4]"
 
 
 class SparkEngine(OfSession):
-    """One Spark session for all flows of a process, and the JVM behind it.
+    """A single Spark session for all flows of a process, and the JVM behind it.
 
-    `conf` overrides twinlog's own settings; `given` has the way in which the user gave each of his settings. Spark runs
-    its tasks with the interpreter of this process. On other machines the same path must exist, or
+    `conf` overrides twinlog's own settings; `given` has the way in which each of the user's settings was given. Spark
+    runs its tasks with the interpreter of this process. On other machines the same path must exist, or
     `spark.pyspark.python` names another path. `java_options` are added to the options of the JVM, in place of the
     options for the class archive of `twinlog warm-up`. With `numpy`, local tasks can convert between numpy and pyarrow,
     as transforms do.
 
     Each call raises EngineLostError once the JVM has died. A lost engine stays lost: call `stop`, and a new engine may
-    start. A process has at most one engine at a time.
+    start. A process has a single engine at a time.
     """
 
     own = True
@@ -99,8 +98,7 @@ class SparkEngine(OfSession):
         self._replaced: dict[str, str | None] = {}
 
     def start(self) -> None:
-        """Start Spark; blocks for seconds. Raises EngineError, EngineLostError; `stop` ends the started parts in any
-        case."""
+        """Start Spark; blocks for seconds. Raises EngineError, EngineLostError; `stop` ends the started parts."""
         try:
             self._start()
         except OSError as error:
@@ -162,8 +160,7 @@ class SparkEngine(OfSession):
 
     @property
     def slots(self) -> int:
-        """The number of tasks that run at once; on a cluster it changes with the executors, and is 0 if it has no
-        executor."""
+        """The number of tasks that run at once; on a cluster it changes with the executors, and may be 0."""
         with self.asked():
             return internals.concurrent_tasks(self._running)
 

@@ -18,7 +18,8 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     # If there is a row for each record, the JVM spends its time on these rows.
     compiler = " ".join(LATE) if settings.get(ROWS) == RECORDS else "-XX:TieredStopAtLevel=1"
     return {
-        # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, one collector thread.
+        # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, a single collector
+        # thread.
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": (
             f"-XX:+UseSerialGC {compiler} -Xss512k -XX:ReservedCodeCacheSize=96m "

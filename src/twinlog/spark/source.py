@@ -129,7 +129,7 @@ class CountedLeaseReader(LeaseReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from twinlog.spark.counted_rows import counted, joined  # noqa: PLC0415 - only for who asks
 
-        # Like without counting, one lag for each partition: the lag at its end.
+        # A single lag for each partition, as in uncounted rows: the lag at its end.
         ranges: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         for rows in copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value], EVERY_S):
             records = sum(row[_RECORDS] for row in rows) - (1 if rows and not ranges else 0)

@@ -1,4 +1,4 @@
-"""Refuses Spark Connect, in each form of a request for it, at the begin of a start.
+"""Refuses Spark Connect, in each form of a request for it, before a start.
 
 A client of Spark Connect has no Spark of its own: its session is a connection to a driver elsewhere. Copiers keep a
 connection to the process that runs flows, and this process must be that driver, or run beside it.

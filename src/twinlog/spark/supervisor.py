@@ -1,4 +1,4 @@
-"""Keeps one Spark for all flows of a process: starts it, and restarts it after the death of its JVM."""
+"""Keeps a single Spark for all flows of a process: starts it, and restarts it after the death of its JVM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 WAITS_S = (0.0, 1.0, 2.0, 5.0, 10.0)
-"""Seconds before the first, the second, ... restart after a loss; one loss more ends the restarts."""
+"""Seconds before the first, the second, ... restart after a loss; a further loss ends the restarts."""
 
 WINDOW_S = 600.0
 """A loss is forgotten after this time."""
@@ -135,7 +135,7 @@ class SupervisedEngine:
             starting.interrupt()
 
     def interrupt(self) -> None:
-        """End the starting or running engine at once, for example if it is unresponsive; calls to it raise
+        """End the starting or running engine at once, for example a hanging engine; calls to it raise
         EngineLostError."""
         with self._lock:
             self._closing.set()

@@ -67,8 +67,10 @@ def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> N
 
 
 def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
-    """The process's copier, which has joined the lease; a new copier if there is none, or if the old copier will end
-    soon."""
+    """The process's copier, which has joined the lease.
+
+    It is a new copier if the old copier is missing or will end soon.
+    """
     for gone in [key for key, copier in _copiers.items() if copier.ended.is_set()]:
         del _copiers[gone]
     key = (ticket.flow, ticket.address.port)

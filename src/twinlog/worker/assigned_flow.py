@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class AssignedFlow:
-    """One flow that copies; `poll_flow` is called every moment by the thread of `SparkFlows`.
+    """A flow that copies; `poll_flow` is called every moment by the thread of `SparkFlows`.
 
     Appends stop once `leads_for_s()` returns 0 seconds, because another process may then run the flow.
     """
@@ -44,7 +44,7 @@ class AssignedFlow:
 
     @property
     def running(self) -> FlowRunner | None:
-        """The flow, if it runs here and its end has not begun."""
+        """The flow, if it runs here, until its end begins."""
         return self._lifecycle.running
 
     @property
@@ -76,8 +76,7 @@ class AssignedFlow:
 
     @property
     def partitions(self) -> Collection[TopicPartition] | None:
-        """The source partitions that the flow copies, heartbeats included; the object changes only if its content
-        changes.
+        """The source partitions that the flow copies, with heartbeats; the object changes only with its content.
 
         None until they are known.
         """

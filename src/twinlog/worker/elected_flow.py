@@ -1,5 +1,4 @@
-"""A flow in this process: it stands by while another process runs the flow, and runs here once this process is
-elected."""
+"""A flow in this process: it runs here once this process is elected, and is on standby otherwise."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ from twinlog.worker.status.flow_status import FlowStatus
 log = logging.getLogger(__name__)
 
 AWAY_S = 60.0
-"""After this time out of reach of the source, a flow passes to another process, perhaps on the right side of a
-firewall."""
+"""After this time out of reach of the source, a flow passes to another process, perhaps behind the right firewall."""
 
 UNFIT_S = 600.0
 """The least time for which this process then gets the flow only if no other process is ready.
@@ -36,18 +34,18 @@ The source may be unreachable for all processes.
 """
 
 READ_AGAIN_S = 10.0
-"""Pause before reading ahead is tried again after a lack of threads or files."""
+"""Pause before reading ahead is tried again for lack of threads or files."""
 
 LEAVE_S = 0.5
 """How long a clean stop waits until the coordinator has the leave request."""
 
 
 class ElectedFlow:
-    """One flow that copies. `poll_flow` is called every moment; other threads may read the other members.
+    """A flow that copies. `poll_flow` is called every moment; other threads may read the other members.
 
     `take_out(flow)` ends the copying of a flow and returns a function that ends its query; another thread calls this
     function. With `until_caught_up`, a flow that another process already runs ends here at once, with a reason. If that
-    process also ends at the end of the lag, this process waits for it.
+    process also ends once it has caught up, this process waits for it.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class ElectedFlow:
 
     @property
     def running(self) -> FlowRunner | None:
-        """The flow, if it runs here and its end has not begun."""
+        """The flow, if it runs here, until its end begins."""
         return self._lifecycle.running
 
     def poll_flow(self, lease_server: LeaseServer) -> None:
@@ -163,8 +161,7 @@ class ElectedFlow:
             self.hand_over(heir, unfit_s=UNFIT_S)
 
     def _better_placed(self, flow: FlowRunner) -> ProcessName | None:
-        """A process that may reach the source, which this process has long failed to reach; None to keep the flow
-        here."""
+        """A process that may reach the source, while the source is out of reach here; None to keep the flow here."""
         if flow.ended or not flow.source_away:
             self._away_since = None
             return None
@@ -229,8 +226,7 @@ class ElectedFlow:
             self._term, self._away_since = term, None
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
-        """Stand by for a process that also ends once it has caught up; afterwards this process checks for remaining
-        records."""
+        """Wait for a process that also ends once it has caught up; then this process checks for remaining records."""
         if leadership is None or not leadership.leader.until:
             self._withdraw(f"{leadership} runs this flow already, so this process cannot see when it has caught up")
         elif leadership.term != self._awaited:
@@ -250,7 +246,7 @@ class ElectedFlow:
         self.failure, self.over = reason, True
 
     def hand_over(self, heir: str, *, unfit_s: float = 0.0) -> None:
-        """End the flow here in order, and leave it to another process; this process then stands by.
+        """End the flow here in order, and leave it to another process; this process is then on standby.
 
         With `unfit_s`, this process reports itself unready for the flow for these seconds, see `Election`.
         """

@@ -19,18 +19,18 @@ from twinlog.worker.status.load import LoadMonitor
 log = logging.getLogger(__name__)
 
 FIRST, FIRST_TRANSFORMING = 1, 2
-"""The number of tasks with which a flow begins locally: a task is one thread, which a transform keeps from moving
-bytes."""
+"""The number of tasks with which a flow begins locally.
+
+A task is a single thread, and a transform keeps it from moving bytes.
+"""
 
 LOOK_S = 1.0
 GROW_AFTER_S = 5.0
 VACANT_S = 0.2
-"""For this time after the loss of a copier, its task may claim the share again; afterwards other tasks get the
-partitions."""
+"""The time for which a lost copier's task may claim its share again; then other tasks get the partitions."""
 
 GRANT_S = 3.0
-"""The longest wait for other tasks to get the partitions of a lost copier, if Spark has fewer slots; then the lease
-ends."""
+"""The longest wait for the grants of a lost copier's partitions if Spark has fewer slots; then the lease ends."""
 
 DRAIN_S = 8.0
 """The time in which the copiers of a leaving executor have to release their partitions."""
@@ -44,7 +44,7 @@ def first_tasks(settings: FlowSettings, *, local: bool) -> int | None:
 
 
 class FlowTasks:
-    """The tasks of one flow; `poll_tasks` is called every moment by the flow's thread.
+    """The tasks of a flow; `poll_tasks` is called every moment by the flow's thread.
 
     `slots` is the number of tasks that the flow may use at once. `tasks` is the number with which it begins, or None.
     With None, the number of tasks follows the slots. Otherwise it grows when the copiers have been at their limit for
@@ -73,8 +73,7 @@ class FlowTasks:
         self._replan = threading.Event()
         self._leaving: frozenset[int] = frozenset()
         self._closed: frozenset[int] = frozenset()
-        """The shares without partitions, because their executors are lost or leaving; other shares have these
-        partitions."""
+        """The empty shares of lost or leaving executors; other shares have their partitions."""
         self._drain_by: float | None = None
         self._granted_by = LONG_AGO
         self._partitions: Set[TopicPartition] = frozenset()
@@ -135,10 +134,10 @@ class FlowTasks:
             self._leases.renew_lease()
 
     def _hand_over(self, now: float) -> None:
-        """Give the shares of lost or leaving executors to other tasks within the lease, so that they wait less for
-        Spark.
+        """Give the shares of lost or leaving executors to other tasks.
 
-        An executor that leaves by itself waits for its tasks, and these end with the lease.
+        This happens within the lease, independent of Spark's scheduling. An executor that leaves by itself waits for
+        its tasks, and these end with the lease.
         """
         if self._drain_by is not None:
             # A copier that has lost its share together with the lease would get its next grant only in its next task.
@@ -165,8 +164,7 @@ class FlowTasks:
         self._divide(level=bool(opened), same_lease=bool(closed))
 
     def _may_divide_anew(self, now: float) -> bool:
-        """Whether the lease may end for another number of tasks: the partitions of lost tasks are granted to other
-        tasks.
+        """Whether the lease may end for another number of tasks: all partitions of lost tasks are granted.
 
         Otherwise these partitions would wait until Spark has ended and begun all tasks.
         """
@@ -191,7 +189,7 @@ class FlowTasks:
         return tuple(share for number, share in enumerate(self._leases.assignment()) if number not in self._closed)
 
     def _look(self, now: float) -> None:
-        """Use one task more if the copiers have been at their limit for long."""
+        """Add a task if the copiers have been at their limit for long."""
         if not self._flow_status.overloaded():
             self._hungry, self._calm_since = False, now
             return

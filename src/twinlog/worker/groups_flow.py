@@ -37,7 +37,7 @@ class GroupsFlow:
 
     It translates by the exact maps of twinlog, or by offset syncs if MirrorMaker 2 copies. `copied_by` are the flows
     that copy the translated topics, if twinlog copies them: their stored positions show the ends of the maps. `reverse`
-    is the flow back, if there is such a flow.
+    is the flow back, if the file has it.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class GroupsFlow:
         return {} if self._writer is None else self._writer.positions()
 
     def start(self) -> None:
-        """Begin, on a thread of its own. Raises RuntimeError after a lack of threads."""
+        """Begin, on a thread of its own. Raises RuntimeError for lack of threads."""
         self._thread.start()
 
     def poll_flow(self) -> None:

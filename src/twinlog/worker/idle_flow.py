@@ -69,7 +69,7 @@ class IdleFlow:
 
 
 class ElectedIdleFlow:
-    """A disabled flow: one process writes its heartbeats."""
+    """A disabled flow: the elected process writes its heartbeats."""
 
     def __init__(
         self, settings: FlowSettings, wake: Callable[[], None], clock: Clock = SYSTEM, connect: Connect = ClusterAdmin
@@ -87,8 +87,7 @@ class ElectedIdleFlow:
         self.election.start()
 
     def poll_flow(self) -> None:
-        """Begin to write after the election of this process, and end after the loss of its leadership; called every
-        moment."""
+        """Begin to write after the election of this process, and end with its leadership; called every moment."""
         election, term = self.election, self.election.term
         if self._flow is not None and term != self._term:
             self._end()
@@ -119,7 +118,7 @@ class ElectedIdleFlow:
             self._end()
 
     def end(self) -> None:
-        """Run `stop` on a thread of its own, or here after a lack of threads; afterwards `gone` is true."""
+        """Run `stop` on a thread of its own, or here for lack of threads; afterwards `gone` is true."""
         self._ending = threading.Thread(target=self.stop, name=f"ending {self.settings.name}", daemon=True)
         try:
             self._ending.start()

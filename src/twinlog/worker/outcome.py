@@ -9,8 +9,7 @@ from twinlog.worker.status.flow_state import FlowState
 
 
 class Outcome(Enum):
-    """How a run ended: stopped, caught up, with held partitions, with a flow that found no topic, or with a
-    failed flow."""
+    """The end of a run: stopped, caught up, with held partitions, with a flow without topics, or with a failed flow."""
 
     STOPPED = "stopped"
     DONE = "caught up"

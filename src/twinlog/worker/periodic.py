@@ -1,5 +1,8 @@
-"""MirrorMaker 2 has one thread for all periodic work of a connector. A slow job blocks the other jobs there, and a
-failed job is dropped until its next turn. Here each job has its own thread and is tried again soon."""
+"""Periodic jobs of a flow on the driver: heartbeats, checkpoints, settings and ACLs of remote topics.
+
+MirrorMaker 2 has a single thread for all periodic work of a connector. A slow job blocks the other jobs there, and a
+failed job is dropped until its next turn. Here each job has its own thread and is tried again soon.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class Retryable(Protocol):
 
 
 class PeriodicJob:
-    """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
+    """A job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
     `what` completes "cannot ..." in messages, `way_out` tells the operator the remedy for a refusal. A step raises
     TwinlogError; if it fails for some groups or topics only, it does the rest and returns a text about them. Retriable
@@ -93,7 +96,7 @@ class PeriodicJob:
 
     @property
     def succeeded(self) -> bool:
-        """Whether at least one turn has run to its end."""
+        """Whether a turn has ever run to its end."""
         return self._succeeded
 
     def start(self) -> None:
@@ -181,8 +184,7 @@ class PeriodicJob:
         return None if self._worked else rest_s
 
     def _turn(self, step: Step | None = None) -> float:
-        """Take one turn, or call only `step` if it is given; returns the seconds from the begin of this turn to the
-        next turn."""
+        """Take a turn, or call only `step`; returns the seconds from the start of this turn to the next turn."""
         self._worked = False
         try:
             trouble = (step or self._step)()
@@ -234,7 +236,7 @@ class PeriodicJob:
 
 
 class PeriodicJobs:
-    """The jobs of one flow.
+    """The jobs of a flow.
 
     `note` is called with each job's trouble, and with None when the trouble is over; `excused` is as in `PeriodicJob`.
     """
@@ -317,7 +319,7 @@ class PeriodicJobs:
                     job.run_turn_now(afresh=True)
 
     def stop(self, timeout_s: float, *, cut_off: bool = False) -> None:
-        """Stop the jobs: each takes its last turn, one job after the other in the order of their begin.
+        """Stop the jobs: each takes its last turn, in the order in which the jobs began.
 
         Waits up to `timeout_s`. When the flow is `cut_off`, another process does its jobs, and unfinished work here is
         dropped.

@@ -1,4 +1,4 @@
-"""Puts off a step whose begin fails after a lack of threads; it is retried after a while."""
+"""Puts off a step that fails to begin for lack of threads; it is retried after a while."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PUT_OFF_S = 2.0
 
 
 class RetryDelay:
-    """The delay of one flow; a limit of the host or container is temporary, and the process has other flows.
+    """The delay of a flow; a limit of the host or container is temporary, and the process has other flows.
 
     `what` is logged at `level`, once a minute. The step is tried again after `pause_s` seconds, None for `PUT_OFF_S`.
     """

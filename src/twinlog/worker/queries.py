@@ -1,4 +1,7 @@
-"""A query that ends by itself is restarted here, because Spark leaves it ended."""
+"""The streaming queries of all flows: their division among Spark's tasks, their start, and their restart.
+
+A query that ends by itself is restarted here, because Spark leaves it ended.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +42,11 @@ lasts as long as a lease.
 """
 
 BATCHES_PER_S = 0.2
-"""The number of micro-batches of all queries of a process that may end each second: with more than six queries they
-last longer.
+"""The number of micro-batches of all queries that may end each second.
 
-They end one after the other. Spark gives its idle Pythons to any next task. So if two queries end a micro-batch
-together, each may get the Python of the other query, and both copiers hand over all their partitions.
+With more than six queries, micro-batches last longer. They end in sequence. Spark gives its idle Pythons to any next
+task. So if two queries end a micro-batch together, each may get the Python of the other query, and both copiers hand
+over all their partitions.
 """
 
 WAITS_S = 3.0
@@ -51,7 +54,7 @@ WAITS_S = 3.0
 
 
 class BatchPacer:
-    """Lets the queries of a process end their micro-batches one after the other."""
+    """Lets the queries of a process end their micro-batches in sequence."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -111,7 +114,7 @@ class SupervisedQuery:
         self._bundle.remove(flow.leases)
 
     def poll_query(self, engine: Engine, lease_server: LeaseServer, queries: int = 1) -> None:
-        """Look after this query, one query of `queries`; called every moment, always on the same thread.
+        """Look after this query, which is part of `queries` queries; called every moment, always on the same thread.
 
         With a new engine the query starts again. Raises EngineLostError if the engine is lost.
         """
@@ -239,7 +242,7 @@ WATCHED_AT_ONCE = 10
 
 
 class Queries:
-    """The assignment of flows to queries; used by one thread.
+    """The assignment of flows to queries; used by a single thread.
 
     `known()` are the settings of all flows that may start here, in the form that copiers get.
     """
@@ -267,8 +270,7 @@ class Queries:
             query.poll_query(engine, lease_server, len(self._queries))
 
     def take_out(self, flow: FlowRunner) -> Callable[[], None]:
-        """Stop copying a flow. Returns a function that ends the query if the flow was its only flow; any thread may
-        call it."""
+        """Stop copying a flow. Returns a function that ends a query without other flows; any thread may call it."""
         for query in self._queries:
             if flow not in query.flows:
                 continue
@@ -307,7 +309,7 @@ class Queries:
             self._sharing = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
 
     def _log_shared(self) -> None:
-        """Log the flows that share a task, after a while: the executors of a cluster start one after the other."""
+        """Log the flows that share a task, after a while: the executors of a cluster start in sequence."""
         if self._sharing is not None and self._logged.is_due(self._sharing, LOG_AFTER_S):
             log.warning(self._sharing)
 

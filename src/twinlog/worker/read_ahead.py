@@ -1,4 +1,4 @@
-"""Reads positions and maps ahead in a process that stands by, and decides whether the process is ready to take over."""
+"""Reads positions and maps ahead in a standby process, and decides whether the process is ready to take over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ_AFTER_S = 60.0
 
 
 class Readiness:
-    """The readiness of one process. A ready process stays ready until another Spark replaces its Spark."""
+    """The readiness of a process. A ready process stays ready until another Spark replaces its Spark."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._now = clock.monotonic
@@ -64,7 +64,7 @@ END_S = 5.0
 class StoredOffsets:
     """Positions and maps of a flow, kept up to date while another process writes them, once `start_reading` was called.
 
-    The constructor and `start_reading` raise RuntimeError or OSError after a lack of threads or connections.
+    The constructor and `start_reading` raise RuntimeError or OSError for lack of threads or connections.
     """
 
     def __init__(self, settings: FlowSettings, connect: Connect = ClusterAdmin) -> None:
@@ -83,8 +83,7 @@ class StoredOffsets:
         self._thread.start()
 
     def hand_over(self, target: ClusterAdmin) -> None:
-        """End `start_reading`; from now on positions and maps are read over `target`, and reading continues at its last
-        offset."""
+        """End `start_reading`; from now on positions and maps are read over `target`, from the last read offset."""
         self.close()
         if self._thread.ident is not None:
             self._thread.join(END_S)

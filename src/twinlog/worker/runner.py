@@ -1,4 +1,4 @@
-"""Runs all flows of a configuration in one process, until they are done or the process is stopped.
+"""Runs all flows of a configuration in this process, until they are done or the process is stopped.
 
 The file may change while they run: removed flows end, new flows begin, and the remaining flows continue with the
 present settings of the file.
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class WantedFlows:
-    """Keeps the flows of `set_flows` running; one thread calls `start_wanted_flows` every moment, other threads read.
+    """Keeps the flows of `set_flows` running; a single thread calls `start_wanted_flows`, other threads read.
 
-    `elected` makes a flow that copies, `idle` makes a flow that writes heartbeats. `all_enabled` are the enabled flows
-    of the file, which other processes may run. Each of these lists is replaced by a new list whenever a flow is added
-    to it or removed from it.
+    `start_wanted_flows` is called every moment. `elected` makes a flow that copies, `idle` makes a flow that writes
+    heartbeats. `all_enabled` are the enabled flows of the file, which other processes may run. Each of these lists is
+    replaced by a new list whenever a flow is added to it or removed from it.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class Runner:
     """Owns the flows. `run` blocks; `stop` may be called from a signal handler.
 
     `flows` copy; `idle` are disabled flows, which only write heartbeats, and the end of a run does not wait for them.
-    One process runs each flow: among processes with the same file, the other processes stand by. `all_enabled` are the
-    enabled flows of the file, which other processes may run: some may conflict. `take_over` replaces the flows by the
-    flows of another version of the file.
+    Each flow runs in a single process: among processes with the same file, the other processes are on standby.
+    `all_enabled` are the enabled flows of the file, which other processes may run: some may conflict. `take_over`
+    replaces the flows by the flows of another version of the file.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Runner:
         self._options = options
         self._stop_asked = threading.Event()
         self._stop_begun = threading.Event()
-        # A cluster gives its slots to one process: spread flows would need each slot twice.
+        # A cluster gives its slots to a single process: spread flows would need each slot twice.
         self._roster = ElectionRegistry(packs=not options.spark.local, clock=clock)
         self.spark = SparkFlows(options.spark, clock)
         self._spark_runs = False

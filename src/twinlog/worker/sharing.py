@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SlotDemand:
-    """The slots that a flow can use: `limit` at most; a `hungry` flow is at that limit, a `quiet` flow needs a single
-    slot."""
+    """The slots that a flow can use: at most `limit`.
+
+    A `hungry` flow is at that limit, a `quiet` flow needs a single slot.
+    """
 
     limit: int
     hungry: bool = False
@@ -39,7 +41,7 @@ class SlotSharing:
 def share_out(slots: int, limits: Sequence[int]) -> list[int]:
     """The number of tasks of each flow, up to its limit.
 
-    Every flow has a task. Among flows below their limits, the numbers of tasks differ by one at most. With more flows
+    Every flow has a task. Among flows below their limits, the numbers of tasks differ by 1 at most. With more flows
     than slots, several flows share a task, see `group`.
     """
     shares = [1] * len(limits)
@@ -52,8 +54,7 @@ def share_out(slots: int, limits: Sequence[int]) -> list[int]:
 
 
 def group(flows: Sequence[str], slots: int, before: Sequence[Sequence[str]] = ()) -> list[list[str]]:
-    """The flows that share tasks, as evenly as possible in at most `slots` groups; with enough slots, each flow is
-    alone.
+    """The flows that share tasks, as evenly as possible in at most `slots` groups; with enough slots, each is alone.
 
     A flow stays in its group of `before` if possible. Unneeded groups are empty, and new groups follow the groups of
     `before`.

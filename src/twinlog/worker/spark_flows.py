@@ -80,7 +80,7 @@ class SparkOptions:
 
 
 class HostedFlow(Protocol):
-    """A flow in this process, which runs here or stands by; see `ElectedFlow`."""
+    """A flow in this process, which runs here or is on standby here; see `ElectedFlow`."""
 
     @property
     def settings(self) -> FlowSettings: ...
@@ -111,14 +111,17 @@ class HostedFlow(Protocol):
 
 
 class SparkFlows:
-    """Used by one thread, which calls `poll_flows` every moment; `wake` triggers a call at once."""
+    """Owns Spark, the lease server and the queries of the flows in `hosted_flows`, which may change at any time.
+
+    Used by a single thread, which calls `poll_flows` every moment; `wake` triggers a call at once.
+    """
 
     def __init__(self, options: SparkOptions, clock: Clock = SYSTEM, wake: threading.Event | None = None) -> None:
         self.hosted_flows: list[HostedFlow] = []
         self.wake = wake or threading.Event()
         self.web_url: str | None = None
         self.expects_flows = False
-        """Whether flows may come from other processes, in addition to the `hosted_flows` that stand by."""
+        """Whether flows may come from other processes, in addition to the `hosted_flows` on standby."""
         self._clock = clock
         self._options = options
         self._local = options.local
@@ -170,8 +173,7 @@ class SparkFlows:
         return ready
 
     def _listen(self, engine: Engine | None) -> LeaseServer:
-        """The server for tasks on other machines: they reach it at the address of Spark's driver, unless the file has
-        another."""
+        """The server for tasks on other machines, at the address of Spark's driver by default, or of the file."""
         if engine is None:
             return LeaseServer("127.0.0.1", clock=self._clock)
         at = self._options.listener
@@ -246,7 +248,7 @@ class SparkFlows:
         self._seen = engine
 
     def _warm_up(self, engine: Engine, lease_server: LeaseServer) -> None:
-        """Run an empty lease while this process only stands by; that makes a take-over seconds faster."""
+        """Run an empty lease while this process is only on standby; that makes a take-over seconds faster."""
         if engine is self._warmed_up or not (
             self.expects_flows or any(hosted.stands_by for hosted in self.hosted_flows)
         ):
@@ -275,7 +277,7 @@ class SparkFlows:
         self._readiness.warmed_up(engine)
 
     def _hold_executors(self, engine: Engine) -> None:
-        """Leave the slots of a Spark cluster to the process that runs the flows, while this process only stands by."""
+        """Leave the slots of a Spark cluster to the process that runs the flows, while this process is on standby."""
         holds = any(hosted.occupied for hosted in self.hosted_flows)
         now = self._clock.monotonic()
         if holds:
@@ -374,7 +376,7 @@ class SparkFlows:
 
 
 def all_at_once(steps: Sequence[Callable[[], None]]) -> None:
-    """Run steps in parallel and wait for all; in sequence after a lack of threads."""
+    """Run steps in parallel and wait for all; in sequence for lack of threads."""
     threads: list[threading.Thread] = []
     left: list[Callable[[], None]] = []
     for step in steps:

@@ -126,11 +126,11 @@ def main() -> None:
 
 
 def preload(*, numpy: bool = False) -> None:
-    """Import the modules that the children need. Without `numpy`, pyarrow lacks its conversions for numpy in this
-    process.
+    """Import the modules that the children need.
 
-    pyarrow would import an installed numpy, which costs a tenth of a second and 18 MB. A child that needs only numpy
-    can import it; a user's transform needs both.
+    Without `numpy`, pyarrow lacks its conversions for numpy in this process. pyarrow would import an installed numpy,
+    which costs a tenth of a second and 18 MB. A child that needs only numpy can import it; a user's transform needs
+    both.
     """
     if numpy:
         # OpenBLAS would start a thread for each processor in a process that forks.
@@ -147,7 +147,7 @@ def preload(*, numpy: bool = False) -> None:
 
 
 def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
-    """Fork for one caller; returns the child, which leads a group of its own as Spark's daemons do."""
+    """Fork for a caller; returns the child, which leads a group of its own as Spark's daemons do."""
     try:
         data, streams, _, _ = socket.recv_fds(caller, MAX_REQUEST_BYTES, STREAMS)
         while not data.endswith(b"\n") and (more := caller.recv(MAX_REQUEST_BYTES)):

@@ -8,8 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class JvmFigures:
-    """Bytes of the heap and of the remaining memory, threads, and count and duration of each garbage collector's
-    runs."""
+    """Bytes of the heap and of the remaining memory, threads, and runs of each garbage collector."""
 
     heap_bytes: int
     other_bytes: int

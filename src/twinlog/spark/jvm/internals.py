@@ -82,7 +82,7 @@ def leaving_tasks(session: SparkSession) -> frozenset[int]:
     are over.
     """
     context = session.sparkContext._jsc.sc()
-    # Each map takes one call: maps of Scala come as text.
+    # Each map takes a single call: maps of Scala come as text.
     pending = context.schedulerBackend().executorsPendingDecommission().keySet().mkString(",")
     leaving = set(pending.split(",")) - {""}
     if not leaving:

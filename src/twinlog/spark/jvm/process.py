@@ -43,8 +43,7 @@ _CANCELLED = (
     "ERROR Utils: Aborting task",
     "ERROR DataWritingSparkTask: Abort",
 )
-"""A query was stopped while its tasks ran; the place that stopped it logs the reason. A task's error is another
-line."""
+"""A query was stopped while its tasks ran; the place of the stop logs the reason. A task's error is another line."""
 
 _ENDED = 'Exception in thread "Idle Worker Monitor'
 """`spark/query.py:end_useless_threads` interrupted it."""
@@ -87,7 +86,7 @@ OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM without heap keeps some of its threads and stops working, so it must end."""
 
 _KEPT_LINES = 50
-# Spark's scripts start a JVM that prints the command of the second JVM and ends: it is too short for compiling well.
+# Spark's scripts start a JVM that prints the command of the second JVM and ends: optimizing compilation takes longer.
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends its children in order; the JVM and its children inherit this setting.
@@ -95,10 +94,10 @@ _WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
 
 
 class Jvm:
-    """One JVM; started once at most. Any thread may call `end` and `interrupt`, at any time."""
+    """A JVM; started once at most. Any thread may call `end` and `interrupt`, at any time."""
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        """`given` has the way in which the user gave each of his own settings."""
+        """`given` has the way in which each of the user's settings was given."""
         self._given = given or {}
         self._blame = SettingFinder({}, self._given)
         self._output: deque[str] = deque(maxlen=_KEPT_LINES)

@@ -48,16 +48,14 @@ EVERY_S = 2.0
 
 LAG_S = 30.0
 FORGET_S = 600.0
-"""Seconds between two measurements of the lag of paused partitions (LAG_S), and between two removals of old commands
-(FORGET_S)."""
+"""Seconds between two measurements of the paused lag (LAG_S), and between removals of old commands (FORGET_S)."""
 
 HIDDEN_S = 60.0
 """Seconds between two searches for a control topic that is hidden from the login."""
 
 RELEASED_S = 20.0
 POLL_S = 0.05
-"""The longest wait for copiers per call (RELEASED_S): a copier that keeps its partitions is cut off before that
-time."""
+"""The longest wait for copiers per call (RELEASED_S): the cut-off of an unresponsive copier is sooner."""
 
 MOST_TEXT = 2000
 _PAUSING = (TopicVerb.PAUSE, TopicVerb.RESUME)
@@ -66,8 +64,7 @@ NONE_HELD = "none of these partitions was held"
 
 
 class TopicControl:
-    """Commands for topics of one flow. A thread of its own calls `run_commands`, the flow's thread calls the other
-    methods."""
+    """Commands for topics of a flow. A thread of its own calls `run_commands`, the flow's thread the other methods."""
 
     def __init__(
         self,
@@ -109,8 +106,7 @@ class TopicControl:
         self._lock = threading.Lock()
         self._planned: tuple[frozenset[TopicPartition], frozenset[TopicPartition]] | None = None
         self._copied: frozenset[TopicPartition] | None = None
-        """The partitions that copiers may copy by the last plan; None before the first plan and while a new plan is
-        made."""
+        """The partitions that copiers may copy by the last plan; None while there is no valid plan."""
         self._lag_at = self._forget_at = self._clock.monotonic()
         self._hidden_until = self._lag_at
         self._logged = LogOnce(self._clock)
@@ -156,8 +152,7 @@ class TopicControl:
     # For the thread of its own.
 
     def run_commands(self) -> None:
-        """Execute the pending commands. Raises ClusterError to be called again soon, and RefusedError if a right is
-        missing."""
+        """Execute the pending commands. Raises ClusterError to be called again, RefusedError if a right is missing."""
         try:
             self._read()
             self._look_what_is_paused()
@@ -266,8 +261,10 @@ class TopicControl:
             )
 
     def _await_release(self, parts: frozenset[TopicPartition]) -> None:
-        """Wait until these partitions are released, and excluded from the plan by which copiers begin. Raises
-        ClusterError after RELEASED_S."""
+        """Wait until these partitions are released, and excluded from the plan by which copiers begin.
+
+        Raises ClusterError after RELEASED_S.
+        """
         until = self._clock.monotonic() + RELEASED_S
         while parts and (self._copied is None or parts & self._copied or self._leases.holds_any(parts)):
             if self._stopping.is_set() or self._clock.monotonic() >= until:

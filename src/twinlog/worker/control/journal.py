@@ -1,7 +1,7 @@
 """The control topic with the operators' commands for single topics.
 
 It is written by commands on any host, and by the process that runs the flow. Every record counts by its key, so a
-repeated write changes nothing.
+repeated write is harmless.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ KEEP_S = 7 * 86_400
 """The time for which a finished command is remembered: until then a request with the same id is ignored."""
 
 MOST_OVER, MOST_PAUSES = 500, 500
-"""The most finished commands, and the most entries of pauses, of one flow."""
+"""The most finished commands, and the most entries of pauses, of a flow."""
 
 
 class ControlJournal:
-    """The commands for the topics of one flow; `target` is connected to its target. Used by one thread at a time.
+    """The commands for the topics of a flow; `target` is connected to its target. Used by a single thread at a time.
 
-    All methods raise ClusterError if the target gives no answer, and RefusedError if the right to READ or WRITE the
-    topic is missing.
+    All methods raise ClusterError if the target is silent, and RefusedError if the right to READ or WRITE the topic is
+    missing.
     """
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
@@ -88,8 +88,8 @@ class ControlJournal:
     def write_command(self, command: TopicCommand) -> CommandOutcome:
         """Write a command down, and return its present outcome.
 
-        A command with a known id is not written again. Raises OptionError if this id belongs to a different command, or
-        if the number of patterns that are paused singly is above the limit.
+        A command with a known id is left as it is. Raises OptionError if this id belongs to a different command, or if
+        the number of patterns that are paused singly is above the limit.
         """
         self._made.ensure()
         # A newly created topic may be without a leader for a moment.

@@ -100,8 +100,10 @@ class PartitionSelector:
         return any(name.endswith(HEARTBEATS) for name in spelled_out((self.pattern,)))
 
     def has_topic(self, topic: TopicName, *, heartbeats: bool = False) -> bool:
-        """Whether the selector has partitions of this source topic; it must spell out the name of a topic of
-        `heartbeats`."""
+        """Whether the selector has partitions of this source topic.
+
+        It must spell out the name of a topic of `heartbeats`.
+        """
         return self._matches(topic) and (not heartbeats or topic in spelled_out((self.pattern,)))
 
     def has_number(self, partition: int) -> bool:
@@ -127,7 +129,7 @@ def selected(
     partitions: Iterable[TopicPartition],
     is_heartbeats: IsHeartbeats = _never,
 ) -> frozenset[TopicPartition]:
-    """The source partitions that match at least one selector."""
+    """The source partitions that match a selector."""
     entries = [TopicPause(one, True) for one in selectors]
     return TopicPauses(tuple(entries)).paused(partitions, is_heartbeats)
 
@@ -154,7 +156,7 @@ class TopicCommand:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMove:
-    """The result of a command for one source partition: copying continues at source offset `after` instead of `before`.
+    """The result of a command for a source partition: copying continues at source offset `after` instead of `before`.
 
     `before` is None for a partition without copied records. If `changes` is false, the partition stays at `before`.
 
@@ -211,7 +213,7 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TopicPause:
-    """One entry of the pauses: its selector, and whether the selected partitions are paused or copied from then on."""
+    """An entry of the pauses: its selector, and whether the selected partitions are paused or copied from then on."""
 
     selector: PartitionSelector
     paused: bool
@@ -221,8 +223,7 @@ class TopicPause:
 
 @dataclass(frozen=True, slots=True)
 class TopicPauses:
-    """The pauses of a flow: of all entries that select a partition the last entry counts, also for future
-    partitions."""
+    """The pauses of a flow: the last entry that selects a partition counts, also for future partitions."""
 
     entries: tuple[TopicPause, ...] = field(default=())
 
@@ -248,8 +249,10 @@ class TopicPauses:
     def is_redundant(
         self, command: TopicCommand, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
     ) -> bool:
-        """Whether a `pause` or `resume` is without effect on `partitions` (all source partitions) and on future
-        partitions."""
+        """Whether a `pause` or `resume` is without effect; `partitions` are all source partitions now.
+
+        It must be without effect on future partitions, too.
+        """
         meant = selected(command.selectors, partitions, is_heartbeats)
         paused = self.paused(meant, is_heartbeats)
         if command.verb is TopicVerb.RESUME:

@@ -1,8 +1,8 @@
 """Moves released partitions of a flow to other source offsets, at which the next copier continues.
 
 The position has the form of a copier's position in a recreated topic. Its target offset is the end of the remote log
-once this log is at rest: so the exact map takes no record before that end for a copy of a record after the new source
-offset. Its writer fences the writer of the old position, whose appends may still be under way.
+once this log is at rest. So every record on the target is excluded from the copies of records after the new source
+offset. The position's writer fences the writer of the old position, whose appends may still be under way.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ ELSEWHERE = "another program stored offset {} meanwhile, and it stays there"
 
 
 class PartitionMover:
-    """Moves partitions of one flow; used by one thread, while all copiers have released the partitions.
+    """Moves partitions of a flow; used by a single thread, while all copiers have released the partitions.
 
-    All methods raise ClusterError if a cluster gives no answer for a partition, and RefusedError if a right is missing.
+    All methods raise ClusterError if a cluster is silent about a partition, and RefusedError if a right is missing.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class PartitionMover:
         """Store positions after the records of these source partitions that had arrived when their copiers were lost.
 
         So a command counts these records as copied. `remote` has the remote partition of each source partition. In
-        transactions a position arrives together with its records. The output of a transform is unknown here. So
-        positions stay unchanged in both cases.
+        transactions, a position arrives together with its records, and the output of a transform is unknown here. So
+        positions stay unchanged for both kinds of flows.
         """
         if self._settings.exactly_once != "disabled" or self._settings.transform is not None:
             return
@@ -115,8 +115,8 @@ class PartitionMover:
     async def _find_arrived(
         self, behind: Mapping[Grant, TargetOffset]
     ) -> dict[TopicPartition, tuple[Position, list[CopiedRun]]]:
-        """The positions after the arrived records of partitions with these ends of their remote logs, and the runs of
-        these records."""
+        """The positions after the arrived records of partitions with these remote end offsets, and the records'
+        runs."""
         settings, loop = self._settings, self._target.client.loop
         source = ClusterClient(loop, settings.source, settings.consumer.client)
         target = ClusterClient(loop, settings.target, settings.producer.client)
@@ -262,8 +262,7 @@ class PartitionMover:
             )
 
     async def _ends(self, counted: Mapping[TopicPartition, TargetOffset | None]) -> dict[TopicPartition, TargetOffset]:
-        """The ends of remote logs once these logs hold all appends of an earlier copier; of the logs that report
-        them."""
+        """The ends of remote logs once all appends of an earlier copier are in them; of the logs that report them."""
         client = self._target.client
         at_rest = LogsAtRest(client)
         found: dict[TopicPartition, TargetOffset] = {}
@@ -304,7 +303,7 @@ class PartitionMover:
     ) -> None:
         """Make the exact maps lead offsets of these partitions to their first copies, up to the offset of the move.
 
-        A map knows only the second copies, and some records have no second copy.
+        A map knows only the second copies, and some records lack a second copy.
         """
         self._maps.read()
         tips = self._maps.tips(recopied)

@@ -1,6 +1,6 @@
 """Partitions that a `restart-from` has moved back, until they are at their former offset again.
 
-The target has two copies of some source records of such partitions, and only the first copy of the remaining records.
+The target has two copies of some source records of these partitions, and only the first copy of the remaining records.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from twinlog.worker.control.model import CommandOutcome, CommandState, Partition
 
 @dataclass(frozen=True, slots=True)
 class RecopiedRange:
-    """The source offsets from `low` up to, excluding, `high`, which were copied before a `restart-from` moved the
-    partition back.
+    """The source offsets from `low` up to, excluding, `high`, copied before a `restart-from` moved the partition back.
 
     Their copies are at target offset `first_target` and after it (None: unknown).
     """
@@ -62,7 +61,7 @@ def taken_back(move: PartitionMove, recopy: RecopiedRange | None) -> bool:
 
 
 def counting_first_copies(move: PartitionMove, recopy: RecopiedRange | None) -> PartitionMove:
-    """The move, where only source offsets without any copy count as passed over."""
+    """The move, which counts only source offsets without any copy as passed over."""
     if recopy is None or not taken_back(move, recopy):
         return move
     assert move.before is not None

@@ -35,12 +35,12 @@ from twinlog.worker.control.model import (
 )
 
 MOVES_TOGETHER = 2000
-"""The moves in one record, which then has 250 kB: the default limit of brokers is 1 MB."""
+"""The moves in a record, which then has 250 kB: the default limit of brokers is 1 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A record of one flow: the kind in its key, the rest of the key, its offset and its value."""
+    """A record of a flow: the kind in its key, the rest of the key, its offset and its value."""
 
     kind: str
     rest: tuple[Any, ...]
@@ -50,7 +50,7 @@ class ControlRecord:
 
 @dataclass(slots=True)
 class ControlState:
-    """The pauses and the commands for the topics of one flow; commands in the order of their arrival."""
+    """The pauses and the commands for the topics of a flow; commands in the order of their arrival."""
 
     pauses: TopicPauses = field(default_factory=TopicPauses)
     outcomes: tuple[CommandOutcome, ...] = ()

@@ -97,8 +97,7 @@ def _is_stale(source: ClusterAdmin, part: TopicPartition, recreated: Collection[
 
 
 async def _diverging(client: ClusterClient, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, int]:
-    """The offset from which each source log differs from the copied log, for the logs that differ. Raises
-    ClusterError."""
+    """The offset from which each diverging source log differs from the copied log. Raises ClusterError."""
     asked = {part: position for part, position in positions.items() if position.leader_epoch >= 0}
     answers = await fetch_once(
         client,

@@ -19,7 +19,7 @@ LOG_AFTER_S = 5.0
 
 
 class Announcements:
-    """The log messages of one flow's election; `name` is the name of this process.
+    """The log messages of a flow's election; `name` is the name of this process.
 
     `is_twin` returns whether a member of the group is another flow of this process, with an alias of the same target.
     """
@@ -60,7 +60,7 @@ class Announcements:
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 
     def log_joined(self, session_s: float) -> None:
-        """This process is a member; after missing heartbeats, its membership ends within `session_s` seconds."""
+        """This process is a member; its membership ends `session_s` seconds after its last heartbeat."""
         self._troubled_since = None
         if session_s > SESSION_S and self._logged.is_new("session"):
             log.info(
@@ -69,7 +69,7 @@ class Announcements:
             )
 
     def log_leading(self, leadership: Leadership, me: str, *, anew: bool) -> None:
-        """This process, the member `me`, runs the flow; `anew` is true at the begin of its leadership."""
+        """This process, the member `me`, runs the flow; `anew` is true at the start of its leadership."""
         if anew:
             log.info("%s: this process (%s) runs the flow", self._flow, self._name)
         for member, other in leadership.mates.items():
@@ -114,7 +114,7 @@ class Announcements:
             )
 
     def unanswered(self, error: TwinlogError) -> None:
-        """This process stands by, and the group is silent, or refuses it."""
+        """This process is on standby, and the group is silent, or refuses it."""
         self._unanswered = True
         refused = isinstance(error, RefusedError)
         if not self._logged.is_new(("unanswered", refused), AGAIN_S):

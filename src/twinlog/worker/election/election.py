@@ -1,7 +1,7 @@
-"""Elects the process that runs a flow, among the members of a group on the target; the other processes stand by.
+"""Elects the process that runs a flow, among the members of a group on the target; the other processes are on standby.
 
 The group's leader appoints this process, and every member gets the assignment. The group is also the group of
-MirrorMaker 2's workers (`east-mm2` on west for the flow east->west), with another protocol. While one program is a
+MirrorMaker 2's workers (`east-mm2` on west for the flow east->west), with another protocol. While either program is a
 member, the other program is unable to join. So the two never run a flow at the same time.
 """
 
@@ -60,7 +60,7 @@ GIVE_UP_S = 1.0
 
 
 class Election:
-    """This process's part in the election for one flow; begins with `start` on a thread of its own.
+    """This process's part in the election for a flow; begins with `start` on a thread of its own.
 
     `changed` is called after each change of `standing`. The leader, which runs the flow, stays while processes join and
     leave, until it leaves, loses its membership or gives the flow up. The elections of a process share `roster`, and
@@ -109,7 +109,7 @@ class Election:
         self.rebalances = 0
         """The number of generations of the group in which this process has taken part."""
         self.synced_at: float | None = None
-        """The begin of the last of these generations, in monotonic seconds."""
+        """The start of the last of these generations, in monotonic seconds."""
         self.rebalance_times = RecentTimes()
         """The time from joining until the leader was known."""
         self._sent_ready = False
@@ -124,8 +124,7 @@ class Election:
         self._loop.call_threadsafe(lambda: self._begin(self._run))
 
     def leads_for_s(self) -> float:
-        """The number of seconds for which every other process is surely without leadership; 0 if another process may
-        lead."""
+        """The number of seconds for which this process is surely the only leader; 0 if another process may lead."""
         if self.standing is not ElectionState.LEADING:
             return 0.0
         return max(0.0, self._lease.until - self._admin.clock.monotonic())
@@ -151,7 +150,7 @@ class Election:
 
     @property
     def reason(self) -> str | None:
-        """The reason, for users, while this process neither leads nor stands by."""
+        """The reason, for users, while this process is neither leader nor on standby."""
         return self._role.reason
 
     @property
@@ -165,7 +164,7 @@ class Election:
 
     @property
     def term(self) -> int:
-        """Counts the begins and ends of this process's leadership, so that a leader that stood by has a new term."""
+        """Counts the starts and ends of this process's leadership: a leader that was on standby has a new term."""
         return self._role.term
 
     @property

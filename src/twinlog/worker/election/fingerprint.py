@@ -51,7 +51,7 @@ def fingerprint(settings: FlowSettings) -> dict[str, str]:
 
 
 def differing(one: Fingerprint, other: Fingerprint) -> tuple[str, ...]:
-    """The keys in which two processes differ, sorted; a key that only one process has counts as well."""
+    """The keys in which two processes differ, sorted; a key that a single process has counts as well."""
     return tuple(sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key)))
 
 

@@ -18,7 +18,7 @@ REACH_S = 10.0
 
 
 class SourceProbe:
-    """The probe of this process for one flow, on the election's loop; `begin` starts a coroutine there.
+    """The probe of this process for a flow, on the election's loop; `begin` starts a coroutine there.
 
     `regained()` is called when the source has been reached from here.
     """

@@ -16,10 +16,10 @@ from twinlog.worker.election.spread import choose
 
 @dataclass(frozen=True, slots=True)
 class LeaderTerm:
-    """The time for which one member runs a flow.
+    """The time for which a member runs a flow.
 
     `number` is the number of the group's generation that appointed the member, `runner` its id in that generation,
-    `since` the begin in seconds of Unix time.
+    `since` its start in seconds of Unix time.
     """
 
     number: int
@@ -79,8 +79,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """A member as the other members see it; `differs` are the keys of its settings that differ from the runner's
-    settings."""
+    """A member as the other members see it; `differs` are the keys whose values differ from the runner's settings."""
 
     name: str
     ready: bool

@@ -1,4 +1,4 @@
-"""The role of this process for a flow: it runs the flow, stands by for another process, or meets an obstacle."""
+"""The role of this process for a flow: it runs the flow, is on standby for another process, or meets an obstacle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinlog.worker.election.member import Leadership
 from twinlog.worker.status.outage import clock_time
 
 SILENT_S = 5.0
-"""A process that stands by logs the silence of the group after this time."""
+"""A standby process logs the silence of the group after this time."""
 
 
 class ElectionState(Enum):
@@ -36,15 +36,15 @@ class ElectionRole:
         self.leadership: Leadership | None = None
         """The leader and its term, once they are known."""
         self.reason: str | None = None
-        """The reason, for users, while this process neither leads nor stands by."""
+        """The reason, for users, while this process is neither leader nor on standby."""
         self.term = 0
-        """Counts the begins and ends of this process's leadership, so that a leader that stood by has a new term."""
+        """Counts the starts and ends of this process's leadership: a leader that was on standby has a new term."""
         self._settings = settings
         self._announce = announce
         self._clock = clock
         self._changed = changed
         self._differences: tuple[str, ...] = ()
-        """Keys in which this process differs from its leader, while it stands by."""
+        """Keys in which this process differs from its leader, while it is on standby."""
         self._answered_at, self._answered_wall = clock.monotonic(), clock.wall()
         """The time of the group's last answer."""
         self._refused = False

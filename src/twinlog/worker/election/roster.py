@@ -15,7 +15,7 @@ class ElectionRegistry:
     """Updated by the elections of a process, each for its flow; may be used by any thread.
 
     `name` is the name of this process, `host-pid`. With `ready` it could run a flow at once. With `packs` all flows are
-    kept in one process instead of spread.
+    kept in a single process instead of spread.
     """
 
     def __init__(
@@ -72,14 +72,13 @@ class ElectionRegistry:
             return next((flow for flow, own in self._members.items() if own == member), None)
 
     def hand_over_flow(self, flow: FlowName, heir: ProcessName | None) -> None:
-        """Note that this process left a flow to `heir`, which counts as its runner until the group has appointed a
-        runner."""
+        """Note that this process left a flow to `heir`, which counts as runner until the group appoints a runner."""
         with self._lock:
             crew = self._crews.get(flow)
         self.set_members(flow, None if crew is None or heir is None else FlowMembers(heir, crew.ready))
 
     def count_flows(self, besides: FlowName) -> dict[ProcessName, int]:
-        """The number of flows that each process runs, without the flow `besides`."""
+        """The number of flows that each process runs; `besides` is excluded."""
         with self._lock:
             return loads({flow: crew for flow, crew in self._crews.items() if flow != besides})
 

@@ -1,5 +1,4 @@
-"""Spreads flows over the processes that share a file: chooses the process for a flow, and the time at which a flow
-moves."""
+"""Spreads flows over the processes that share a file: chooses the process of a flow, and the time of a move."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ class FlowMembers:
 
 
 def loads(crews: Mapping[FlowName, FlowMembers]) -> dict[ProcessName, int]:
-    """The number of these flows that each present process runs; 0 for a process that only stands by."""
+    """The number of these flows that each present process runs; 0 for a process that is only on standby."""
     counts = {process: 0 for crew in crews.values() for process in crew.ready}
     for crew in crews.values():
         if crew.runner in counts:
@@ -46,10 +45,10 @@ def next_move(
 ) -> tuple[FlowName, ProcessName] | None:
     """The next flow that this process hands over, and the receiver; None if it keeps its flows.
 
-    A flow moves only for a difference of two flows, and only if it is in `able`, the flows that can be handed over.
-    Only the process with the largest surplus moves a flow. So there is one move at a time as long as all processes see
-    the same state. A process ignores up to `overlook` processes that precede it, because their flows may be unable to
-    move.
+    A flow moves only for a difference of two flows, and only if it is in `able`, the flows that can be handed over. Of
+    all processes that could move a flow, only the process with the most flows does so. So moves are sequential as long
+    as all processes see the same state. A process ignores up to `overlook` processes that precede it, because their
+    flows may be unable to move.
     """
     move = _best(crews, me, able)
     if move is None:

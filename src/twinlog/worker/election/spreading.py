@@ -1,4 +1,4 @@
-"""Hands over flows of this process, one flow at a time, so that they spread, or gather with `packs`."""
+"""Hands over flows of this process in sequence, so that they spread, or gather with `packs`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOK_S = 1.0
 
 
 class TransferableFlow(Protocol):
-    """A flow in this process, which runs here or stands by; see `ElectedFlow`."""
+    """A flow in this process, which runs here or is on standby here; see `ElectedFlow`."""
 
     @property
     def settings(self) -> FlowSettings: ...
@@ -40,7 +40,7 @@ class TransferableFlow(Protocol):
 
 
 def spread(roster: ElectionRegistry, hosted_flows: Sequence[TransferableFlow]) -> None:
-    """Hand over one flow if a ready process runs at least two flows fewer; called every moment.
+    """Hand over a flow if a ready process runs at least two flows fewer; called every moment.
 
     If processes pack, the receiver is the process that runs the most flows.
     """

@@ -1,1 +1,1 @@
-"""One running flow: its life cycle, its grants, and its periodic jobs."""
+"""A running flow: its life cycle, its grants, and its periodic jobs."""

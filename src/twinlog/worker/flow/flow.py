@@ -1,4 +1,4 @@
-"""Runs one flow on the driver: watches both clusters, plans leases, keeps its query alive, and stops in order."""
+"""Runs a flow on the driver: watches both clusters, plans leases, keeps its query alive, and stops in order."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ THREAD_STOP_S = 3.0
 
 
 class FlowRunner:
-    """One flow; its thread begins with `start`. `start` and the constructor raise RuntimeError after a lack of threads.
+    """A flow; its thread begins with `start`. `start` and the constructor raise RuntimeError for lack of threads.
 
     `slots` is the number of tasks that the flow may use at once, `tasks` the number with which it begins, None for all
     slots. With `until_caught_up` the flow is done when every partition has reached the end that it had at the start.
@@ -237,10 +237,9 @@ class FlowRunner:
         return self.state not in (FlowState.STARTING, FlowState.RUNNING)
 
     def stop(self, timeout_s: float) -> bool:
-        """Let the copiers finish their appends in flight and store their positions, within `timeout_s`; then end the
-        jobs.
+        """Let the copiers finish their appends in flight and store their positions; then end the jobs.
 
-        False if a copier still held partitions after that time.
+        False if a copier still held partitions after `timeout_s`.
         """
         if not self.ended:
             self.state = FlowState.STOPPED
@@ -297,7 +296,7 @@ class FlowRunner:
             self.state = FlowState.RUNNING
             self.ready.set()
             ahead = threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True)
-            # After a lack of threads the maps are read at their first use.
+            # For lack of threads, the maps are read at their first use.
             with suppress(RuntimeError):
                 ahead.start()
             self.by_settings.begin_jobs(self.settings, self.changes.reverse)

@@ -38,8 +38,7 @@ class FlowChanges:
         return self._asked is not None
 
     def take_over(self, topics: TopicRefresh, refresh: Callable[[], None], jobs: FlowJobs) -> None:
-        """Take the requested change over: `refresh` adds and removes topics, jobs begin again, and copying continues
-        meanwhile.
+        """Take the requested change over, while copying continues: `refresh` updates the topics, and jobs begin again.
 
         Raises ClusterError or RefusedError, as `refresh` does; the next call does the remaining part of the change.
         """

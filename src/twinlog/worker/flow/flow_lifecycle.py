@@ -33,7 +33,7 @@ class Builder(Protocol):
 
 
 class FlowLifecycle:
-    """One flow, from its begin to its end in this process; used by one thread, read by other threads.
+    """A flow, from its start to its end in this process; used by a single thread, read by other threads.
 
     `take_out(flow)` ends the copying of a flow: it returns a function that ends its query, for another thread to call.
     `crashed(reason)` is called by another thread if the orderly end of the flow failed: its state is then unknown.
@@ -70,7 +70,7 @@ class FlowLifecycle:
 
     @property
     def running(self) -> FlowRunner | None:
-        """The flow, if it runs here and its end has not begun."""
+        """The flow, if it runs here, until its end begins."""
         return self.flow if self._runs else None
 
     @property
@@ -97,7 +97,7 @@ class FlowLifecycle:
     def start_flow(
         self, lease_server: LeaseServer, leads_for_s: Callable[[], float], stored: StoredOffsets | None = None
     ) -> bool:
-        """Begin the flow; False after a lack of threads, for the caller to try again.
+        """Begin the flow; False for lack of threads, for the caller to try again.
 
         The flow closes `stored`, or this method closes it after a failure.
         """
@@ -157,7 +157,7 @@ class FlowLifecycle:
         self.run_steps(clear)
 
     def run_steps(self, steps: Callable[[], None]) -> None:
-        """Run steps that end the flow here, on a thread of their own: they must not delay other flows."""
+        """Run steps that end the flow here, on a thread of their own: they would delay other flows."""
         self._clearing = steps
         self._begin_clearing()
 
@@ -178,7 +178,7 @@ class FlowLifecycle:
             self.flow.close()
 
     def _begin_clearing(self) -> None:
-        """Start the thread for the end of the flow; after a lack of threads, `poll_ending` tries again."""
+        """Start the thread for the end of the flow; for lack of threads, `poll_ending` tries again."""
         assert self._clearing is not None
         thread = threading.Thread(target=self._clearing, name=f"clearing {self.settings.name}", daemon=True)
         try:

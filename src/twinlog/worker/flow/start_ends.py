@@ -21,8 +21,8 @@ LOOK_S = 5.0
 class StartEnds:
     """Makes `status` wait for the ends of some source partitions. Raises ClusterError.
 
-    For a partition without a leader, it is the end at the election of the next leader: otherwise the partition would be
-    left out like an empty partition.
+    The end of a partition without a leader is read once a leader is elected. Otherwise the partition would be left out
+    like an empty partition.
     """
 
     def __init__(
@@ -50,8 +50,10 @@ class StartEnds:
         return self._status.paused.are_paused(self._unknown) and self._status.reached
 
     def reached_but(self, held: Set[TopicPartition]) -> bool:
-        """Whether all partitions except some held partitions have been copied up to their ends; False without held
-        partitions."""
+        """Whether all partitions have been copied up to their ends, except some held partitions.
+
+        False if `held` is empty.
+        """
         waited_for = self._status.paused.without(self._unknown) | self._status.awaited()
         return bool(held) and waited_for <= held
 

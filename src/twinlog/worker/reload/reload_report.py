@@ -12,7 +12,7 @@ from twinlog.config.keys.live_keys import UpdateMode
 from twinlog.model.compact_json import ascii_json
 
 MOST_KEYS = 500
-"""The most keys of one report: a record holds 1 MB by default."""
+"""The most keys of a report: a record holds 1 MB by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class ReloadedKey:
 
 @dataclass(frozen=True, slots=True)
 class ReloadReport:
-    """The result of a reload by the process `host-pid` at `at_ms` (Unix time): it read its FILE again at the request of
-    `by`.
+    """The result of a reload by the process `host-pid` at `at_ms` (Unix time), at the request of `by`.
 
     With `problems` the file is wrong, and the process keeps its settings. `flows` has the reaction of each flow: of the
     process's flows, and of flows that should begin. With `only_looked` the report is a forecast, and the process keeps
@@ -56,7 +55,7 @@ class ReloadReport:
         return any(key.takes is UpdateMode.RESTART for key in self.keys)
 
     def encode(self) -> bytes:
-        """The value of a record: one JSON object."""
+        """The value of a record: a JSON object."""
         return ascii_json(asdict(self))
 
     @classmethod

@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 REQUEST, ANSWER = b"reload ", b"answer "
 
 FlowId = tuple[str, str]
-"""A flow's name and its group: two sets of processes may run flows of one name to one cluster."""
+"""A flow's name and its group: two sets of processes may run flows of the same name to the same cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadRequest:
-    """A request to each process that runs one of `flows`: read the file again.
+    """A request to each process that runs a flow of `flows`: read the file again.
 
     With `only_look`, the process only answers with the changes. `by` names the requester, for the audit; `id` is unique
     for each request.
@@ -55,7 +55,7 @@ class ReloadRequest:
         return REQUEST + self.id.encode()
 
     def encode(self) -> bytes:
-        """The value of the request's record: one JSON object."""
+        """The value of the request's record: a JSON object."""
         return ascii_json({"by": self.by, "flows": sorted(self.flows), "only_look": self.only_look})
 
     def concerns(self, flows: Iterable[FlowSettings]) -> bool:
@@ -104,7 +104,7 @@ KEPT = 20
 
 
 class ReloadRequests:
-    """The requests for one process: one thread for each target of its flows, because a target may be out of reach."""
+    """The requests for a process: a thread for each target of its flows, because a target may be out of reach."""
 
     def __init__(self, reloader: Reloader, connect: Connect = ClusterAdmin, clock: Clock = SYSTEM) -> None:
         self._reloader = reloader
@@ -172,7 +172,7 @@ class ReloadRequests:
             reader = TopicReader(admin, RELOADS, optional=True, last=0)
             for _ in reader.read():
                 pass
-            # Every record of a later topic is new.
+            # If the topic is still missing, all its later records are new.
             return reader if reader.exists else TopicReader(admin, RELOADS, optional=True)
         for _, record in reader.read():
             request = ReloadRequest.decode(record.key, record.value)

@@ -57,8 +57,7 @@ class RunningFlows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReloadableFile:
-    """A file that may change while its flows run: its name, its content at the start, and a function that reads it
-    again.
+    """A file that may change while its flows run: its name, its content at the start, and a function to read it.
 
     `read` raises ConfigError with every problem of the file.
     """
@@ -69,7 +68,7 @@ class ReloadableFile:
 
 
 class Reloader:
-    """The file of one process, and the flows that run by it; may be used by any thread."""
+    """The file of a process, and the flows that run by it; may be used by any thread."""
 
     def __init__(self, file: ReloadableFile, flows: RunningFlows, clock: Clock = SYSTEM) -> None:
         self._file = file.name
@@ -100,10 +99,10 @@ class Reloader:
             log.warning("%s was not read again: %s; ask once more", self._file, error)
 
     def reload(self, by: str, *, only_look: bool = False) -> ReloadReport:
-        """Read the file, and take over the keys that a running process can change; with `only_look`, only report. `by`
-        is the requester.
+        """Read the file, and take over the keys that a running process can change.
 
-        Returns once every flow that is able to take the change over now has done so.
+        With `only_look`, only report the changes. `by` is the requester. Returns once every flow that is able to take
+        the change over now has done so.
         """
         with self._lock:
             try:

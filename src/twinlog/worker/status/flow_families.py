@@ -74,7 +74,7 @@ class FlowMetricFacts:
     """A flow as this process knows it: the part that runs here, if any, and the other processes that could run it.
 
     `heard_s` is the longest time since a copier of the flow reported, None if the flow has no copier. `stuck` counts
-    partitions whose copying is blocked. `ready` is the number of other warm processes that stand by, None if flows are
+    partitions whose copying is blocked. `ready` is the number of other warm standby processes, None if flows are
     distributed by other means than the election. A flow that `failed` here has no report. A checkpoint connector
     follows groups, and its `copies` is false.
     """

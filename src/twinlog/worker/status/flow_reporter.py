@@ -74,8 +74,7 @@ class FollowedSoFar:
         self._writer = self._checkpoints = self._sync = None
 
     def set_jobs(self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None]) -> None:
-        """Note the writer of checkpoints, and the jobs of checkpoints and of commits on the target; None for a missing
-        job."""
+        """Note the writer of checkpoints, and the jobs of checkpoints and of commits; None for a missing job."""
         self._writer = writer
         self._checkpoints, self._sync = jobs
 
@@ -99,7 +98,7 @@ class FollowedSoFar:
 
 
 class FlowReporter:
-    """Reports of one flow, which this process has run since the creation of this object."""
+    """Reports of a flow, which this process has run since the creation of this object."""
 
     def __init__(self, settings: FlowSettings, clock: Clock) -> None:
         self.groups = FollowedSoFar(settings)

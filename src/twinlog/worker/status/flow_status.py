@@ -38,7 +38,7 @@ OLD_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A flow in one line: rates per second over the last seconds, `eta_s` in seconds.
+    """A flow in a single line: rates per second over the last seconds, `eta_s` in seconds.
 
     `lag` is in offsets (-1 unknown) and at most `lag_age_s` seconds old; `unknown` counts partitions with unknown lag.
     Heartbeats are excluded from all counts, because no user wrote them. `records` and `bytes` were counted for
@@ -62,7 +62,7 @@ class Summary:
 
 @dataclass(slots=True, eq=False)
 class CopierSummary:
-    """One copier by its last report, and sums over the partitions that it reported last."""
+    """A copier by its last report, and sums over the partitions that it reported last."""
 
     heard_at: float
     name: str
@@ -112,7 +112,7 @@ class FlowStatus:
     # Updates.
 
     def add_report(self, report: Report) -> None:
-        """Add one report; partitions outside the plan are ignored."""
+        """Add a report; partitions outside the plan are ignored."""
         now = self._clock()
         with self._lock:
             holder = self._holders.get(report.copier)
@@ -281,8 +281,7 @@ class FlowStatus:
             return {key: part for key, (part, _) in self._parts.items()}
 
     def heard_s(self) -> float | None:
-        """Seconds since the last report of the copier that has been silent the longest; None if all copiers have
-        ended."""
+        """Seconds since the last report of the copier that is silent the longest; None if all copiers have ended."""
         now = self._clock()
         with self._lock:
             return max((now - one.heard_at for one in self._holders.values() if one.gone_at is None), default=None)
@@ -382,10 +381,10 @@ class FlowStatus:
         return (lag, age_s, unknown) if known else (-1, age_s, unknown)
 
     def _eta(self, now: float, lag: int, rate: float) -> float | None:
-        """Seconds until the lag is gone: by the present `rate` if that is soon, else by the speed at which the lag
-        shrinks.
+        """Seconds until the lag is gone, by the present `rate` if that is soon, else by the decrease of the lag.
 
-        0 if the lag is 0. None if the lag is unknown, if it does not shrink, or if a stuck partition has a lag.
+        0 if the lag is 0. None if the lag is unknown, if its trend is upward or level, or if a stuck partition has a
+        lag.
         """
         if lag <= 0:
             return 0.0 if lag == 0 else None

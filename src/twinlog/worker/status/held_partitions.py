@@ -1,4 +1,4 @@
-"""The held partitions of one flow: their log lines, and the time of the next try of each partition."""
+"""The held partitions of a flow: their log lines, and the time of the next try of each partition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ END_COUNTS_S = 30.0
 
 SUM_EVERY_S = 600.0
 NAMED = 5
-"""Partitions of one cause that are logged one by one; a line with their number follows for the rest."""
+"""Partitions of a cause that get a log line each; a line with their number follows for the rest."""
 
 
 @dataclass(slots=True)
@@ -45,14 +45,14 @@ class _Entry:
     begins: bool = False
     """The partition was granted again, and its copier still has to report that it copies the partition or holds it."""
     tried_at: float | None = None
-    """The begin of the copying on trial (monotonic seconds)."""
+    """The start of the copying on trial (monotonic seconds)."""
     end: SourceOffset = UNKNOWN
     """The end of the source at `end_at`."""
     end_at: float = LONG_AGO
 
 
 class FlowHeldPartitions:
-    """One flow's held partitions; `try_again(partitions)` has copiers begin with them again.
+    """A flow's held partitions; `try_again(partitions)` has copiers begin with them again.
 
     A partition is held from the copier's message until it is copied past the offset at which it was held. This may take
     several tries in different copiers. So `since_ms` is the time of the first message.

@@ -17,14 +17,13 @@ FADE = 0.7
 """The weight of earlier rates against the last `LOOK_S`: a rate follows a shift within half a minute."""
 
 UNEVEN = 1.5
-"""A task with more than this multiple of the mean load has too much; the limit at which partitions stop moving is
-lower."""
+"""A task with more than this multiple of the mean load has too much; partitions stop moving at a lower limit."""
 
 WORTH_BUSY = 0.5
 """The load of a copier counts only when it computes for more than this share of the time."""
 
 QUIET_BUSY = 0.2
-"""Copiers that all compute for less than this share of the time could be replaced by one copier."""
+"""Copiers that all compute for less than this share of the time could be replaced by a single copier."""
 
 FRESH_S = 5.0
 LASTS_S = 30.0
@@ -32,7 +31,7 @@ QUIET_S = 60.0
 
 
 class LoadMonitor:
-    """Measures one flow; another thread may call `add_report`.
+    """Measures a flow; another thread may call `add_report`.
 
     `needs_move(assignment)` is called every moment and returns whether partitions should move between tasks: the load
     has been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.

@@ -22,7 +22,7 @@ class _Mark:
 
 
 class OldestRecords:
-    """For one thread at a time. Times are Unix ms.
+    """For a single thread at a time. Times are Unix ms.
 
     A record that waits to be appended was read, so its timestamp is known. An unread record was written after the last
     time at which the source ended at or before the present position.

@@ -1,4 +1,4 @@
-"""Finds the reason and the begin of a standstill of a flow, from copiers' reports and the driver's clients."""
+"""Finds the reason and the start of a standstill of a flow, from copiers' reports and the driver's clients."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ THROTTLED_S = 60.0
 """A quota lets requests through in turns with pauses: within this time a pause counts as normal."""
 
 JITTER_S = 2.0
-"""The begin of one outage may differ by this time between two reports."""
+"""The start of an outage may differ by this time between two reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A standstill of a flow: the fault `what`, its begin `since` (seconds since 1970), and `why`, if the reason is
-    known.
+    """A standstill of a flow: the fault `what`, its start `since` (seconds since 1970), and its reason `why`, if known.
 
     `cluster` is the silent side, `source` or `target`, None if both sides answer.
     """
@@ -123,8 +122,7 @@ class OutageWatch:
 def _out(
     driver: ClusterReachability, copiers: Sequence[tuple[ClusterReachability, float]]
 ) -> tuple[float, str | None] | None:
-    """The time for which a cluster is out of reach for all copiers, and the reason; each copier comes with the age of
-    its report."""
+    """The time for which a cluster is out of reach for all copiers, and the reason; each report has an age."""
     if copiers and all(reach.out for reach, _ in copiers):
         reach, age_s = min(copiers, key=lambda one: one[0].out_s + one[1])
         return reach.out_s + age_s, reach.why
@@ -138,7 +136,7 @@ def _out(
 
 
 class OutageDetector:
-    """Detects begin and end of a flow's standstill, and logs both once.
+    """Detects the start and the end of a flow's standstill, and logs both once.
 
     `source()` and `target()` return the driver's reachability of both clusters, `leads()` whether this process holds
     the leadership lease. `over()` is called when an outage ends.

@@ -11,8 +11,7 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PausedTopic:
-    """Paused partitions of one topic: their number, and their lag in source offsets, None if a part of it is
-    unknown."""
+    """Paused partitions of a topic: their number, and their lag in source offsets, None if unknown in part."""
 
     topic: str
     partitions: int
@@ -20,7 +19,7 @@ class PausedTopic:
 
 
 class PausedPartitions:
-    """The partitions that are paused now; another thread may read while one thread writes."""
+    """The partitions that are paused now; another thread may read while a single thread writes."""
 
     def __init__(self) -> None:
         self._lags: Mapping[TopicPartition, int | None] = {}
@@ -50,8 +49,7 @@ class PausedPartitions:
         return all(part in lags for part in partitions)
 
     def __str__(self) -> str:
-        """The paused partitions, as the end of a sentence about the copied partitions; empty if no partition is
-        paused."""
+        """The paused partitions, as the end of a sentence about copied partitions; empty if all are copied."""
         lags = self._lags
         return f", without {len(lags)} paused partitions: {listed(map(str, lags))}" if lags else ""
 

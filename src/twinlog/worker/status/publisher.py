@@ -44,8 +44,7 @@ class Publisher:
     def publish_report(self) -> None:
         """Append a report. A lost report is superseded by the next report.
 
-        Copying is independent of it, so a failure is no trouble of the flow's. Copiers report a missing right on the
-        topic.
+        Copying is independent of it, so a failure is harmless to the flow. Copiers report a missing right on the topic.
         """
         report = self._with_rates(self._look())
         record = (f"driver {self._settings.name}".encode(), encode_report(report, self._most_bytes))

@@ -1,4 +1,4 @@
-"""A flow's report to other programs, by the process that runs it: one record, every two seconds.
+"""A flow's report to other programs, by the process that runs it: a record every two seconds.
 
 The report goes to the progress topic on the target, beside the reports of copiers. Copiers know only partitions; the
 driver adds state, last error and groups. A reader needs only the last report, for any number of partitions.
@@ -24,8 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TopicProgress:
-    """One source topic: `lag` in source offsets over the partitions with a known lag; `unknown` counts the other
-    partitions.
+    """A source topic: `lag` in source offsets over partitions with a known lag; `unknown` counts the other partitions.
 
     `lag_bytes` is the lag by the mean size of the records that were copied since the process began, None before the
     first record. `oldest_ms` is the time at which the oldest waiting record was written (Unix time): its own timestamp
@@ -74,18 +73,17 @@ class GroupsProgress:
 
 @dataclass(frozen=True, slots=True)
 class DriverReport:
-    """A flow at one moment (`at_ms`, Unix time) as `process`, `host-pid`, knows it; it has run the flow since
-    `since_ms`.
+    """A flow at a moment (`at_ms`, Unix time) as `process`, `host-pid`, knows it, which has run it since `since_ms`.
 
     `state` and `detail` are as in the live table. Sums are over all topics. `topics` begins with topics that have a lag
-    or trouble; `more_topics` topics had no room. `lag` is -1 while it is unknown for all partitions, and at most
-    `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`. `records` and
-    `bytes` are counted since `counts_since_ms`, also if another process ran the flow in between. A transform has
-    `dropped` records and was skipped for the `failed` records, since this process runs the flow. `held` counts the held
-    partitions, `held_by_reason` the partitions for each reason; `held_partitions` are the first of them by name,
-    `MOST_HELD` at most. `paused` partitions are excluded from all other sums. `missing` topics have no remote topic, or
-    a remote topic with too few partitions, and are excluded from all other sums; `missing_topics` are the first of
-    them. `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic.
+    or trouble; `more_topics` topics are omitted for lack of room. `lag` is -1 while it is unknown for all partitions,
+    and at most `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`.
+    `records` and `bytes` are counted since `counts_since_ms`, also if another process ran the flow in between. A
+    transform has `dropped` records and was skipped for the `failed` records, since this process runs the flow. `held`
+    counts the held partitions, `held_by_reason` the partitions for each reason; `held_partitions` are the first of them
+    by name, `MOST_HELD` at most. `paused` partitions are excluded from all other sums. `missing` topics lack a remote
+    topic, or some of its partitions, and are excluded from all other sums; `missing_topics` are the first of them.
+    `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic.
     """
 
     flow: str
@@ -127,7 +125,7 @@ class DriverReport:
 
 
 def encode_report(report: DriverReport, most_bytes: int) -> bytes:
-    """A report as the value of a record: one JSON object.
+    """A report as the value of a record: a JSON object.
 
     It omits topics to keep within `most_bytes`; without topics it may be larger.
     """

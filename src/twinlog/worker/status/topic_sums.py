@@ -22,7 +22,7 @@ class _Sums:
 
 
 class TopicSums:
-    """The topics of the `add`ed partitions, as of the last `read`. For one thread at a time."""
+    """The topics of the `add`ed partitions, as of the last `read`. For a single thread at a time."""
 
     def __init__(self) -> None:
         self._partitions: dict[str, list[TopicPartition]] = {}

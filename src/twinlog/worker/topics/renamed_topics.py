@@ -25,8 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class RenamedTopics:
-    """Finds renamed topics of one flow, and decides by `twinlog.renamed.topic.policy` at which offsets their partitions
-    continue."""
+    """Finds renamed topics of a flow, and decides the offsets at which their partitions continue.
+
+    The rule is `twinlog.renamed.topic.policy`.
+    """
 
     def __init__(self, settings: FlowSettings, positions: StoredPositions, target: ClusterAdmin) -> None:
         self._settings = settings

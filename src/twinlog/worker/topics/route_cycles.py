@@ -23,7 +23,7 @@ MOST_STEPS = 1_000
 
 
 class RoutedFlow(NamedTuple):
-    """A flow by its name, because connectors may have one topology, and its route for remote topics."""
+    """A flow by its name, because connectors may share a topology, and its route for remote topics."""
 
     name: str
     topology: Topology

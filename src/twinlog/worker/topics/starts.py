@@ -62,7 +62,7 @@ def first_start(known: FirstStart | None, chosen: ChosenTopics, now_ms: int) -> 
 
 @dataclass(slots=True)
 class TopicPlan:
-    """The first offsets of the partitions of one topic: by partition number, None for a partition with a position.
+    """The first offsets of the partitions of a topic: by partition number, None for a partition with a position.
 
     The first offsets of partitions in `asked` still have to be found. The partitions in `later` appeared after the flow
     had started.
@@ -86,8 +86,7 @@ class TopicPlan:
 
 
 def differs(settings: FlowSettings, topic: TopicName) -> bool:
-    """Whether a topic may begin at another offset than its earliest record, by a start other than `earliest` and
-    `none`."""
+    """Whether a topic may begin at another offset than its earliest record, by other starts than `none`."""
     return settings.start_of(topic).kind not in {"earliest", "none"}
 
 
@@ -193,8 +192,7 @@ def offsets_since(
 
 
 class PartitionStarts:
-    """First offsets of partitions without a position. One thread calls `decide_starts`, any thread the other
-    methods."""
+    """First offsets of partitions that lack a position. A single thread calls `decide_starts`, any thread the rest."""
 
     def __init__(
         self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, positions: StoredPositions

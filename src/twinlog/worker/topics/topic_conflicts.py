@@ -1,9 +1,9 @@
-"""Keeps flows from conflicting: a topic is in no cycle, and only one flow writes to a remote topic.
+"""Keeps flows from conflicting: cycles are prevented, and each remote topic has a single writing flow.
 
-Under the identity policy, a topic on two sources has one remote topic, and two flows would mix the records of both
-sources in it. Two connectors of a Connect worker may mirror one topic of one source, and would copy each record twice.
-The choice of the writer must be independent of the order in which flows start. The flow that has already copied the
-topic writes it; otherwise the flow that comes first in the file. Each flow finds the writer by itself, also across
+Under the identity policy, a topic on two sources has a single remote topic, and two flows would mix the records of both
+sources in it. Two connectors of a Connect worker may mirror the same topic of a source, and would copy each record
+twice. The choice of the writer must be independent of the order in which flows start. The flow that has already copied
+the topic writes it; otherwise the flow that comes first in the file. Each flow finds the writer by itself, also across
 processes.
 """
 
@@ -35,10 +35,11 @@ LOOK_S = 30.0
 
 
 def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two flows could write to one remote topic.
+    """Whether two flows could write to the same remote topic.
 
-    Under the default policy the alias of the source keeps their remote topics apart, unless the separator is empty, or
-    both flows read one cluster and routes drop the alias. Only connectors may share both clusters with another flow.
+    Under the default policy, different aliases of the sources keep the remote topics apart, unless a separator is
+    empty. Even then the flows may meet if both read the same cluster and a route may drop the alias. Only connectors
+    may share both clusters with another flow.
     """
     return (
         _share_target(flow, other)
@@ -86,7 +87,7 @@ def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -
 
 
 class TopicConflicts:
-    """The conflicts of one flow with the other flows of the file."""
+    """The conflicts of a flow with the other flows of the file."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class TopicConflicts:
         self._route = routed_flow(flow, self._topology)
         self._places = places_of(flows)
         self._own_route: Callable[[TopicName], TopicName] | None = None
-        """The flow's route for records, if its own two clusters are one cluster."""
+        """The flow's route for records, if its own two clusters are the same."""
         self._own_rank = next((rank for rank, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
@@ -118,7 +119,7 @@ class TopicConflicts:
         self._earlier: Mapping[TopicName, TopicCycle | None] = {}
 
     def within_one_cluster(self) -> None:
-        """The flow's own two clusters turned out to be one cluster."""
+        """Note that the flow's own two clusters are the same."""
         self._places = self._places.joined(self._flow.source, self._flow.target)
         self._own_route = known_route(self._flow)
         self._returns, self._earlier = {}, {}
@@ -206,7 +207,7 @@ class TopicConflicts:
         )
 
     def _routed_back(self, topic: TopicName) -> str | None:
-        """Within one cluster, the flow must never read the records that it routed to another topic."""
+        """Within a single cluster, the flow must never read the records that it routed to another topic."""
         if self._own_route is None or self._topology.is_heartbeats(topic):
             return None
         remote = self._topology.copy_of(topic)
@@ -247,11 +248,11 @@ class TopicConflicts:
         return lost
 
     def _contested(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, TopicName]:
-        """Source topics that only one of two flows may copy, each with the competing source topic of the other flow."""
+        """Source topics that a single flow of two may copy, each with the competing source topic of the other flow."""
         named = conflict.sources_of(pairs)
         found = {pair.source.name: named[pair.remote] for pair in pairs if pair.remote in named}
         if conflict.same_source:
-            # Routes may lead two flows to one topic although their policies name copies differently.
+            # Routes may lead two flows to the same topic although their policies name copies differently.
             found |= {name: name for pair in pairs if self._meet(conflict, pair, name := pair.source.name)}
         elif conflict.source != self._flow.source:
             return found
@@ -259,7 +260,7 @@ class TopicConflicts:
         return {name: other for name, other in found.items() if self._meet(conflict, by_name[name], other)}
 
     def _meet(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> bool:
-        """Whether, by all that is known, both flows would write each record to one remote topic.
+        """Whether, by all that is known, both flows would write each record to the same remote topic.
 
         The records are of this flow's topic in `pair` and of the other flow's topic `other`.
         """
@@ -308,8 +309,10 @@ def _routed(flows: Sequence[tuple[FlowSettings, Topology]]) -> list[RoutedFlow]:
 
 
 class _Conflict:
-    """A flow that may write to the same remote topics; a thread reads the topics of its source, which may be
-    unreachable."""
+    """A flow that may write to the same remote topics; a thread reads the topics of its source.
+
+    The source may be unreachable.
+    """
 
     def __init__(
         self,
@@ -328,7 +331,7 @@ class _Conflict:
         self._topology = topology
         self._route = routed_flow(settings, topology)
         self.same_source = _share_source(settings, beside)
-        """Whether both flows read one cluster, so that a topic name means the same topic in both flows."""
+        """Whether both flows read the same cluster, so that a topic name means the same topic in both flows."""
         self._target = target
         self._positions = PositionStore(settings, target)
         self._topics: frozenset[TopicName] | None = None

@@ -1,4 +1,4 @@
-"""The topics of one flow: finds source topics, creates and grows their remote topics, logs the omitted topics."""
+"""The topics of a flow: finds source topics, creates and grows their remote topics, logs the omitted topics."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ RETRY_S = 10.0
 """Pause before a refused remote topic is tried again."""
 
 BUSY_MS = (1_000, 30_000)
-"""First and longest pause before a topic is created or grown on a busy target. The target is busy while a quota
-throttles its controller (KIP-599), and while the controller moves."""
+"""First and longest pause before a topic is created or grown on a busy target.
+
+The target is busy while a quota throttles its controller (KIP-599), and while the controller moves.
+"""
 
 
 class TopicRefresh:
-    """The topics of one flow; `refresh` finds new topics. `flows` are all flows of the file.
+    """The topics of a flow; `refresh` finds new topics. `flows` are all flows of the file.
 
     `partitions` are the source partitions that can be copied, with their remote partitions.
     """
@@ -86,11 +88,9 @@ class TopicRefresh:
         self._from_target: dict[TopicName, str] = {}
         self._one_cluster = False
         self._misread: frozenset[TopicName] = frozenset()
-        """Topics of `_from_target` that may be originals: the target had no original of them when the flow first saw
-        them."""
+        """Topics of `_from_target` that may be originals: their originals were missing when the flow first saw them."""
         self._seem_copies: frozenset[TopicName] = frozenset()
-        """Topics that came from a cluster of the flow by the naming of its policy, although that original is
-        missing."""
+        """Topics that by their names came from a cluster of the flow, although the original is missing there."""
         self._seen: frozenset[TopicName] | None = None
 
     def _follow(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
@@ -107,8 +107,8 @@ class TopicRefresh:
     def change_settings(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
         """Continue with changed settings of this flow, or of other flows; the caller calls `refresh` afterwards.
 
-        `refresh` then tries refused topics again. Raises ConfigError if a class of the user fails; the old settings
-        stay.
+        `refresh` then tries refused topics again. Raises ConfigError if a user's class is unusable; the old settings
+        then stay.
         """
         if (settings, list(flows)) == (self._settings, list(self._flows)):
             return
@@ -124,9 +124,9 @@ class TopicRefresh:
         self._retry_at.clear()
 
     def check_clusters(self) -> None:
-        """Find out whether source and target are one cluster.
+        """Find out whether source and target are the same cluster.
 
-        Raises ClusterError, and RefusedError when the flow must not run within one cluster.
+        Raises ClusterError, and RefusedError when the flow must not run within a single cluster.
         """
         if not self._one_cluster and check_two_clusters(
             *(self._settings, self._topology, self._source, self._target),
@@ -134,7 +134,7 @@ class TopicRefresh:
             self.within_one_cluster()
 
     def within_one_cluster(self) -> None:
-        """Source and target are one cluster: each copied or routed topic is also a topic of the source."""
+        """Source and target are the same cluster: each copied or routed topic is also a topic of the source."""
         self._one_cluster = True
         self._conflicts.within_one_cluster()
 
@@ -244,10 +244,10 @@ class TopicRefresh:
                 self._limits.pop(topic, None)
 
     def require_all(self) -> None:
-        """Raise RefusedError if the flow leaves out a topic that should be mirrored, or may have to be; heartbeats are
-        exempt.
+        """Raise RefusedError if the flow leaves out a topic that has to be mirrored, or may have to be.
 
-        A refused remote topic is in `refused` and raises no error, because the flow copies the other topics.
+        Heartbeats are exempt. A refused remote topic is in `refused` without an error, because the flow copies the
+        other topics.
         """
         topics, exclude, separator = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude", "separator"))
         misread = {
