@@ -157,7 +157,7 @@ class TaskTotals:
         self._history: deque[_Interval] = deque()
 
     def add_report(self, report: Report, now: float) -> None:
-        """-"""
+        """Add the figures of a report."""
         figures = report.figures
         for at, count in enumerate(figures.ages):
             self.ages[at] += count

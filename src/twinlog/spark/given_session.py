@@ -161,8 +161,8 @@ class GivenEngine(OfSession):
 
     @property
     def slots(self) -> int:
-        """All slots of the session, or the part that its `GivenSession` gives to flows; at least 1 unless all are
-        missing."""
+        """The session's slots, or the part of them that `GivenSession` gives to flows; at least 1 slot if it has
+        any."""
         with self.asked():
             there = count_slots(self._running)
         most = self._given.most_slots

@@ -135,8 +135,7 @@ class SupervisedEngine:
             starting.interrupt()
 
     def interrupt(self) -> None:
-        """End the starting or running engine at once, for example a hanging engine; calls to it raise
-        EngineLostError."""
+        """End the starting or running engine at once, for example a hanging engine; calls raise EngineLostError."""
         with self._lock:
             self._closing.set()
             engines = self._starting, self._started

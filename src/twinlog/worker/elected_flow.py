@@ -34,7 +34,7 @@ The source may be unreachable for all processes.
 """
 
 READ_AGAIN_S = 10.0
-"""Pause before reading ahead is tried again for lack of threads or files."""
+"""Pause between two tries to read ahead while threads or files are lacking."""
 
 LEAVE_S = 0.5
 """How long a clean stop waits until the coordinator has the leave request."""

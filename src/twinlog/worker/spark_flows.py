@@ -351,8 +351,7 @@ class SparkFlows:
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:
             given[MASTER] = "--master"
-        # The file may divide a whole cluster among several applications; its dynamic allocation is the decision of
-        # twinlog.
+        # `spark-defaults.conf` may set sizes for all applications of a cluster; its dynamic allocation is ignored.
         set_already = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
         sized = derived(master, need, {**set_already, **self._options.conf})
         settings = {**sized, **self._options.conf}

@@ -79,14 +79,14 @@ NOTICE_S = 1.0
 """A connection breaks a moment before the end of its process is visible."""
 
 SLOW_S = 20.0
-"""A JVM that still has to listen after this time is logged as slow; the driver continues to wait for it."""
+"""A JVM that starts to listen later than this is logged as slow; the driver continues to wait for it."""
 
 
 OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM without heap keeps some of its threads and stops working, so it must end."""
 
 _KEPT_LINES = 50
-# Spark's scripts start a JVM that prints the command of the second JVM and ends: optimizing compilation takes longer.
+# Spark's scripts start a JVM that only prints the command of the second JVM: optimizing compilation takes longer.
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends its children in order; the JVM and its children inherit this setting.

@@ -102,7 +102,7 @@ class PartitionSelector:
     def has_topic(self, topic: TopicName, *, heartbeats: bool = False) -> bool:
         """Whether the selector has partitions of this source topic.
 
-        It must spell out the name of a topic of `heartbeats`.
+        If the topic holds `heartbeats`, the selector must spell out its name.
         """
         return self._matches(topic) and (not heartbeats or topic in spelled_out((self.pattern,)))
 

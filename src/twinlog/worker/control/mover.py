@@ -115,8 +115,8 @@ class PartitionMover:
     async def _find_arrived(
         self, behind: Mapping[Grant, TargetOffset]
     ) -> dict[TopicPartition, tuple[Position, list[CopiedRun]]]:
-        """The positions after the arrived records of partitions with these remote end offsets, and the records'
-        runs."""
+        """The positions after the arrived records of partitions with these remote ends, and the runs of these
+        records."""
         settings, loop = self._settings, self._target.client.loop
         source = ClusterClient(loop, settings.source, settings.consumer.client)
         target = ClusterClient(loop, settings.target, settings.producer.client)

@@ -1,8 +1,8 @@
-"""Elects the process that runs a flow, among the members of a group on the target; the other processes are on standby.
+"""Elects the process that runs a flow, among the members of a group on the target; the other members are on standby.
 
-The group's leader appoints this process, and every member gets the assignment. The group is also the group of
-MirrorMaker 2's workers (`east-mm2` on west for the flow east->west), with another protocol. While either program is a
-member, the other program is unable to join. So the two never run a flow at the same time.
+The group's leader appoints the runner, and every member gets the assignment. The group is also the group of MirrorMaker
+2's workers (`east-mm2` on west for the flow east->west), with another protocol. While either program is a member, the
+other program is unable to join. So the two never run a flow at the same time.
 """
 
 from __future__ import annotations

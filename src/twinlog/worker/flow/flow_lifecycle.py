@@ -157,7 +157,7 @@ class FlowLifecycle:
         self.run_steps(clear)
 
     def run_steps(self, steps: Callable[[], None]) -> None:
-        """Run steps that end the flow here, on a thread of their own: they would delay other flows."""
+        """Run steps that end the flow here, on a thread of their own, because they would delay other flows."""
         self._clearing = steps
         self._begin_clearing()
 

@@ -33,8 +33,9 @@ The work for groups counts as unknown when it is overdue by more than this time.
 def seconds_to_safe_failover(report: DriverReport) -> float:
     """Seconds until all records of the source are on the target, and the groups have the positions to continue there.
 
-    0 if both are already true. Infinite while the lag stays or grows, or groups cannot be followed. NaN while the value
-    is unknown. The positions of groups count as of the last look, whose age may be up to the flow's own intervals.
+    0 if that is already the case. Infinite while the lag stays or grows, or groups cannot be followed. NaN while the
+    value is unknown. The positions of groups count as of the last look, whose age may be up to the flow's own
+    intervals.
     """
     if report.lag < 0 or report.unknown or report.lag_age_s > FRESH_S:
         return nan

@@ -16,7 +16,7 @@ from twinlog.worker.status.flow_status import FlowStatus
 log = logging.getLogger(__name__)
 
 SUSPENDED_S = 5.0
-"""A process that looked last before this time was suspended; its requests will be answered soon."""
+"""A process whose last look is longer ago than this was suspended; its requests will be answered soon."""
 
 WATCH_S = 0.5
 LOG_AFTER_S = 2.0

@@ -49,7 +49,7 @@ class PausedPartitions:
         return all(part in lags for part in partitions)
 
     def __str__(self) -> str:
-        """The paused partitions, as the end of a sentence about copied partitions; empty if all are copied."""
+        """The paused partitions, as the end of a sentence about copied partitions; empty without paused partitions."""
         lags = self._lags
         return f", without {len(lags)} paused partitions: {listed(map(str, lags))}" if lags else ""
 

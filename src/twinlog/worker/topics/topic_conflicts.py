@@ -141,7 +141,7 @@ class TopicConflicts:
     def lacks_original(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
         """Whether a topic of `from_target` only looks like a copy: the original is missing on the target.
 
-        False also if the copy would have come over a third cluster, because this cluster is out of reach here.
+        False also if the copy would have come over a third cluster, because only the target is searched.
         """
         back = self._returning(topic)
         by = None if back is None else back.brought_by
@@ -268,7 +268,7 @@ class TopicConflicts:
         return (
             here is not None
             and here.route(pair.remote) == conflict.destination(other)
-            # Heartbeats are Kafka Connect's or twinlog's records; either flow may be monitored by them.
+            # Heartbeats are records of twinlog or MirrorMaker 2; either flow may be monitored by them.
             and not pair.heartbeats
         )
 
@@ -302,7 +302,7 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple
 
 
 def _routed(flows: Sequence[tuple[FlowSettings, Topology]]) -> list[RoutedFlow]:
-    """The flows with known routes; an empty list if all flows keep the topics of their records."""
+    """The flows with known routes; an empty list if every flow is without SMTs."""
     if not any(_may_route(one) for one, _ in flows):
         return []
     return [found for one, topology in flows if (found := routed_flow(one, topology)) is not None]

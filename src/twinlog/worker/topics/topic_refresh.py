@@ -69,7 +69,7 @@ class TopicRefresh:
         self.nothing: str | None = None
         """The reason why the flow mirrors heartbeats at most; None while it mirrors another topic."""
         self.only_copies = False
-        """Whether all source topics are copies from the target; the filters then have no part in an empty selection."""
+        """Whether all source topics are copies from the target; then the filters did not cause an empty selection."""
         self._source = source
         self._target = target
         self._positions = positions
