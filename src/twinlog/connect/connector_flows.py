@@ -1,4 +1,4 @@
-"""The flows that a group's connectors configure, built again only when a configuration has changed."""
+"""The flows that a group's connectors configure, built again only after a configuration has changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
 
 MOST_TASKS = 32
-"""One with more tasks counts as one with so many: `tasks.max` is often far above what there is to copy."""
+"""The most tasks that count for a connector's weight: `tasks.max` is often far above the number of its partitions."""
 
 
 class ConnectorFlows:
@@ -28,11 +28,11 @@ class ConnectorFlows:
         self._built: dict[ConnectorName, tuple[Config, ConnectorFlow | None, str | None]] = {}
 
     def names(self) -> list[ConnectorName]:
-        """The connectors of the group, also those that cannot be used."""
+        """The connectors of the group, including connectors with an unusable configuration."""
         return self._state.query_state(lambda cluster, _: list(cluster.connectors))
 
     def weights(self) -> dict[ConnectorName, ConnectorWeight]:
-        """The connectors of the group, and what each asks of its worker."""
+        """The connectors of the group, each with its load on a worker."""
         return {name: _weight(config) for name, config in self._configs()}
 
     def _configs(self) -> list[tuple[ConnectorName, Config]]:
@@ -41,7 +41,7 @@ class ConnectorFlows:
         )
 
     def build(self, name: ConnectorName) -> tuple[ConnectorFlow | None, str | None]:
-        """The flow of a connector, or why there is none."""
+        """The flow of a connector, or the reason for its absence."""
         config = self._state.query_state(
             lambda cluster, _: cluster.connectors[name].config if name in cluster.connectors else None
         )
@@ -59,15 +59,15 @@ class ConnectorFlows:
         return found[1], found[2]
 
     def forget_connector(self, name: ConnectorName) -> None:
-        """Build a connector anew when it is asked for next: what its configuration refers to may be another one now."""
+        """Have the next `build` build a connector again, as values that its configuration refers to may change."""
         self._built.pop(name, None)
 
     def usable(self) -> list[ConnectorFlow]:
-        """The flows of all connectors that can be used."""
+        """The flows of all connectors with a usable configuration."""
         return [flow for name in self.names() if (flow := self.build(name)[0]) is not None]
 
     def to_copy(self) -> list[FlowSettings]:
-        """The settings of the connectors that copy, wherever they run; not of paused and stopped ones."""
+        """The settings of the started connectors that copy, on any worker; other connectors are left out."""
         started = self._state.query_state(
             lambda cluster, _: [
                 name for name in cluster.connectors if cluster.target_state(name) is TargetState.STARTED
@@ -77,7 +77,7 @@ class ConnectorFlows:
         return [flow.settings for flow in flows if flow.settings.copies]
 
     def remarks(self) -> Mapping[ConnectorName, str]:
-        """What will not work of connectors beside the others, and how to fix it."""
+        """The conflicts of each connector with the other connectors of the group, and the fix of each conflict."""
         connectors = self.usable()
         if connectors != self._compared:
             self._compared = connectors
@@ -88,12 +88,12 @@ class ConnectorFlows:
         return self._remarks
 
     def settings(self) -> list[FlowSettings]:
-        """The settings of all connectors that can be used."""
+        """The settings of all connectors with a usable configuration."""
         return [flow.settings for flow in self.usable()]
 
 
 def _weight(config: Config) -> ConnectorWeight:
-    """By its class and `tasks.max`, also where it is a reference that is not resolved here, or no number."""
+    """The weight by class and `tasks.max`; an unresolved reference or an invalid number counts as 1 task."""
     try:
         tasks = int(config.get("tasks.max", "1"))
     except ValueError:

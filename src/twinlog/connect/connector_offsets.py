@@ -1,10 +1,10 @@
-"""The stored offsets of a worker's connectors: in its own topic, or where the copiers of a source connector keep them.
+"""The stored offsets of a worker's connectors, in the worker's own topic or in the topic of a connector's copiers.
 
-Copiers store positions on the cluster that they write to, beside the records. That is another cluster than the worker's
-where the worker is beside the source, for example, and another topic where a connector names its own. Whoever asks for
-offsets, or changes them, means those. Kafka's worker keeps all in its own topic, and in exactly-once mode what it
-copies since beside the records: so what is in its own counts for each partition of which the target knows nothing
-(Kafka class ConnectorOffsetBackingStore).
+The copiers of a source connector store positions beside the records, on the cluster that they write to. For a worker
+beside the source, this is another cluster than the worker's; a connector may also name a topic of its own. Requests
+that read or change offsets mean these positions. Kafka's worker keeps all positions in its own topic; in exactly-once
+mode it keeps newer positions beside the records. So the positions in the worker's topic count for each partition that
+the target lacks (Kafka class ConnectorOffsetBackingStore).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KEY = "offsets.storage.topic"
 class ConnectorOffsets:
     """Reads and changes stored offsets of connectors; may be used from several threads.
 
-    Those of a standalone worker are where `state` has them. Nothing is written once `allowed()` is false.
+    `state` has the offsets of a standalone worker. Writes stop as soon as `allowed()` is false.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class ConnectorOffsets:
         self._allowed = allowed
         self._connect = connect
         self._taken_over: dict[ConnectorName, object] = {}
-        """Connectors whose target has what a worker of Kafka's left here, each with where that is."""
+        """The connectors whose target has the positions that Kafka's worker left here, with their place."""
         self._taking: dict[ConnectorName, threading.Thread] = {}
         self._failed: dict[ConnectorName, ClusterError] = {}
         self._logged = LogOnce(clock)
 
     def read_offsets(self, name: ConnectorName) -> list[StoredOffset]:
-        """The stored offsets of a connector, as they are now. Raises ClusterError, RefusedError."""
+        """The present stored offsets of a connector. Raises ClusterError, RefusedError."""
         settings = self._elsewhere(self._flows.build(name)[0])
         if settings is None:
             return self._state.offsets(name)
@@ -79,9 +79,9 @@ class ConnectorOffsets:
         return there.get_offsets(name)
 
     def replace_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
-        """Replace stored offsets of a connector of which nothing runs; None deletes one.
+        """Replace stored offsets of a connector that has ended; None deletes an offset.
 
-        Raises ClusterError, and RefusedError for a source connector whose configuration cannot be used.
+        Raises ClusterError, and RefusedError for a source connector with an unusable configuration.
         """
         flow, why = self._flows.build(name)
         if flow is None and self._topic is not None and self._is_source(name):
@@ -99,19 +99,19 @@ class ConnectorOffsets:
             _topic_of(target, settings).append([offset_records.encode(name, one) for one in offsets])
             earlier = settings.earlier_positions_topic
             if deleted and earlier not in (None, settings.positions_topic) and earlier in target.topics():
-                # Positions that a connector's own topic lacks are read from this one.
+                # Positions that the connector's own topic lacks are read from the earlier topic.
                 _topic(target, str(earlier)).append([offset_records.encode(name, one) for one in deleted])
         if deleted:
-            # Otherwise they would be taken over from the worker's topic again.
+            # Otherwise the deleted positions would be taken over from the worker's topic again.
             here = [one.partition for one in self._state.offsets(name)]
             gone = [StoredOffset(one.partition, None) for one in deleted if one.partition in here]
             self._state.put_offsets(name, gone)
 
     def may_begin(self, flow: ConnectorFlow) -> bool:
-        """Whether a connector may begin: its target has what Kafka's worker left here.
+        """Whether a connector may begin: its target has the positions that Kafka's worker left here.
 
-        Until then that is tried on a thread of its own. Raises ClusterError once for each try that failed, RefusedError
-        where none can succeed.
+        Until then a thread tries to copy the positions to the target. Raises ClusterError once for each failed try, and
+        RefusedError when each further try would fail.
         """
         name, settings = ConnectorName(flow.name), self._elsewhere(flow)
         if settings is None or self._taken_over.get(name) == _place(settings):
@@ -144,7 +144,7 @@ class ConnectorOffsets:
             self._taken_over[name] = _place(settings)
 
     def _take_over(self, target: ClusterAdmin, settings: FlowSettings) -> None:
-        """Put what Kafka's worker left here into the topic on the target, of partitions that this does not know."""
+        """Copy positions that Kafka's worker left here to the target's topic, for partitions that the topic lacks."""
         name = ConnectorName(settings.connector_name)
         if left := self._left(name, _read(target, settings)):
             _topic_of(target, settings).append([offset_records.encode(name, one) for one in left])
@@ -154,7 +154,7 @@ class ConnectorOffsets:
         return [one for one in self._state.offsets(name) if there.lacks(name, one.partition)]
 
     def _elsewhere(self, flow: ConnectorFlow | None) -> FlowSettings | None:
-        """The settings of a connector whose positions are not in the worker's own topic."""
+        """The settings of a connector whose positions are outside the worker's own topic."""
         if flow is None or flow.kind != "source" or self._topic is None:
             return None
         settings = flow.settings
@@ -179,7 +179,7 @@ class ConnectorOffsets:
 
 
 def _read(target: ClusterAdmin, settings: FlowSettings) -> OffsetsByConnector:
-    """What the target knows of a connector."""
+    """The positions of a connector on the target."""
     found = OffsetsByConnector()
     for topic in dict.fromkeys((settings.earlier_positions_topic, settings.positions_topic)):
         if topic is None:
@@ -192,7 +192,7 @@ def _read(target: ClusterAdmin, settings: FlowSettings) -> OffsetsByConnector:
 
 
 def _topic_of(target: ClusterAdmin, settings: FlowSettings) -> StateTopic[OffsetRecord]:
-    """The topic where a connector's copiers store positions, which is created where it is missing."""
+    """The topic in which a connector's copiers store positions; creates a missing topic."""
     made = positions(settings).new()
     topic = StorageTopic(made.name, made.partitions, made.replication_factor, tuple(made.configs.items()))
     found = StateTopic(target, topic, KEY, offset_records.decode)
@@ -205,5 +205,5 @@ def _topic(target: ClusterAdmin, name: str) -> StateTopic[OffsetRecord]:
 
 
 def _place(settings: FlowSettings) -> object:
-    """Where a connector's positions are."""
+    """The place of a connector's positions: cluster and topic."""
     return settings.target_admin.client, settings.positions_topic

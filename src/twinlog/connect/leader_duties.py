@@ -1,5 +1,4 @@
-"""What only the leader of a group of workers writes by itself: the session key, producers to fence, and a config topic
-that was deleted."""
+"""Writes of the leader of a group by itself: the session key, notes of producers to fence, a deleted config topic."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ log = logging.getLogger(__name__)
 
 KEY_BITS = 256
 COPIERS_A_TASK = 2
-"""How many transactional ids copiers of one task may have at a time: the one that ends, and the one that follows."""
+"""How many transactional ids the copiers of a task have at a time: the ending copier's and the following copier's."""
 
 
 class LeaderDuties:
-    """Called by the worker's thread, each time with the assignment of that moment; does nothing where it does not lead.
+    """Duties that the worker's thread calls, each time with the present assignment; idle while another worker leads.
 
     `changing` is held while the leader changes something. `settings` is None for a worker without a group.
     """
@@ -51,11 +50,11 @@ class LeaderDuties:
         self._leaders = EarlierLeaders(state, changing, clock)
 
     def fence_earlier_leaders(self, assignment: Assignment) -> None:
-        """Before the leader changes something, with `changing` held. Raises ClusterError."""
+        """Fence earlier leaders before the leader changes something, with `changing` held. Raises ClusterError."""
         self._leaders.fence_leaders(assignment)
 
     def read_state(self) -> None:
-        """Read what others wrote. A config topic that was deleted is recreated by the leader, who knows all of it."""
+        """Read the new records of other workers; the leader recreates a deleted config topic, all of which it knows."""
         gone: TopicGoneError | None = None
         try:
             self._state.read()
@@ -80,12 +79,12 @@ class LeaderDuties:
             )
 
     def look_at_earlier_leaders(self) -> None:
-        """See whether a leader before this one still writes."""
+        """Fence earlier leaders that may still write."""
         if self._group.leads_for_s() > 0:
             self._leaders.fence_when_due(self._group.assignment)
 
     def keep_session_key(self) -> None:
-        """Write a new key, by which workers sign what they ask of each other, once there is none or it is too old."""
+        """Write a new key, with which workers sign requests to each other, when the key is missing or too old."""
         settings, assignment = self._settings, self._group.assignment
         if settings is None or assignment is None or not assignment.leads or settings.protocol != "sessioned":
             return
@@ -97,10 +96,10 @@ class LeaderDuties:
                 self._state.put_session_key(SessionKey(key_bytes, settings.key_algorithm, now_ms))
 
     def have_fenced(self, name: ConnectorName) -> None:
-        """Have a worker of Kafka's that takes over fence the producers of a connector (KIP-618).
+        """Have a Kafka worker that takes over fence the producers of a connector (KIP-618).
 
-        Kafka's tasks by themselves fence only who had their own numbers. A copier may have a higher one: it lives on
-        for a moment beside the one that took over its lease.
+        Kafka's tasks by themselves fence only producers with their own numbers. A copier may have a higher number: a
+        copier lives for a moment beside the copier that took over its lease.
         """
         flow = self._flows.build(name)[0]
         if flow is None or flow.settings.kind != "source" or flow.settings.exactly_once == "disabled":

@@ -1,4 +1,4 @@
-"""The metrics of a worker, and the server of metrics at addresses of their own."""
+"""The metrics of a worker, and the server of metrics at its own addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from twinlog.settings.tls import server_context
 def metrics_server(
     settings: MetricsSettings, pages: MetricPages, health: Callable[[], HealthStatus] | None = None
 ) -> MetricsServer:
-    """A server for `twinlog.metrics.listeners`, of a worker's `health`, too. Raises ssl.SSLError for certificates that
-    are no good."""
+    """Build the server for `twinlog.metrics.listeners`, also of a worker's `health`.
+
+    Raises ssl.SSLError for invalid certificates.
+    """
     tls = None if settings.https is None else server_context(settings.https, settings.client_auth)
     return MetricsServer(pages, settings.listeners, tls, health)

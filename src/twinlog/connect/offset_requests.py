@@ -1,4 +1,4 @@
-"""Requests for a connector's stored offsets (KIP-875): they are changed only when nothing of it runs."""
+"""Requests for a connector's stored offsets (KIP-875); offsets change only after the connector has ended."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from twinlog.errors import RequestError
 from twinlog.mirror.offsets.starts import is_start
 
 END_S = 30.0
-"""How long a request waits until what runs of a stopped connector has ended."""
+"""How long a request waits until all parts of a stopped connector have ended."""
 
 
 class OffsetRequests:
-    """Answers them for one worker; may be used from several threads. All raise RequestError and NotOwnerError."""
+    """Answers these requests; may be used from several threads. All raise RequestError and NotOwnerError."""
 
     def __init__(
         self, state: GroupState, offsets: ConnectorOffsets, thread: WorkerThread, permission: RequestGuard
@@ -31,11 +31,11 @@ class OffsetRequests:
         self._may = permission
 
     def read(self, name: ConnectorName) -> Sequence[StoredOffset]:
-        """What is stored."""
+        """The stored offsets."""
         self._may.require_started()
         self._may.require_known(name)
         stored = self._may.call_step(lambda: self._offsets.read_offsets(name))
-        # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
+        # A partition before its first copied record is hidden from clients, as a client is unable to give -1 back.
         return [
             one
             for one in stored
@@ -43,13 +43,13 @@ class OffsetRequests:
         ]
 
     def alter(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
-        """Replace some, or delete them (None)."""
+        """Replace some offsets, or delete them (None)."""
         with self._stopped(name):
             self._check(name, offsets)
             self._may.call_step(lambda: self._offsets.replace_offsets(name, offsets))
 
     def reset(self, name: ConnectorName) -> None:
-        """Delete all."""
+        """Delete all offsets."""
         with self._stopped(name):
             stored = self._may.call_step(lambda: self._offsets.read_offsets(name))
             self._may.call_step(
@@ -58,7 +58,10 @@ class OffsetRequests:
 
     @contextmanager
     def _stopped(self, name: ConnectorName) -> Iterator[None]:
-        """The worker that has a stopped connector writes its offsets: it alone knows that nothing of it runs."""
+        """Hold a stopped connector, for changes of its offsets.
+
+        Only its worker writes its offsets, as this worker alone knows that the connector has ended.
+        """
         self._may.require_started()
         self._may.call_step(self._state.read_configs)
         self._require_stopped(name)

@@ -1,4 +1,4 @@
-"""What runs of a connector: copying, following groups or beating; each begins by being made."""
+"""A running connector: it copies, follows groups or sends heartbeats, and begins when it is made."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from twinlog.worker.spark_flows import SparkFlows
 F = TypeVar("F", GroupsFlow, IdleFlow)
 
 Work = Collection[TopicPartition] | Sequence[GroupId]
-"""What the tasks of a connector share: partitions of topics, or consumer groups."""
+"""The work that a connector's tasks share: partitions of topics, or consumer groups."""
 
 BothWays = tuple[tuple[FlowSettings, ...], FlowSettings | None]
-"""The flows that copy from one cluster to another, and one that copies back."""
+"""The flows that copy from a cluster to another cluster, and a flow that copies back."""
 
 
 class ConnectorInstance(Protocol):
-    """What a connector does while it runs."""
+    """A connector while it runs."""
 
     @property
     def tasks(self) -> int | None:
-        """How many tasks it has; None before that is known."""
+        """The number of its tasks; None until it is known."""
 
     @property
     def work(self) -> Work | None:
-        """What its tasks share, another object only when there is other work; None before that is known."""
+        """The work that its tasks share, a new object only for new work; None until it is known."""
 
     @property
     def failure(self) -> str | None:
-        """Why it ended by itself."""
+        """Why the connector ended by itself."""
 
     @property
     def nothing_copied(self) -> str | None:
-        """Why it copies nothing though it runs, as each of its partitions is held; None where it copies something."""
+        """Why a running connector copies nothing: all its partitions are held. None while it copies a partition."""
 
     @property
     def trouble(self) -> str | None:
-        """What it cannot do at the moment, and tries again; None when all works."""
+        """The failing step that the connector tries again; None while all steps succeed."""
 
     def poll_connector(self) -> None: ...
 
     def take_written(self) -> set[str]:
-        """The topics that it has written to since the last call."""
+        """The topics that the connector has written to since the last call."""
 
     def wrote_of(self) -> Iterable[OffsetPart]:
-        """The source partitions of what it has written, where these have no position (`task_offsets.py`)."""
+        """The source partitions of the written records, for partitions that lack a position (`task_offsets.py`)."""
 
     def begin_end(self) -> None: ...
 
@@ -69,11 +69,11 @@ class SourceConnector:
     settings: FlowSettings
     spark: SparkFlows
     conflicting: tuple[FlowSettings, ...] = ()
-    """The flows that it knows could write to its remote topics."""
+    """The flows that could write to its remote topics, as far as it knows."""
     lost: str | None = None
-    """Why the Spark that it copied with is no more."""
+    """Why the Spark of the copier has ended."""
     clearing: threading.Thread | None = None
-    """What takes that Spark down."""
+    """The thread that takes the ended Spark down."""
 
     @property
     def tasks(self) -> int | None:
@@ -119,7 +119,7 @@ class SourceConnector:
 
 @dataclass(slots=True)
 class ConnectorWithoutSpark(Generic[F]):
-    """A connector that needs no Spark; what it does is ended on a thread of its own."""
+    """A connector that runs without Spark; a thread of its own ends it."""
 
     flow: F
     ending: threading.Thread | None = field(default=None, kw_only=True)
@@ -150,7 +150,10 @@ class ConnectorWithoutSpark(Generic[F]):
 
 @dataclass(slots=True)
 class CheckpointConnector(ConnectorWithoutSpark[GroupsFlow]):
-    """A checkpoint connector, and the flows there and back whose maps it reads, none where nobody here copies them."""
+    """A checkpoint connector, with the flows there and back whose offset maps it reads.
+
+    A direction that no connector of the group copies has no flow here.
+    """
 
     both_ways: BothWays
 
@@ -219,7 +222,10 @@ class DisabledConnector:
 
 
 def in_thread(step: Callable[[], None], name: str) -> threading.Thread:
-    """Begin a step that takes seconds: other connectors must not wait for it, unless there can be no more threads."""
+    """Begin a step that takes seconds on its own thread, so that other connectors continue.
+
+    When the system refuses a further thread, the calling thread runs the step.
+    """
     thread = threading.Thread(target=step, name=name, daemon=True)
     try:
         thread.start()

@@ -1,4 +1,4 @@
-"""Which worker of a group may change what, and what it has to know before: rules of Connect's herder."""
+"""The permission of a group's worker to change something, and its condition: rules of Connect's herder."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from twinlog.errors import ClusterError, NotOwnerError, RequestError, Unavailabl
 T = TypeVar("T")
 
 GROUP_S = 90.0
-"""How long a request waits until the worker has started, and a change until the worker is a member of its group: as
-long as the API waits for either, and as Connect's."""
+"""How long a request waits for the worker's start, and a change for the worker's membership in its group, in seconds.
+
+The API waits equally long for both, as Connect's API does.
+"""
 FENCE_S = 60.0
-"""How long a change waits until earlier leaders are fenced: less than the API waits, so that the answer has the
-reason."""
+"""How long a change waits until earlier leaders are fenced, in seconds.
+
+The API waits longer, so that the answer has the reason.
+"""
 OWNER_S = 15.0
 """How long a request waits for a worker that has the connector: longer than a session and a rebalance."""
 POLL_S = 0.05
 
 
 class RequestGuard:
-    """What this worker may change in the present moment; may be used from several threads."""
+    """The changes that this worker may make at present; may be used from several threads."""
 
     def __init__(self, state: GroupState, thread: WorkerThread, clock: Clock) -> None:
         self._state = state
@@ -39,7 +43,7 @@ class RequestGuard:
     def require_started(self) -> None:
         """Wait until the worker has read the state of the connectors.
 
-        Raises UnavailableError once this worker has left the group, RequestError 500 when that takes too long.
+        Raises UnavailableError once this worker has left the group, RequestError 500 after `GROUP_S`.
         """
         until = self._clock.monotonic() + GROUP_S
         while not self._thread.started.is_set():
@@ -53,30 +57,30 @@ class RequestGuard:
         self._clock.sleep(POLL_S)
 
     def require_known(self, name: ConnectorName, text: str | None = None) -> None:
-        """Raises RequestError 404 where there is none, with these words or the usual ones."""
+        """Raises RequestError 404 for an unknown connector, with `text` or the usual message."""
         if not self._state.has_connector(name):
             raise RequestError(404, text or f"Connector {name} not found")
 
     def wait_assignment(self) -> Assignment:
-        """What the group has agreed on.
+        """Wait for the assignment that the group has agreed on.
 
-        A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder: scripts
-        send theirs as soon as the port is open, and curl does not try again what was answered with 409. Raises
-        UnavailableError once this worker has left the group, RequestError 500 when it takes too long.
+        A change waits while the worker starts or the group rebalances, as in Connect's herder: scripts send changes as
+        soon as the port is open, and curl gives up after an answer with 409. Raises UnavailableError once this worker
+        has left the group, RequestError 500 after `GROUP_S`.
         """
         until = self._clock.monotonic() + GROUP_S
         while True:
             assignment = self._thread.group.assignment
-            # When this worker may have lost its membership, another leader may write.
+            # After a possible loss of this worker's membership, another leader may write.
             if self._thread.started.is_set() and assignment is not None and self._thread.group.leads_for_s() > 0:
                 return assignment
             self._go_on_waiting(until)
 
     @contextmanager
     def as_leader(self) -> Iterator[None]:
-        """The leader changes something, knowing all that was changed before, also by the last leader.
+        """Let the leader change something, with knowledge of all earlier changes, including changes of earlier leaders.
 
-        Raises NotOwnerError where another worker leads, RequestError while nobody does.
+        Raises NotOwnerError while another worker leads, RequestError while the group lacks a leader.
         """
         until: float | None = None
         while True:
@@ -90,7 +94,7 @@ class RequestGuard:
                 )
             with self._thread.changing:
                 if self._thread.group.term != term:
-                    # It has left the group while this waited.
+                    # The worker has left the group during the wait for the lock.
                     continue
                 claimed = self._try_to_fence(assignment, until)
                 if claimed:
@@ -108,8 +112,10 @@ class RequestGuard:
             )
 
     def _try_to_fence(self, assignment: Assignment, until: float) -> bool:
-        """Fence earlier leaders; False where that is to be tried again, as with a cluster that has never seen a
-        transaction: it answers after seconds. Raises RequestError after `until`."""
+        """Fence earlier leaders; return False when the fencing has to be repeated. Raises RequestError after `until`.
+
+        A cluster that sees its first transaction answers after seconds, for example.
+        """
         try:
             self._thread.duties.fence_earlier_leaders(assignment)
         except ClusterError as error:
@@ -119,7 +125,7 @@ class RequestGuard:
         return True
 
     def require_own(self, name: ConnectorName) -> None:
-        """Raises NotOwnerError where another worker has a connector; where none has it yet, it waits for one."""
+        """Raises NotOwnerError when another worker has a connector; waits while the connector lacks a worker."""
         until = self._clock.monotonic() + OWNER_S
         while True:
             assignment = self.wait_assignment()
@@ -133,7 +139,7 @@ class RequestGuard:
             self._clock.sleep(POLL_S)
 
     def call_step(self, step: Callable[[], T]) -> T:
-        """Do something with the group's topics for a request."""
+        """Run a step with the group's topics for a request; a ClusterError becomes a RequestError 500."""
         try:
             return step()
         except ClusterError as error:

@@ -1,4 +1,4 @@
-"""The connectors that run in this process: begun, ended and begun anew, on one thread."""
+"""The connectors that run in this process; a single thread begins them, ends them and begins them again."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 NOT_WANTED_S = 15.0
-"""How long the group may have connectors of which none copies, until a Spark that was started ahead is ended."""
+"""How long a Spark that was started ahead waits, in seconds, while none of the group's connectors copies."""
 
 
 class RunningConnectors:
-    """What runs here; used by one thread, which calls `poll_connectors` every moment.
+    """The connectors that run here; used by a single thread, which calls `poll_connectors` every moment.
 
-    `allowed_s(term)` is for how many seconds this worker may append what began in a term of its membership.
-    `siblings()` are the settings of all connectors of the group, of which some may conflict, or copy what a checkpoint
-    connector translates, and `to_copy()` of those that copy now, here or elsewhere. `may_begin(flow)` is false as long
-    as a connector has to wait, and raises TwinlogError where it never can begin, or a retriable one that names what it
-    waits for.
+    `allowed_s(term)` are the seconds in which this worker may append for connectors that began in a term of its
+    membership. `siblings()` are the settings of all connectors of the group: some may conflict with a connector, or
+    copy the topics whose offsets a checkpoint connector translates. `to_copy()` are the settings of connectors that
+    copy now, here or on another worker. `may_begin(flow)` is false while a connector has to wait. It raises
+    TwinlogError when a connector can never begin, or a retriable error that names the reason of the wait.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class RunningConnectors:
         to_copy: Callable[[], Sequence[FlowSettings]] = tuple,
     ) -> None:
         self.term = 0
-        """The present term, in which begins what begins now."""
+        """The present term, in which new connectors begin."""
         self.ready = False
         """Whether a connector that copies would begin at once."""
         self.begun = self.not_begun = 0
-        """How often a connector began here, and how often one could not for a lasting reason."""
+        """How often a connector began here, and how often a connector failed to begin for a lasting reason."""
         self._options = options
         self._may_begin = may_begin
         self._allowed_s = allowed_s
@@ -78,30 +78,36 @@ class RunningConnectors:
         self._spark = SparkFlows(options, clock, self.wake)
         self._spark_runs = False
         self._not_wanted_since: float | None = None
-        """Since when a Spark that was started ahead has nothing to wait for; None where it was not, or has."""
+        """Since when a Spark that was started ahead has been idle; None otherwise."""
         self._started_ahead = False
         self._spark_ending: threading.Thread | None = None
-        """What takes down a Spark that could not start, or will not start again."""
+        """The thread that takes down a Spark that failed to start, or that has ended for good."""
         self._running: dict[ConnectorName, WorkerConnector] = {}
         self._copying: Mapping[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
-        """The flows of the group that copy, by the clusters from and to which they do."""
+        """The flows of the group that copy, by their source and target clusters."""
         self._all_copying: Sequence[FlowSettings] = ()
-        """All of them by name, an order that every worker has: it decides who writes a topic that two would."""
+        """All flows that copy, by name, in the same order on every worker.
+
+        The order decides the writer of a topic with two candidates.
+        """
         self._conflicting: Mapping[str, tuple[FlowSettings, ...]] = {}
-        """Those that could write to the remote topics of each."""
+        """For each flow, the flows that could write to its remote topics."""
 
     @property
     def spark(self) -> SparkFlows:
-        """The Spark of what copies here; another one after it could not be started."""
+        """The Spark of the connectors that copy here; a new object after a Spark that failed to start."""
         return self._spark
 
     @property
     def connectors(self) -> Mapping[ConnectorName, WorkerConnector]:
-        """What this worker has, also what is just being ended."""
+        """The connectors that this worker has, including connectors that are just ending."""
         return self._running
 
     def held(self) -> frozenset[ConnectorName]:
-        """What no other worker may run now: connectors of an earlier term can write nothing more, and are left out."""
+        """The connectors that only this worker may run now.
+
+        Connectors of an earlier term are left out, as they are unable to write.
+        """
         return frozenset(
             name for name, running in self._running.items() if running.part is None or running.term == self.term
         )
@@ -114,9 +120,9 @@ class RunningConnectors:
         refused: str | None,
         tasks: int = 0,
     ) -> None:
-        """Have a connector run, or be what it is to be: begun anew when its settings are others than before.
+        """Have a connector reach its target state; changed settings end it and begin it again.
 
-        `tasks` is how many it had last, wherever that was.
+        `tasks` is its last number of tasks, on any worker.
         """
         found = self._running.get(name)
         same = found is not None and found.flow == flow and found.refused == refused
@@ -135,13 +141,13 @@ class RunningConnectors:
             found.failure = None
         if found.stopped:
             found.tasks = 0
-        # What failed stays so while it is paused, as in Connect.
+        # A failed connector keeps its failure while it is paused, as in Connect.
         stays = target is TargetState.STARTED or (target is TargetState.PAUSED and _failed(found))
         if not (same and stays):
             self._end(found)
 
     def remark(self, name: ConnectorName, text: str | None) -> None:
-        """Note what will not work of a connector beside the others; the worker that has it logs that once."""
+        """Note the conflicts of a connector with other connectors; the worker that runs it logs them once."""
         found = self._running.get(name)
         if found is not None:
             if text is not None and text != found.remark:
@@ -149,18 +155,18 @@ class RunningConnectors:
             found.remark = text
 
     def restart(self, restart: RestartRequest) -> None:
-        """Restart what of a connector is meant; what else of it runs goes on."""
+        """Restart the requested parts of a connector; its other parts continue."""
         found = self._running.get(restart.connector)
         if found is None:
             return
         tasks = found.select_tasks(restart)
         if found.trace is not None or not restart.only_failed:
-            # A connector does all its work in its tasks: there is nothing else to stop.
+            # A connector does all its work in its tasks, so only tasks are stopped.
             found.restarts, found.failure = True, None
         self._restart_tasks(found, tasks)
 
     def restart_task(self, task: TaskId) -> None:
-        """Restart one task; with it others of its connector where one part does the work of all."""
+        """Restart a task; tasks that share its instance restart with it."""
         found = self._running.get(task.connector)
         if found is not None:
             self._restart_tasks(found, frozenset({task.task}))
@@ -178,7 +184,7 @@ class RunningConnectors:
             self._end(found)
 
     def poll_connectors(self) -> None:
-        """Begin what is to run, and go on ending what is not."""
+        """Begin connectors with the target to run, and continue to end other connectors."""
         copying = sorted((one for one in self._siblings() if one.copies), key=lambda one: one.name)
         by_clusters: dict[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
         for one in copying:
@@ -198,7 +204,7 @@ class RunningConnectors:
             try:
                 self._attend(running)
             except Exception as error:
-                # An error of one connector does not stop the others.
+                # An error of a connector leaves the other connectors running.
                 log.exception("connector %s", name)
                 running.failure = f"internal error: {type(error).__name__}"
                 self._end(running)
@@ -226,12 +232,12 @@ class RunningConnectors:
         self._running.clear()
 
     def _lose_spark(self, reason: str) -> None:
-        """All that copies here fails; a restart of one of them starts Spark again."""
+        """Fail all connectors that copy here; a restart of any of them starts Spark again."""
         log.error("Spark ends, and with it all that copies here: %s", reason)
         self._end_spark()
         for running in self._running.values():
             if isinstance(running.part, SourceConnector):
-                # Its flow is not attended any more: what is still stopping ends with Spark.
+                # The connector's flow is left alone from here on: its remaining work ends with Spark.
                 running.part.clearing = self._spark_ending
                 if running.part.failure is None:
                     running.part.lost = reason
@@ -241,8 +247,11 @@ class RunningConnectors:
         self._spark_ending = in_thread(self._spark.shut_down, "ending Spark")
 
     def _prepare_spark(self) -> None:
-        """Start Spark before a connector that copies is here: that takes seconds, which the creation of one would wait
-        for, and a take-over has not got. Where the first connectors that come are others it is ended again."""
+        """Start Spark before a connector that copies is here.
+
+        The start takes seconds: the creation of a connector would wait for it, and a take-over is too urgent for it.
+        Spark is ended again when none of the first connectors copies.
+        """
         coming, any_there = self._to_copy(), bool(self._siblings())
         if not self._spark_runs:
             if coming or (self._options.ahead and not any_there and not self._running):
@@ -265,7 +274,7 @@ class RunningConnectors:
                 self._end_spark()
 
     def _spark_for_copying(self) -> SparkFlows:
-        """Raises RuntimeError while the last one is being taken down."""
+        """The Spark for a connector that copies. Raises RuntimeError while the previous Spark is being taken down."""
         if self._spark_ending is not None:
             if self._spark_ending.is_alive():
                 raise RuntimeError("the previous Spark is still being stopped")
@@ -274,8 +283,11 @@ class RunningConnectors:
         return self._spark
 
     def _start_spark(self, copying: Sequence[FlowSettings]) -> None:
-        """Begin to start Spark for what may copy here, unless that was done; one that could not start waits until
-        something is to copy. Raises RuntimeError where there can be no more threads."""
+        """Begin to start Spark for connectors that may copy here, unless it was started before.
+
+        After a failed start, Spark waits for a connector that has to copy. Raises RuntimeError when the system refuses
+        a further thread.
+        """
         if not self._spark_runs:
             self._spark.start(sum(one.tasks_max for one in copying))
             self._spark_runs = True
@@ -285,10 +297,10 @@ class RunningConnectors:
         if part is not None:
             part.poll_connector()
             if isinstance(part, CheckpointConnector) and part.both_ways != self._both_ways(part.flow.settings):
-                # The connectors that copy there have changed since.
+                # The connectors that copy between these clusters have changed.
                 self._end(running)
             if isinstance(part, SourceConnector) and part.conflicting != self._conflicting.get(part.settings.name, ()):
-                # It has to know its new conflicts before both connectors begin to copy a new topic.
+                # The connector has to know its new conflicts before both connectors begin to copy a new topic.
                 self._end(running)
             if running.term != self.term:
                 self._end(running)
@@ -296,7 +308,7 @@ class RunningConnectors:
             if tasks is not None:
                 running.tasks = tasks
             running.update_trouble(self._clock.monotonic())
-            # What was cut off begins anew; what failed waits until somebody restarts it.
+            # A connector that was cut off begins again; a failed connector waits until an administrator restarts it.
             if part.ended and (running.again or part.failure is None):
                 self._forget(running)
         if running.part is None and not running.ending and running.target is TargetState.STARTED:
@@ -368,7 +380,7 @@ class RunningConnectors:
         return SourceConnector(assigned, settings, spark, self._conflicting.get(settings.name, ()))
 
     def _both_ways(self, settings: FlowSettings) -> BothWays:
-        """The flows that copy from the source of a flow to its target, and the first one that copies back."""
+        """The flows that copy from the source of a flow to its target, and the first flow that copies back."""
         there, back = (settings.source, settings.target), (settings.target, settings.source)
         return self._copying.get(there, ()), next(iter(self._copying.get(back, ())), None)
 

@@ -1,4 +1,4 @@
-"""A connector that one worker has: what it is to be, what runs of it, and the states that this makes."""
+"""A connector on its worker: its target state, its running instance, and the states that follow from both."""
 
 from __future__ import annotations
 
@@ -11,52 +11,55 @@ from twinlog.connectors.model import Config, ConnectorName, ConnectorState, Rest
 from twinlog.connectors.task_configs import task_configs
 
 TROUBLE_S = 5.0
-"""How long a trouble lasts before it is shown, and how long it is shown before another one is."""
+"""How long a trouble lasts before it is shown, and how long it is shown before the next trouble, in seconds."""
 
 
 @dataclass(slots=True)
 class WorkerConnector:
-    """A connector that this worker has: what it was asked to be, and what runs of it."""
+    """A connector that this worker has: its target state, and its running instance."""
 
     name: ConnectorName
     flow: ConnectorFlow | None
-    """None where its configuration cannot be used."""
+    """None for an unusable configuration."""
     target: TargetState
     refused: str | None = None
-    """Why its configuration cannot be used."""
+    """Why its configuration is unusable."""
     failure: str | None = None
-    """Why it could not begin; it is tried again when somebody restarts it, or changes its configuration."""
+    """Why it failed to begin; a restart or a change of its configuration begins it again."""
     part: ConnectorInstance | None = None
     term: int = 0
-    """The term of the worker's membership in which that began."""
+    """The term of the worker's membership in which the instance began."""
     ending: bool = False
     again: bool = False
-    """Whether it is begun again once it has ended."""
+    """Whether it begins again once it has ended."""
     tasks: int = 0
     restarts: bool = False
-    """Whether the connector is being restarted, and this has not been shown yet."""
+    """Whether the connector restarts, and its status has still to show the restart."""
     remark: str | None = None
-    """What will not work of it beside the other connectors; it runs all the same."""
+    """The conflicts of the connector with other connectors; it runs all the same."""
     trouble: str | None = None
-    """What its tasks cannot do at the moment, as it is shown."""
+    """The trouble of its tasks that its status shows."""
     troubled_at: float | None = None
-    """Since when it has had a trouble, or when the one that is shown came."""
+    """When its trouble began, or when the shown trouble appeared."""
     waits: str | None = None
-    """Why it could not begin yet, though that is tried again."""
+    """Why the connector waits to begin; it is tried again."""
     restarting_tasks: frozenset[int] = frozenset()
-    """Those that are being restarted, until that was shown and they have begun."""
+    """The numbers of tasks that restart, until the status has shown it and the tasks have begun."""
     _written: set[str] = field(default_factory=set)
-    """Topics that a part wrote to which has ended."""
+    """Topics that an ended instance wrote to."""
     _made: tuple[Config, Work, Sequence[Config]] | None = None
-    """Configurations of tasks, and what they were made of."""
+    """Configurations of tasks, with the configuration and the work that they were made from."""
 
     @property
     def trace(self) -> str | None:
-        """Why it failed before anything ran; None where it did not."""
+        """Why it failed before its instance began; None otherwise."""
         return self.refused or self.failure
 
     def task_configs(self, config: Config) -> Sequence[Config] | None:
-        """The configurations of its tasks while it runs, made of its own, `config`; None before its tasks are known."""
+        """The configurations of its tasks, made from its own configuration `config`.
+
+        None before its tasks are known, and after the connector has ended or failed.
+        """
         part, flow = self.part, self.flow
         if flow is None or part is None or self.ending or self.again or part.failure is not None:
             return None
@@ -69,11 +72,11 @@ class WorkerConnector:
 
     @property
     def stopped(self) -> bool:
-        """Whether it is to be stopped, and nothing of it runs any more: from here on its offsets may be changed."""
+        """Whether its target is to stop and its instance has ended: from here on its offsets may be changed."""
         return self.target is TargetState.STOPPED and self.part is None
 
     def connector_state(self, worker_id: str, generation: int) -> Status:
-        """The state of the connector itself; its tasks have theirs."""
+        """The state of the connector itself; its tasks have their own states."""
         if self.restarts and self.target is not TargetState.STOPPED:
             return Status(ConnectorState.RESTARTING, worker_id, generation)
         if self.trace is not None and self.target is not TargetState.STOPPED:
@@ -88,7 +91,7 @@ class WorkerConnector:
         state = self._state
         if state is ConnectorState.STOPPED or self.trace is not None:
             return {}
-        # Held partitions are tried again, also where the tasks are FAILED as nothing is copied.
+        # Held partitions are tried again, even while the tasks are FAILED because all their partitions are held.
         failure = None if self.part is None else self.part.failure or self.part.nothing_copied
         status = Status(state, worker_id, generation, self.trouble if state is ConnectorState.RUNNING else None)
         if failure is not None:
@@ -99,7 +102,7 @@ class WorkerConnector:
 
     @property
     def _state(self) -> ConnectorState:
-        """What it is where nothing failed. Until what runs of it has ended it is not paused, nor stopped."""
+        """The state apart from failures: RUNNING until the instance has ended, then PAUSED or STOPPED."""
         if self.stopped:
             return ConnectorState.STOPPED
         if self.target is TargetState.PAUSED and (self.part is None or self.part.failure is not None):
@@ -107,7 +110,7 @@ class WorkerConnector:
         return ConnectorState.RUNNING
 
     def update_trouble(self, now: float) -> None:
-        """See what its tasks cannot do; a trouble that comes and goes is not shown."""
+        """Read the trouble of its tasks; the status shows only a trouble that lasts."""
         trouble = None if self.part is None else self.part.trouble
         if trouble is None:
             self.trouble = self.troubled_at = None
@@ -126,19 +129,19 @@ class WorkerConnector:
         )
 
     def release_instance(self) -> ConnectorInstance | None:
-        """Part with what ran of it, and keep what that wrote to."""
+        """Remove and return the instance, and keep the topics that it wrote to."""
         part, self.part, self.again = self.part, None, False
         if part is not None:
             self._written |= part.take_written()
         return part
 
     def take_written(self, *, running: bool) -> set[str]:
-        """The topics that it has written to since the last call: by what has ended, and if wanted by what runs."""
+        """The topics that ended instances wrote to since the last call; with `running` also the present instance."""
         written, self._written = self._written, set()
         return written | self.part.take_written() if running and self.part is not None else written
 
     def mark_reported(self) -> None:
-        """Its states were written."""
+        """Note that its states were written."""
         self.restarts = False
         if not self.again:
             self.restarting_tasks = frozenset()

@@ -1,4 +1,4 @@
-"""What a worker does at a moment, in the words of Connect's own (Kafka class Stage)."""
+"""The present work of a worker, in the words of Connect (Kafka class Stage)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ JOINS = "ensuring membership in the cluster"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`description` completes "The worker is currently ...", since `began_ms` (Unix time); `detail` is a sentence that
-    Connect does not have, or empty."""
+    """The present work of a worker; `description` completes "The worker is currently ...".
+
+    It began at `began_ms` (Unix time). `detail` is empty, or a sentence that Connect lacks.
+    """
 
     description: str
     began_ms: int
@@ -27,20 +29,20 @@ class Stage:
 
 
 class Stages:
-    """What a worker does while it cannot fulfil all requests; one thread changes it, any may read it."""
+    """The work of a worker until it can fulfil all requests; a single thread changes it, any thread may read it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._now: Stage | None = Stage(AWAITS_START, wall_ms(clock))
 
     def enter_stage(self, description: str, detail: str = "") -> None:
-        """It does this now; as long as it is the same, it began when it was first named."""
+        """Note the present work; a repeated `description` keeps its first time."""
         now = self._now
         same = now is not None and now.description == description
         self._now = Stage(description, now.began_ms if now is not None and same else wall_ms(self._clock), detail)
 
     def end(self) -> None:
-        """It can fulfil all requests."""
+        """Note that the worker can fulfil all requests."""
         self._now = None
 
     def __str__(self) -> str:
@@ -48,11 +50,11 @@ class Stages:
 
 
 def timed_out(stage: str) -> str:
-    """The message of a request that the worker could not answer in time (Kafka class HerderRequestHandler)."""
+    """The message for a request that timed out in the worker (Kafka class HerderRequestHandler)."""
     return f"Request timed out. {stage}" if stage else "Request timed out"
 
 
 def _instant(ms: int) -> str:
-    """A moment as Java's class Instant prints it, with milliseconds unless there are none."""
+    """A moment as Java's class Instant prints it: milliseconds appear unless they are zero."""
     moment = datetime.fromtimestamp(ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds").replace("+00:00", "Z")

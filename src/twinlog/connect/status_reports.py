@@ -1,4 +1,4 @@
-"""Writes the states of what a worker runs into the group's status topic, and what the leader owes for the others."""
+"""Writes the states of a worker's connectors into the group's status topic, and the leader's records for the group."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TOPICS_S = 1.0
 
 
 class StatusReports:
-    """Compares what is in the topic with what is so, and writes what differs; used by one thread."""
+    """Compares the status topic with the present states, and writes the differences; used by a single thread."""
 
     def __init__(
         self, state: GroupState, running: RunningConnectors, clock: Clock = SYSTEM, *, topics: bool = True
     ) -> None:
-        """With `topics` also the topics that connectors write to are kept (KIP-558)."""
+        """With `topics` the topic also keeps the topics that connectors write to (KIP-558)."""
         self._state = state
         self._running = running
         self._clock = clock
@@ -39,8 +39,10 @@ class StatusReports:
         self._topics_at = LONG_AGO
 
     def write(self, worker_id: str, assignment: Assignment) -> None:
-        """Write the states of what runs here, give up those of what does not any more, and delete those of what is
-        gone. Raises ClusterError."""
+        """Write the states of connectors and tasks that run here. Raises ClusterError.
+
+        A connector that has left this worker becomes UNASSIGNED; states of removed connectors and tasks are deleted.
+        """
         now: dict[Part, Status] = {}
         for name, running in self._running.connectors.items():
             if not running.ending:
@@ -68,13 +70,13 @@ class StatusReports:
             running.mark_reported()
 
     def _active_topics(self, known: set[ConnectorName], *, leads: bool) -> list[StatusRecord]:
-        """The topics that were written here and that are not noted yet, and those of removed connectors."""
+        """Records of the topics that were written here since the last report, and deletions for removed connectors."""
         now = self._clock.monotonic()
         if self._topics:
             due = now >= self._topics_at
             self._topics_at = now + TOPICS_S if due else self._topics_at
             for name, one in self._running.connectors.items():
-                # All topics of a connector that has stopped are shown.
+                # A stopped connector shows all its topics.
                 if written := one.take_written(running=due):
                     self._written.setdefault(name, set()).update(written)
         noted = self._state.query_state(
@@ -118,7 +120,7 @@ def _record(part: Part, status: Status | None) -> StatusRecord:
 
 
 def _differs(before: Status | None, now: Status) -> bool:
-    """Whether a state is news; another generation alone is none."""
+    """Whether a state has changed; the generation is ignored."""
     if before is None:
         return True
     return (before.state, before.trace, before.worker_id) != (now.state, now.trace, now.worker_id)

@@ -1,8 +1,8 @@
-"""Stores the offsets of connectors that have no position, as their tasks do in Kafka Connect: 0 for all they wrote.
+"""Stores the offsets of connectors without positions, as their tasks do in Kafka Connect: 0 for each written partition.
 
 A heartbeat's source partition is its two aliases, a checkpoint's is its group and remote partition (Kafka classes
-MirrorHeartbeatTask and MirrorCheckpointTask). No task continues from them, but `GET /connectors/{name}/offsets` shows
-them, and a worker of Kafka's that takes over finds its own.
+MirrorHeartbeatTask and MirrorCheckpointTask). Tasks never continue from these offsets. A Kafka worker that takes over
+finds the offsets of its tasks, and `GET /connectors/{name}/offsets` shows them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ZERO = {"offset": 0}
 
 
 class TaskOffsets:
-    """Stores each offset once, and again after its connector was restarted; `write` is called by one thread.
+    """Stores each offset once, and again after its connector was restarted; `write` is called by a single thread.
 
-    Storing has a thread of its own: another thread may hold the file of a standalone worker while it waits for a
+    A thread of its own stores offsets: another thread may hold the file of a standalone worker while it waits for a
     cluster.
     """
 
@@ -42,11 +42,11 @@ class TaskOffsets:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is just being stored."""
+        """Whether storing has ended."""
         return self._storing is None or not self._storing.is_alive()
 
     def write(self) -> None:
-        """Look now and then what connectors wrote first since, and store it."""
+        """Store, now and then, the offsets of partitions that connectors have written since the last call."""
         now = self._clock.monotonic()
         if now < self._look_at or not self.at_rest:
             return

@@ -1,4 +1,4 @@
-"""Has a group agree on the tasks of its connectors: the worker that runs one knows them, the group's leader writes."""
+"""Has a group agree on the tasks of its connectors: a connector's worker knows them, the leader writes them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from twinlog.log_once import AGAIN_S, LogOnce
 log = logging.getLogger(__name__)
 
 AskLeader = Callable[[str, ConnectorName, Sequence[Config]], object]
-"""Has the leader at this address write the configurations of a connector's tasks. Waits for it. Raises RequestError."""
+"""Has the leader at an address write the configurations of a connector's tasks, and waits. Raises RequestError."""
 
 RETRY_S = 2.0
 
 
 class TaskReports:
-    """Compares the tasks of what runs here with what the config topic has; used by one thread.
+    """Compares the tasks of the connectors that run here with the config topic; used by a single thread.
 
     `changing` is held while the leader changes something.
     """
@@ -48,7 +48,7 @@ class TaskReports:
         self._logged = LogOnce(clock)
 
     def write(self, assignment: Assignment) -> None:
-        """Have the tasks written that are others now. Raises ClusterError where this worker leads."""
+        """Have the changed tasks written. Raises ClusterError when this worker leads."""
         changed = self._changed()
         if assignment.leads:
             for name in self._state.query_state(_stopped_with_tasks):
@@ -81,7 +81,10 @@ class TaskReports:
         return list(self._running.connectors)
 
     def _wanted(self, name: ConnectorName) -> bool:
-        """A connector that is stopped has no tasks, and a paused one keeps its own."""
+        """Whether a connector's tasks may be written.
+
+        A stopped connector has no tasks, and a paused connector keeps its tasks.
+        """
         return self._state.query_state(
             lambda cluster, _: name in cluster.connectors and cluster.target_state(name) is TargetState.STARTED
         )
@@ -90,7 +93,7 @@ class TaskReports:
         return (self._asking is None or not self._asking.is_alive()) and self._clock.monotonic() >= self._ask_at
 
     def _ask(self, leader_url: str, changed: dict[ConnectorName, Sequence[Config]]) -> None:
-        """Ask on a thread of its own: what runs here must not wait for another worker."""
+        """Ask the leader on a thread of its own, so that the connectors here continue."""
 
         def ask() -> None:
             for name, configs in changed.items():
@@ -100,7 +103,7 @@ class TaskReports:
                     if self._logged.is_new(str(error), AGAIN_S):
                         log.info("the leader has not written the tasks of connector %s yet: %s", name, error)
 
-        # What it wrote comes back by the config topic.
+        # The configurations that the leader writes arrive by the config topic.
         self._ask_at = self._clock.monotonic() + RETRY_S
         self._asking = threading.Thread(target=ask, name="asking the leader", daemon=True)
         self._asking.start()

@@ -1,4 +1,4 @@
-"""Requests for single topics of a source connector: answered by any worker, done by the one that runs the connector."""
+"""Requests for single topics of a source connector: any worker answers them, the connector's worker fulfils them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicCommand, TopicVerb
 
 WAIT_S = 10.0
-"""How long a request waits until it is done."""
+"""How long a request waits until it is fulfilled, in seconds."""
 
 
 class TopicRequests:
-    """Answers them for one worker; may be used from several threads. All raise RequestError."""
+    """Answers these requests for a worker; may be used from several threads. All raise RequestError."""
 
     def __init__(
         self, worker: WorkerSettings, flows: ConnectorFlows, permission: RequestGuard, connect: Connect = ClusterAdmin
@@ -33,13 +33,13 @@ class TopicRequests:
         self._connect = connect
 
     def read(self, name: ConnectorName) -> Mapping[str, object]:
-        """The topics of a connector with their states, and what is asked of them."""
+        """The topics of a connector with their states and with the pending requests."""
         settings = self._settings(name)
         with TopicsReader(settings, self._worker, connect=self._connect) as reader:
             return topics_json(self._may.call_step(reader.read))
 
     def submit_request(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
-        """Ask something of them; what became of it, or of a dry run what would become."""
+        """Submit a request for topics; returns its outcome, or the expected outcome of a dry run."""
         settings = self._settings(name)
         try:
             with TopicsReader(settings, self._worker, connect=self._connect) as reader:
@@ -85,7 +85,7 @@ def _ask(reader: TopicsReader, asked: TopicControlRequest) -> Mapping[str, objec
 
 
 def _place(asked: TopicControlRequest) -> LogPlace | None:
-    """The place that is named. Raises OptionError where the verb needs another one, or none."""
+    """The place in a request. Raises OptionError when it is missing, invalid, or forbidden for the verb."""
     needs = TopicVerb(asked.verb).needs_place
     if asked.to is None and needs:
         raise OptionError(f"{asked.verb} needs 'to', a place in the source")

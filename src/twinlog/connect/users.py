@@ -1,7 +1,7 @@
 """The users of a worker's REST API, from the files that BasicAuthSecurityRestExtension reads.
 
-A JAAS file has the section KafkaConnect with Connect's PropertyFileLoginModule, and that one names a properties file of
-users and passwords. Both are read once, at the start.
+A JAAS file has the section KafkaConnect with Connect's PropertyFileLoginModule. This login module names a properties
+file of users and passwords. Both files are read once, at the start.
 """
 
 from __future__ import annotations

@@ -34,15 +34,15 @@ from twinlog.worker.spark_flows import SparkOptions
 log = logging.getLogger(__name__)
 
 CLUSTER = "worker"
-"""What the worker's own cluster is called in messages."""
+"""The name of the worker's own cluster in messages."""
 
 LOOK_S = 0.1
 
 
 class Worker:
-    """One worker; `start` returns once its REST API answers, `stop` ends it in order.
+    """A worker; `start` returns once its REST API answers, `stop` ends it in order.
 
-    Making a standalone one raises ConfigError where it cannot have its offset file.
+    The constructor raises ConfigError for a standalone worker whose offset file is unavailable.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Worker:
         users: Users | None = None,
         crashed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`crashed()` is called when the worker cannot go on; `failure` is the reason."""
+        """`crashed()` is called when the worker ends by itself; `failure` is the reason."""
         levels = self.levels = Levels()
         self._admin = ClusterAdmin(CLUSTER, config.settings.client)
         self._offsets = self._file_offsets(config.settings)
@@ -60,7 +60,8 @@ class Worker:
         self._exactly_once = config.settings.exactly_once != "disabled"
         self._algorithm = "" if group is None else group.signature_algorithm
         own = config.settings.rest
-        # What other workers show is checked with what our own https listeners are made of (Kafka class SSLUtils).
+        # The certificates of the worker's own https listeners check the certificates of other workers (Kafka class
+        # SSLUtils).
         forwarder = self._forwarder = Forwarder(None if own.https is None else tls_context(own.https))
         self.herder = WorkerHerder(
             config,
@@ -91,7 +92,7 @@ class Worker:
         self.server = RestServer(api, rest_tls(own))
 
     def _join(self, client: ClientSettings, group: GroupSettings) -> JoinGroup:
-        # Connections of its own: a heartbeat waits behind nothing else.
+        # The group has connections of its own, so that a heartbeat never waits behind another request.
         return partial(WorkerGroup, ClusterAdmin(CLUSTER, client), group)
 
     def _file_offsets(self, worker: WorkerSettings) -> FileOffsets | None:
@@ -108,12 +109,14 @@ class Worker:
 
     @property
     def failure(self) -> str | None:
-        """Why the worker ended by itself; None where it did not."""
+        """Why the worker ended by itself; None otherwise."""
         return self.herder.failure
 
     def start(self) -> None:
-        """Listen first, so that requests are answered from the first second on. Raises OSError for an address in
-        use."""
+        """Listen first, so that requests are answered from the first second on.
+
+        Raises OSError for an address in use.
+        """
         self.server.start()
         if self._metrics is not None:
             try:
@@ -127,9 +130,9 @@ class Worker:
         self.herder.start(self.server.advertised_url, f"{known.host}:{known.port}")
 
     def create(self, connectors: Sequence[ConnectorFile], asked: threading.Event) -> None:
-        """Create connectors in their order once the worker can, unless it is `asked` to stop before.
+        """Create connectors in their order once the worker has started; a stop that is `asked` for ends the wait.
 
-        Raises RequestError for one that is refused, which names it.
+        Raises RequestError for a refused connector, with the connector's name.
         """
         while not self.herder.started:
             if not connectors or SYSTEM.wait(asked, LOOK_S):
@@ -146,7 +149,7 @@ class Worker:
         self._forwarder.put_task_configs(leader_url, name, configs, self.herder.session_key(), self._algorithm)
 
     def stop(self) -> None:
-        """End what runs here, leave the group, and answer no more."""
+        """End the connectors here, leave the group, and close the REST API."""
         self.herder.stop()
         if self._offsets is not None:
             self._offsets.stop()
@@ -157,7 +160,7 @@ class Worker:
 
 
 def rest_tls(own: RestSettings) -> Tls:
-    """The contexts of the https listeners. Raises ssl.SSLError for certificates that are no good."""
+    """The contexts of the https listeners. Raises ssl.SSLError for invalid certificates."""
     return Tls(
         None if own.https is None else server_context(own.https, own.https_client_auth),
         None if own.admin_https is None else server_context(own.admin_https, own.admin_https_client_auth),

@@ -1,4 +1,4 @@
-"""The herder of one worker: answers the REST API, and keeps what runs here in step with what the group agreed on."""
+"""The herder of a worker: it answers the REST API, and keeps the connectors here in step with the group's decisions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from twinlog.worker.spark_flows import SparkOptions
 
 
 def restarting(restart: RestartRequest, before: ConnectorStatus) -> ConnectorStatus:
-    """The states of a connector in which each part that the request restarts reads RESTARTING already."""
+    """The states of a connector, with RESTARTING for each part that the request restarts."""
 
     def after(status: Status) -> Status:
         meant = not restart.only_failed or status.state is ConnectorState.FAILED
@@ -70,7 +70,7 @@ COMMIT = "twinlog"
 
 
 class WorkerHerder:
-    """The connectors of a group, as one of its workers knows and runs them; a `Herder` for its REST API.
+    """The connectors of a group, as a worker of the group knows and runs them; a `Herder` for its REST API.
 
     `start` begins to read the group's topics on a thread of its own; until that is done, requests wait.
     """
@@ -88,8 +88,10 @@ class WorkerHerder:
         crashed: Callable[[], None] = lambda: None,
         ask_leader: AskLeader = lambda url, name, configs: None,
     ) -> None:
-        """`set_level(logger, level)` is called for what somebody asked of every worker of the group, `crashed()` when
-        this one ended by itself."""
+        """`crashed()` is called when this worker ended by itself.
+
+        `set_level(logger, level)` is called for each level that a request sets on all workers of the group.
+        """
         self._config = config
         self._state = state(lambda changes: self._thread.take_changes(changes))  # noqa: PLW0108 - made below
         self._flows = ConnectorFlows(config, self._state)
@@ -122,21 +124,24 @@ class WorkerHerder:
         self._topic_requests = TopicRequests(config.settings, self._flows, self._may, connect)
 
     def start(self, url: str, worker_id: str) -> None:
-        """Begin to read the topics, and to join the group; `url` and `worker_id` (host:port) are how others know it."""
+        """Begin to read the topics, and to join the group.
+
+        Other workers know this worker by `url` and `worker_id` (host:port).
+        """
         self._thread.worker_id = worker_id
         self._group.myself = WorkerState(url, worker_id)
         self._thread.start()
 
     def stop(self, timeout_s: float = 45.0) -> None:
-        """End what runs here, and leave the group."""
+        """End the connectors here, and leave the group."""
         self._thread.stop(timeout_s)
 
     def flows(self) -> Sequence[ConnectorFlow]:
-        """The connectors that can be used."""
+        """The connectors with a usable configuration."""
         return self._flows.usable()
 
     def metrics(self, clock: Clock) -> WorkerMetrics:
-        """What measures what runs here."""
+        """The metrics of the connectors here."""
         settings = self._config.settings
         return WorkerMetrics(
             settings.client.client_id,
@@ -159,12 +164,12 @@ class WorkerHerder:
 
     @property
     def leads(self) -> bool:
-        """Whether this worker is the one of its group that changes something; never waits."""
+        """Whether this worker leads its group, and may change something; never waits."""
         assignment = self._group.assignment
         return self.started and assignment is not None and assignment.leads and self._group.leads_for_s() > 0
 
     def target_state(self, name: ConnectorName) -> TargetState:
-        """What a connector is to be."""
+        """The target state of a connector."""
         self._may.require_started()
         self._may.require_known(name)
         return self._state.query_state(lambda cluster, _: cluster.target_state(name))
@@ -348,29 +353,31 @@ class WorkerHerder:
             self._may.require_known(name)
             self._zombies.fence(name)
 
-    # What these have in common.
+    # The common steps of these methods.
 
     def _require_group(self, what: str) -> None:
-        """Other workers ask for this, and a standalone one has none (Kafka class StandaloneHerder)."""
+        """Refuse a request of another worker to a standalone worker, which is alone (Kafka class StandaloneHerder)."""
         if not self._config.settings.distributed:
             raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
 
     def _merged(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Config:
-        """A configuration with some changes. Raises RequestError with 404 where there is none."""
+        """A connector's configuration with some changes. Raises RequestError 404 for an unknown connector."""
         before = self._state.query_state(lambda cluster, _: cluster.connectors.get(name))
         if before is None:
             raise RequestError(404, f"Connector {name} not found")
         return {key: value for key, value in {**before.config, **changes}.items() if value is not None}
 
     def _ask_spark(self, name: ConnectorName, config: Mapping[str, str | None]) -> None:
-        """Have the query of a configuration analysed, if it has one, before others are kept from changing anything: it
-        takes seconds, and `_checked` finds the answer afterwards."""
+        """Have the query of a configuration analysed, if it has a query, before other changes have to wait.
+
+        The analysis takes seconds, and `_checked` finds its result afterwards.
+        """
         if config.get(QUERY) and self._may.wait_assignment().leads:
             with suppress(RequestError):
                 self._checked(name, config)
 
     def _checked(self, name: ConnectorName, config: Mapping[str, str | None], *, ask: bool = True) -> Config:
-        """The configuration as it is kept. Raises RequestError with every problem found."""
+        """The configuration in its stored form. Raises RequestError with every problem found."""
         wanted = {**config, "name": name}
         found = validate(wanted.get("connector.class") or "", wanted, self._config, VERSION, ask=ask)
         if found.error_count:
@@ -379,12 +386,12 @@ class WorkerHerder:
 
 
 def _kind(config: Config) -> str:
-    """As `ConnectorInfo` and `ConnectorStatus` name it."""
+    """The kind in `ConnectorInfo` and `ConnectorStatus`."""
     return "source" if connector_kind(config.get("connector.class", "")) else "unknown"
 
 
 def _tasks(name: ConnectorName, cluster: ClusterState, statuses: Statuses) -> list[TaskId]:
-    """The ids of a connector's tasks, those included that run and whose configurations are not kept yet."""
+    """The ids of a connector's tasks, including running tasks whose configurations are still to be stored."""
     kept = cluster.tasks(name)
     if cluster.target_state(name) is TargetState.STOPPED:
         return kept

@@ -1,4 +1,4 @@
-"""The metrics of a worker: of its connectors, of their tasks, and of what these copy and follow."""
+"""The metrics of a worker: of its connectors, of their tasks, and of the copied partitions and followed groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
 
 
 class WorkerMetrics:
-    """`measure` may be called by any thread. With `partitions` each partition and group has metrics of its own."""
+    """Measures a worker; any thread may call `measure`.
+
+    With `partitions` each partition and group has metrics of its own.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class WorkerMetrics:
         self._jvm = JvmSampler(lambda: running.spark.engine, clock)
 
     def measure(self) -> Measurements:
-        """Everything, now."""
+        """The present values of all metrics."""
         flows = [facts for running in list(self._running.connectors.values()) if (facts := _flow(running))]
         families = [
             *flow_families(flows),
@@ -66,7 +69,7 @@ class WorkerMetrics:
     def _of(self, running: WorkerConnector, facts: ConnectorFacts, now: float) -> Iterator[BeanTable]:
         part = running.part
         meters = None
-        # It may end meanwhile.
+        # The flow may end meanwhile.
         flow = part.flow.running if isinstance(part, SourceConnector) else None
         if flow is not None:
             meters = flow.flow_status.meters

@@ -1,4 +1,4 @@
-"""What a worker does between requests: it reads its group's topics, and runs what the group's leader gave it."""
+"""The work of a worker between requests: it reads its group's topics, and runs the connectors of its assignment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OUTAGE, _UNKNOWN = object(), object()
 
 
 class WorkerThread:
-    """Keeps what runs here in step with what the group agreed on; everything public may be called by any thread."""
+    """Keeps the connectors here in step with the group's decisions; everything public may be called by any thread."""
 
     def __init__(
         self,
@@ -68,22 +68,25 @@ class WorkerThread:
         *,
         topics: bool,
     ) -> None:
-        """`group` is None for a worker that signs no requests. `crashed` is called once this
-        worker cannot go on; `failure` is the reason. With `topics` it keeps which topics connectors write to."""
+        """`group` is None for a worker that sends unsigned requests.
+
+        `crashed` is called once this worker has ended by itself; `failure` is the reason. With `topics` the worker
+        keeps the topics that connectors write to.
+        """
         self.changing = threading.Lock()
-        """Held while the leader changes something, so that one change sees what the one before did."""
+        """Held while the leader changes something, so that each change sees the result of the change before."""
         self.started = threading.Event()
         """Set once the group's topics have been read."""
         self._stages = Stages(admin.clock)
         self.cluster_id = ""
         self.worker_id = ""
-        """How statuses name this worker: host:port."""
+        """The worker's name in statuses: host:port."""
         self.left = False
         """Whether this worker has left its group, or is just about to."""
         self.failure: str | None = None
         """Why the worker ended by itself."""
         self.group = join(flows.weights, self._owned, self._wake_up, self._crash)
-        # When another worker may write, nothing more is appended, not even requests that wait for a broker.
+        # When another worker may write, all appends stop, including requests that wait for a broker.
         admin.client.append_only_while(lambda: self.group.leads_for_s() > 0, reads=True)
         self._crashed = crashed
         self._state = state
@@ -97,7 +100,7 @@ class WorkerThread:
         self.group.ready = lambda: self._running.ready
         self._reports = StatusReports(state, self._running, self._clock, topics=topics)
         self.duties = LeaderDuties(state, flows, self.group, group, self.changing, self._clock)
-        """What this worker writes while it leads."""
+        """The writes of this worker while it leads."""
         self._rebalances = None if group is None else RebalanceLogger(group.group_id)
         self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)
         self._task_offsets = TaskOffsets(state, self._running.connectors, self._clock)
@@ -108,22 +111,22 @@ class WorkerThread:
         self._following = threading.Lock()
         """Held while this thread begins and ends connectors."""
         self._still: Counter[ConnectorName] = Counter()
-        """Those of which nothing may begin now."""
+        """The connectors that are held: their instances have to wait."""
         self._owned_now: frozenset[ConnectorName] = frozenset()
         self._owned_in = 0
-        """The term of which `_owned_now` is."""
+        """The term to which `_owned_now` belongs."""
         self._workers_before = PreviousWorkers(state, self._clock)
         self._read_at = LONG_AGO
         self._logged = LogOnce(self._clock)
 
     @property
     def stage(self) -> str:
-        """What the worker does while it cannot carry out changes, or why it has ended; empty where it can."""
+        """The present work of the worker before it can make changes, or why it has ended; otherwise empty."""
         return str(self._stages) if self.failure is None else f"The worker has ended: {self.failure}"
 
     @property
     def running(self) -> RunningConnectors:
-        """What runs here."""
+        """The connectors that run here."""
         return self._running
 
     def start(self) -> None:
@@ -131,20 +134,20 @@ class WorkerThread:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """End what runs here, and leave the group."""
+        """End the connectors here, and leave the group."""
         self._stopping.set()
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
     def take_changes(self, changes: StateChanges) -> None:
-        """Connectors came, went or changed; called by any thread that reads."""
+        """Apply changes of connectors; called by any thread that reads."""
         self._restarts.extend(changes.restarts)
-        # A connector that could not begin is tried again with its configuration, even with the same one.
+        # A connector that failed to begin is tried again with its new configuration, even with an equal configuration.
         self._restarts.extend(RestartRequest(name, only_failed=True) for name in changes.connectors)
         for name in changes.target_states:
             self._flows.forget_connector(name)
-        # What was set before this worker started counts no more, as in Connect.
+        # Levels that were set before this worker started are obsolete, as in Connect.
         if self.started.is_set():
             for logger, level in changes.loggers.items():
                 self._set_level(logger, level)
@@ -160,9 +163,9 @@ class WorkerThread:
 
     @contextmanager
     def standing_still(self, name: ConnectorName, timeout_s: float) -> Iterator[None]:
-        """Nothing of a connector that this worker has runs meanwhile, here or elsewhere.
+        """Hold a connector of this worker: it has ended, and stays ended on all workers meanwhile.
 
-        Raises RequestError 409 when what runs of it has not ended within `timeout_s` seconds.
+        Raises RequestError 409 when the connector still runs after `timeout_s` seconds.
         """
         until = self._clock.monotonic() + timeout_s
         with self._following:
@@ -208,7 +211,7 @@ class WorkerThread:
             self.end()
 
     def end(self) -> None:
-        """End what runs here, report that, and leave the group: another worker goes on at once."""
+        """End the connectors here, report their end, and leave the group, so that another worker continues at once."""
         self._running.stop()
         try:
             self._report_tasks(self.group.assignment)
@@ -221,11 +224,10 @@ class WorkerThread:
             self.group.stop()
 
     def begin(self) -> bool:
-        """Create and read the topics of the group, however long that takes, and begin to join it; False when the
-        worker was stopped meanwhile.
+        """Create and read the topics of the group, however long it takes, and begin to join the group.
 
-        Raises TooFewBrokersError where brokers that have just been started do not come within
-        `default.api.timeout.ms`, as in Connect.
+        Returns False after a stop of the worker. Raises TooFewBrokersError when brokers that have just started are
+        still missing after `default.api.timeout.ms`, as in Connect.
         """
         self._stages.enter_stage(READS_TOPICS)
         few_since: float | None = None
@@ -254,7 +256,7 @@ class WorkerThread:
         return False
 
     def process_assignment(self) -> None:
-        """Look once what the group agreed on, what runs here, and what is to be written about it."""
+        """Take a turn: compare the group's decisions with the connectors here, and write the necessary records."""
         now = self._clock.monotonic()
         if self.group.leads_for_s() > 0:
             self._stages.end()
@@ -266,7 +268,8 @@ class WorkerThread:
         if reads:
             self._read_at = now + READ_S
             self._try(self._read, troubles)
-        # Connectors run with what was read before: they are attended, and stop, whether or not the topics answer.
+        # Connectors run with the records that were read before: they are polled, and can stop, even during an outage of
+        # the topics.
         with self._following:
             self._enter(self.group.term)
             self._follow(self.group.assignment)
@@ -279,7 +282,7 @@ class WorkerThread:
         if troubles:
             if self._logged.is_due(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
                 log.warning("the worker's topics do not answer, trying again: %s", _shown(troubles[0]))
-        # A turn without reading does not show whether they answer.
+        # Only a turn that reads shows whether the topics answer.
         elif reads and self._logged.end_condition(_OUTAGE):
             log.info("the worker's topics answer again")
 
@@ -295,14 +298,14 @@ class WorkerThread:
         self.duties.keep_session_key()
 
     def _enter(self, term: int) -> None:
-        """Enter a term of membership: with a new one everything that runs here begins anew."""
+        """Enter a term of membership: in a new term all connectors here begin again."""
         if term != self._running.term:
             self._running.term = term
             for name in self._running.connectors:
                 self._flows.forget_connector(name)
 
     def _follow(self, assignment: Assignment | None) -> None:
-        """Have run here what is assigned, and end what is not."""
+        """Run the assigned connectors, and end other connectors."""
         if self._rebalances is not None:
             self._rebalances.report(assignment)
         names: frozenset[ConnectorName] = frozenset() if assignment is None else assignment.connectors
@@ -317,14 +320,14 @@ class WorkerThread:
             if name not in self._running.connectors:
                 if not self._workers_before.has_ended(name, self.worker_id):
                     continue
-                # It was built here while another worker ran it: values that its configuration refers to may have
-                # changed since.
+                # The connector was built here while another worker ran it: values that its configuration refers to may
+                # have changed since.
                 self._flows.forget_connector(name)
             flow, why = self._flows.build(name)
             self._running.set_connector(name, flow, self._target_state(name), why, self._tasks(name))
             self._running.remark(name, remarks.get(name))
         for name in self._running.connectors.keys() - (names & known):
-            # A connector that is held still is not removed meanwhile.
+            # A held connector stays until the end of the hold.
             if not self._still[name]:
                 self._running.remove(name)
         for restart in restarts:
@@ -353,7 +356,7 @@ class WorkerThread:
         return self._state.query_state(lambda cluster, _: cluster.target_state(name))
 
     def _note_ended(self) -> None:
-        """Others may run now what has ended here."""
+        """Tell the group about connectors that have ended here, so that other workers may run them."""
         before, self._owned_now = self._owned_now, self._running.held()
         self._owned_in = self._running.term
         revoked = self.group.revoked
@@ -362,7 +365,8 @@ class WorkerThread:
             self.group.rejoin()
 
     def _report_tasks(self, assignment: Assignment | None) -> None:
-        # Before the states, as in Connect: who reads that one runs finds its configuration.
+        # Task configurations are written before the states, as in Connect: a reader of a running task's state finds its
+        # configuration.
         if assignment is not None and self.group.leads_for_s() > 0:
             self._task_reports.write(assignment)
 
@@ -375,7 +379,7 @@ class WorkerThread:
                 self.duties.have_fenced(name)
 
     def _owned(self) -> frozenset[ConnectorName]:
-        """What this worker runs, or may begin to run in this moment."""
+        """The connectors that this worker runs, or may begin to run at present."""
         owned = self._owned_now if self._owned_in == self.group.term else frozenset()
         assignment = self.group.assignment
         return owned if assignment is None else owned | assignment.connectors
@@ -385,7 +389,7 @@ class WorkerThread:
 
 
 def _shown(error: ClusterError) -> str:
-    """An error with what becomes of it."""
+    """The text of an error, with its consequences."""
     if not isinstance(error, TopicGoneError):
         return str(error)
     return (

@@ -1,4 +1,4 @@
-"""Fences producers that tasks of a connector may still have, as the leader of a group does when it is asked to."""
+"""Fences producers that tasks of a connector may still have; the leader of a group does it on request."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from twinlog.settings.flow import FlowSettings
 
 
 class Zombies:
-    """Producers of tasks that have ended, of the connectors of a group; `asked` turns what a cluster answers into the
-    answer to a request."""
+    """Producers of ended tasks, of the connectors of a group.
+
+    `asked` turns the answer of a cluster into the answer to a request.
+    """
 
     def __init__(
         self, state: GroupState, flows: ConnectorFlows, asked: Callable[[Callable[[], Any]], Any], connect: Connect
@@ -28,9 +30,9 @@ class Zombies:
         self._connect = connect
 
     def fence(self, name: ConnectorName) -> None:
-        """Fence producers of earlier tasks, and note that none is left (Kafka class DistributedHerder).
+        """Fence producers of earlier tasks, and note that all are fenced (Kafka class DistributedHerder).
 
-        What runs has fenced those before it when it began, and is no zombie.
+        Running tasks have fenced the tasks before them when they began, and are outside this fencing.
         """
         config, pending, noted, tasks, runs = self._state.query_state(
             lambda cluster, statuses: (
@@ -54,8 +56,11 @@ class Zombies:
 
 
 def fence_zombies(settings: FlowSettings, producers: int, connect: Connect = ClusterAdmin) -> None:
-    """Abort what producers of earlier tasks left open on the target, and let none of them write again (Kafka class
-    Worker). The ids of the first so many tasks count in any case. Raises ClusterError, RefusedError."""
+    """Abort open transactions of earlier tasks' producers on the target, and fence the producers.
+
+    This follows Kafka class Worker. The ids of the first `producers` producers count in any case. Raises ClusterError,
+    RefusedError.
+    """
     target = connect(settings.target, settings.target_admin.client)
     try:
         target.connect()

@@ -1,1 +1,1 @@
-"""How the workers of a group find together, and who of them runs which connector."""
+"""The group of workers: how a worker joins, and which worker runs which connector."""

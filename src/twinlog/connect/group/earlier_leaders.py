@@ -1,4 +1,4 @@
-"""Keeps earlier leaders of a group from writing to the config topic, where its workers copy exactly once (KIP-618)."""
+"""Keeps earlier leaders of a group from writing to the config topic, when its workers copy exactly once (KIP-618)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ RETRY_S = 5.0
 
 
 class EarlierLeaders:
-    """Fences earlier leaders, Kafka's and twinlog's, by claiming the config topic; a topic that cannot be claimed
-    counts as claimed.
+    """Fences earlier leaders, Kafka's and twinlog's, by a claim of the config topic.
 
-    A suspended leader that wakes up can write nothing more, and no reader waits for the transaction that it left open.
-    When the permission to claim is missing, that is logged, and the worker continues. `changing` is held while the
-    leader changes something.
+    After the claim a suspended leader that wakes up is unable to write, and readers pass the transaction that it left
+    open. A topic that refuses the claim counts as claimed: the missing permission is logged, and the worker continues.
+    `changing` is held while the leader changes something.
     """
 
     def __init__(self, state: GroupState, changing: threading.Lock, clock: Clock) -> None:
@@ -34,7 +33,7 @@ class EarlierLeaders:
         self._logged = LogOnce(clock)
 
     def fence_when_due(self, assignment: Assignment | None) -> None:
-        """Fence them soon after this worker began to lead; what cannot be done now is tried again."""
+        """Fence earlier leaders soon after this worker began to lead; a failed attempt is repeated."""
         if assignment is None or not self._due(assignment) or self._clock.monotonic() < self._again_at:
             return
         try:
@@ -45,8 +44,10 @@ class EarlierLeaders:
             self._again_at = self._clock.monotonic() + RETRY_S
 
     def fence_leaders(self, assignment: Assignment) -> None:
-        """Fence them once for each generation of the group in which this worker leads, and after each write that was
-        not answered; with `changing` held. Raises ClusterError."""
+        """Fence earlier leaders, with `changing` held. Raises ClusterError.
+
+        This happens once for each generation of the group in which this worker leads, and after each unanswered write.
+        """
         if not self._due(assignment):
             return
         try:

@@ -1,4 +1,4 @@
-"""The group of workers that share connectors, as the herder and its thread use it; a standalone worker is alone."""
+"""The group of workers that share connectors, for the herder and its thread; a standalone worker is alone."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class ConnectGroup(Protocol):
     """The group of a worker; everything may be called by any thread."""
 
     myself: WorkerState
-    """How the others know this worker; to be set before `start`."""
+    """How the other workers know this worker; set before `start`."""
 
     ready: Callable[[], bool]
     """Whether this worker could copy at once."""
 
     @property
     def assignment(self) -> Assignment | None:
-        """What this worker is to run; None before it is a member, and while it is none."""
+        """The connectors that this worker runs; None outside a membership."""
 
     @property
     def reason(self) -> str | None:
-        """Why this worker is no member."""
+        """Why this worker is outside its group."""
 
     @property
     def joined(self) -> bool:
@@ -34,41 +34,48 @@ class ConnectGroup(Protocol):
 
     @property
     def term(self) -> int:
-        """Counts how often this worker ended to be a member: while it is the same, the leader among them stays it."""
+        """Grows when this worker's membership ends; while the term is equal, a leader remains the leader."""
 
     rebalances: int
-    """How often this worker was given something to run, or nothing."""
+    """How many assignments this worker received, including empty assignments."""
     synced_at: float | None
-    """When it was last, in monotonic seconds."""
+    """When this worker received the last assignment, in monotonic seconds."""
     rebalance_times: RecentTimes
     revoked: frozenset[ConnectorName]
-    """What it had when it joined and was not given again: nobody gets that before it joins without it (KIP-415)."""
+    """The connectors that this worker had when it joined, and that its assignment lacks.
+
+    Another worker gets these connectors only after this worker has joined again without them (KIP-415).
+    """
 
     def start(self) -> None:
         """Begin to join."""
 
     def leads_for_s(self, term: int | None = None) -> float:
-        """For how many seconds no other worker can be given what this one runs; 0 when another one may be.
+        """The seconds in which this worker's connectors stay its own; 0 when another worker may get them.
 
-        With `term` only what it was given in that one: what it ran before it ended to be a member may be another's.
+        With `term`, the answer is 0 after the end of that term: another worker may have the connectors of an ended
+        term.
         """
 
     def confirm_membership(self, term: int) -> bool:
-        """Ask whether this worker has been a member all the time since `term` was read. Raises ClusterError."""
+        """Ask whether this worker has been a member since `term` was read. Raises ClusterError."""
 
     def rejoin(self) -> None:
-        """Have the connectors assigned anew: some came or went, or this worker has ended some."""
+        """Have the connectors assigned again: the set of connectors changed, or this worker has ended some."""
 
     def stop(self, *, leave: bool = True) -> None:
-        """Leave, so that others run what this worker ran; that must have ended before."""
+        """Leave, so that other workers run this worker's connectors, which must have ended before."""
 
 
 Names = Callable[[], Iterable[ConnectorName]]
 Weights = Callable[[], Mapping[ConnectorName, ConnectorWeight]]
 
 JoinGroup = Callable[[Weights, Names, Callable[[], None], Callable[[Exception], None]], ConnectGroup]
-"""Makes the group of a worker. Arguments: all connectors with their weights; the names of those that the worker still
-runs; a function that is called after `assignment` changed; one that is called with an unexpected error."""
+"""Makes the group of a worker.
+
+Arguments: all connectors with their weights; the names of the connectors that the worker still runs; a function that is
+called after `assignment` changed; a function that is called with an unexpected error.
+"""
 
 
 class StandaloneGroup:
@@ -101,7 +108,7 @@ class StandaloneGroup:
         return Assignment(0, self.myself.url, True, names, dict.fromkeys(names, self.myself.url))
 
     def start(self) -> None:
-        """A standalone worker has no group to ask."""
+        """Count as a member; a standalone worker is alone."""
         self.joined = True
 
     def leads_for_s(self, term: int | None = None) -> float:
@@ -109,12 +116,12 @@ class StandaloneGroup:
         return float("inf")
 
     def confirm_membership(self, term: int) -> bool:
-        """There are no other workers."""
+        """A standalone worker is always a member."""
         return True
 
     def rejoin(self) -> None:
-        """What came is run here, too."""
+        """Report the changed set of connectors: this worker runs all of them."""
         self._changed()
 
     def stop(self, *, leave: bool = True) -> None:
-        """There is no other member."""
+        """Do nothing: a standalone worker has all connectors for itself."""

@@ -1,4 +1,4 @@
-"""What the workers of a group send each other when they join, and what the leader sends them."""
+"""The messages of a group: the metadata of a worker that joins, and the assignment from the leader."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from twinlog.model.compact_json import ascii_json, object_of
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker: where its REST API is, its id in statuses (host:port), the connectors that it runs, and the topics that
-    it reads their state from."""
+    """A worker: its REST address, its id in statuses (host:port), its connectors, and the topics of their states."""
 
     url: str
     worker_id: str
     owned: frozenset[ConnectorName] = frozenset()
     topics: tuple[str, ...] = ()
     ready: bool = True
-    """Whether it could copy at once."""
+    """Whether this worker could copy at once."""
 
     def encode(self) -> bytes:
-        """As metadata of a JoinGroup request: a JSON object."""
+        """Encode the worker as metadata of a JoinGroup request: a JSON object."""
         return ascii_json(
             {
                 "url": self.url,
@@ -43,14 +42,16 @@ class WorkerState:
         )
 
     def shares_topics(self, topics: tuple[str, ...]) -> bool:
-        """Whether it reads the state of the connectors from these; a version that does not report it is believed
-        to be the same."""
+        """Whether the worker reads the state of the connectors from `topics`.
+
+        A version that omits its topics counts as equal.
+        """
         return not self.topics or not topics or self.topics == topics
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a worker is to run, and who leads; `owners` are the addresses of the workers that run each connector."""
+    """The connectors that a worker runs, and the leader; `owners` has the address of each connector's worker."""
 
     generation: int
     leader_url: str
@@ -58,17 +59,17 @@ class Assignment:
     connectors: frozenset[ConnectorName]
     owners: Mapping[ConnectorName, str]
     topics: tuple[str, ...] = ()
-    """What the leader reads the state of the connectors from."""
+    """The topics from which the leader reads the state of the connectors."""
 
     def url_of(self, name: ConnectorName) -> str | None:
-        """Where the worker is that runs a connector; None while there is none."""
+        """The address of the worker that runs a connector; None while the connector lacks a worker."""
         return self.owners.get(name)
 
 
 def encode_assignment(
     leader: WorkerState, connectors: frozenset[ConnectorName], owners: Mapping[ConnectorName, str]
 ) -> bytes:
-    """As assignment of a SyncGroup request: a JSON object."""
+    """Encode the assignment of a SyncGroup request: a JSON object."""
     return ascii_json(
         {"leader": leader.url, "connectors": sorted(connectors), "owners": dict(owners), "topics": leader.topics}
     )

@@ -1,7 +1,7 @@
-"""A worker's membership in its group: it joins, sends heartbeats, and gets what it is to run from the group's leader.
+"""A worker's membership in its group: it joins, sends heartbeats, and gets its connectors from the group's leader.
 
-The group is the one that Connect's workers use (`group.id`), with another protocol: neither can join while the other
-has members, so that both never run the same connectors at one time.
+The group is the group of Connect's workers (`group.id`), with another protocol. A worker with either protocol joins
+only while all members of the group have the same protocol. So each connector runs in a single kind of worker at a time.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _OUTAGE = object()
 
 
 class _OtherTopicsError(RefusedError):
-    """The workers of the group have the state of their connectors in other topics than this one."""
+    """The workers of the group have the state of their connectors in other topics than this worker."""
 
 
 class WorkerGroup:
     """This worker in its group, on the event loop of `admin`; everything public may be called by any thread.
 
-    `connectors()` are all connectors and what they weigh, `owned()` those that this worker still runs, `changed()` is
-    called after `assignment` changed, and `crashed(error)` when something ends that must not. `admin` is for the group
-    alone: a heartbeat waits behind nothing else.
+    `connectors()` are all connectors with their weights, `owned()` are the connectors that this worker still runs.
+    `changed()` is called after `assignment` changed, and `crashed(error)` when the membership fails unexpectedly.
+    `admin` serves the group alone, so that a heartbeat never waits behind another request.
     """
 
     def __init__(
@@ -64,21 +64,24 @@ class WorkerGroup:
         crashed: Callable[[Exception], None],
     ) -> None:
         self.assignment: Assignment | None = None
-        """What this worker is to run; None before it is a member, and while it is none."""
+        """The connectors that this worker runs; None outside a membership."""
         self.revoked: frozenset[ConnectorName] = frozenset()
-        """What it had when it joined and was not given again: nobody gets that before it joins without it (KIP-415)."""
+        """The connectors that this worker had when it joined, and that its assignment lacks.
+
+        Another worker gets these connectors only after this worker has joined again without them (KIP-415).
+        """
         self.reason: str | None = None
-        """Why this worker is no member."""
+        """Why this worker is outside its group."""
         self.joined = False
-        """Whether it has ever been one."""
+        """Whether this worker has ever been a member."""
         self.term = 0
-        """Counts how often this worker ended to be a member: while it is the same, the leader among them stays it."""
+        """Grows when this worker's membership ends; while the term is equal, a leader remains the leader."""
         self.rebalances = 0
-        """How often it was given something to run, or nothing."""
+        """How many assignments this worker received, including empty assignments."""
         self.synced_at: float | None = None
-        """When it was last, in monotonic seconds."""
+        """When this worker received the last assignment, in monotonic seconds."""
         self.rebalance_times = RecentTimes()
-        """How long it took from joining until it was."""
+        """The times from the start of a join to the assignment."""
         self._admin = admin
         self._clock = admin.clock
         self._membership = Membership(
@@ -89,7 +92,7 @@ class WorkerGroup:
             settings.rebalance_timeout_ms / 1000,
         )
         self.myself = WorkerState("", "")
-        """How the others know this worker; to be set before `start`."""
+        """How the other workers know this worker; set before `start`."""
         self.ready: Callable[[], bool] = lambda: True
         self._topics = tuple(
             topic.name for topic in (settings.config_storage, settings.offset_storage, settings.status_storage)
@@ -102,7 +105,7 @@ class WorkerGroup:
         self._loop = admin.client.loop
         self._session = GroupSession(self._loop, self._membership, self._lease, lost=self._lost)
         self._planned: Mapping[ConnectorName, WorkerId] = {}
-        """As the leader: who gets what another worker has to end first."""
+        """For the leader: the next worker of each connector that another worker has to end first."""
         self._lock = threading.Lock()
         self._logged = LogOnce(self._clock)
         self._started = self._stopping = False
@@ -115,17 +118,19 @@ class WorkerGroup:
         self._loop.call_threadsafe(lambda: self._begin(self._run))
 
     def leads_for_s(self, term: int | None = None) -> float:
-        """For how many seconds no other worker can be given what this one runs; 0 when another one may be.
+        """The seconds in which this worker's connectors stay its own; 0 when another worker may get them.
 
-        With `term` only what it was given in that one: what it ran before it ended to be a member may be another's.
+        With `term`, the answer is 0 after the end of that term: another worker may have the connectors of an ended
+        term.
         """
         left_s = max(0.0, self._lease.until - self._clock.monotonic()) if self.assignment is not None else 0.0
         return left_s if term is None or term == self.term else 0.0
 
     def confirm_membership(self, term: int) -> bool:
-        """Ask the coordinator whether this worker has been a member all the time since `term` was read.
+        """Ask the coordinator whether this worker has been a member since `term` was read.
 
-        An administrator may remove a leader, and another one leads before this one hears of it. Raises ClusterError.
+        An administrator may remove a leader, and another worker leads before the removed leader hears of it. Raises
+        ClusterError.
         """
         until = self._clock.monotonic() + CONFIRM_S
         while self.term == term:
@@ -145,13 +150,13 @@ class WorkerGroup:
         return False
 
     def rejoin(self) -> None:
-        """Have the group's leader assign anew: connectors came or went, or this worker has ended some."""
-        # After this worker has left the group its loop is closed.
+        """Have the group's leader assign the connectors again: their set changed, or this worker has ended some."""
+        # The loop is closed after this worker has left the group.
         with suppress(RuntimeError):
             self._loop.call_threadsafe(self._session.rejoin)
 
     def stop(self, *, leave: bool = True) -> None:
-        """Leave, so that others run what this worker ran; that must have ended before."""
+        """Leave, so that other workers run this worker's connectors, which must have ended before."""
         if self._started and not self._stopping:
             self._leaves = leave
             self._loop.call_threadsafe(self._ask_to_stop)
@@ -170,7 +175,7 @@ class WorkerGroup:
         self._loop.spawn(coroutine).add_errback(self._crash)
 
     def _crash(self, error: BaseException) -> None:
-        # When the loop closes, its end is no error.
+        # An exception of a closing loop is expected.
         if isinstance(error, Exception) and not self._stopping:
             self._crashed(error)
 
@@ -195,7 +200,8 @@ class WorkerGroup:
                 "wait for the session.timeout.ms of one that was killed, or choose another group.id"
             )
         except _OtherTopicsError as error:
-            # Somebody has to fix its file and start it anew; until then it disturbs the others seldom.
+            # An administrator has to fix the worker's file and to restart the worker. The long pause keeps its tries to
+            # join rare, as each try disturbs the other workers.
             await self._trouble(str(error), wait_s=APART_S)
         except RefusedError as error:
             await self._trouble(str(error), wait_s=REFUSED_S)
@@ -216,8 +222,10 @@ class WorkerGroup:
             self._watch()
 
     def _watch(self) -> None:
-        """Notice when the coordinator has been silent for a session, and when it answers again: whoever asks it then
-        still waits, and so does all that writes."""
+        """Notice a coordinator that is silent for a session, and its next answer.
+
+        During the silence, requests to the coordinator still wait, and all writes wait too.
+        """
         if self.assignment is None or self.leads_for_s() > 0:
             self._note_recovered()
         elif self._logged.is_due(_OUTAGE, 0.0, *DOUBLING_S):
@@ -228,8 +236,8 @@ class WorkerGroup:
         if self._membership.generation is None:
             self._lost()
         if not self._stopping:
-            # One outage has changing reasons. What has a long pause before the next try does not pass by itself: it is
-            # logged at once.
+            # The reason may change during an outage. A reason with a long pause before the next try lasts until an
+            # administrator acts, and is logged at once.
             if self._logged.is_due(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
                 log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
             until = self._clock.monotonic() + wait_s
@@ -241,7 +249,7 @@ class WorkerGroup:
             log.info("takes part in group %s again", self._membership.group)
 
     async def _join(self) -> bool:
-        """Take part in the next rebalance; False when another one began meanwhile."""
+        """Take part in the next rebalance; return False when a further rebalance began meanwhile."""
         myself = WorkerState(
             self.myself.url, self.myself.worker_id, frozenset(self._owned()), self._topics, self.ready()
         )
@@ -267,7 +275,7 @@ class WorkerGroup:
         return True
 
     async def _leave_those(self, others: Assignment) -> NoReturn:
-        """Raises the error about workers that know other connectors than this one."""
+        """Leave the group, and raise the error about workers with other connectors than this worker."""
         await self._membership.leave_group()
         self._lost()
         raise _OtherTopicsError(
@@ -281,7 +289,7 @@ class WorkerGroup:
             return {}
         workers = {member: WorkerState.decode(data) for member, data in generation.members.items()}
         leader = workers[generation.member_id]
-        # A worker with other topics knows other connectors: it is informed of the assignment, and gets no connector.
+        # A worker with other topics knows other connectors: it gets an empty assignment.
         able = {member: worker for member, worker in workers.items() if worker.shares_topics(leader.topics)}
         given = dict.fromkeys(workers, frozenset[ConnectorName]())
         owned = {member: one.owned for member, one in able.items()}
@@ -293,7 +301,7 @@ class WorkerGroup:
         return {member: encode_assignment(leader, names, owners) for member, names in given.items()}
 
     def _lost(self) -> None:
-        """This worker is no member: another one may run its connectors and tasks."""
+        """End the membership: another worker may run this worker's connectors and tasks."""
         with self._lock:
             had, self.assignment = self.assignment, None
             self.term += 1

@@ -1,4 +1,4 @@
-"""What a worker logs about its group: who leads, and what this worker was given or has to give up."""
+"""The log of a worker about its group: the leader, and the connectors that the worker gets or gives up."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ log = logging.getLogger(__name__)
 
 
 class RebalanceLogger:
-    """Logs each assignment that differs from the one before; used by one thread."""
+    """Logs each assignment that differs from the assignment before; used by a single thread."""
 
     def __init__(self, group_id: str) -> None:
         self._group = group_id
         self._logged: Assignment | None = None
 
     def report(self, assignment: Assignment | None) -> None:
-        """Log what a rebalance changed for this worker; called every moment. That it is no member any more, or is one
-        again, is logged where that is noticed."""
+        """Log the changes that a rebalance brings to this worker; called every moment.
+
+        The membership itself logs its end and its return.
+        """
         before = self._logged
         if assignment is None or assignment is before:
             return

@@ -1,4 +1,4 @@
-"""Which worker runs which connector: each has its share of what copies and of what does not, and few of them move."""
+"""Spreads connectors over workers: each worker has its share of each kind of connector, and few connectors move."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ WorkerId = str
 """A worker as its group knows it."""
 
 WORTH = 8
-"""Nothing moves unless one worker has an eighth more than another, for what moves stands still for a moment."""
+"""A connector moves only when the gap of two loads exceeds an eighth of the higher load: a moving connector pauses."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConnectorWeight:
-    """What a connector asks of its worker: connectors of one `kind` compare by the tasks that they may have."""
+    """The load of a connector on its worker: connectors of a `kind` compare by their highest number of tasks."""
 
     kind: str = ""
     tasks: int = 1
@@ -24,8 +24,10 @@ class ConnectorWeight:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAssignment:
-    """What each worker is `given`. A connector that another worker has to end first is given to none; `planned` has the
-    worker that gets it afterwards."""
+    """The connectors that each worker is `given`.
+
+    A connector that another worker has to end first is missing there; `planned` has the worker that gets it afterwards.
+    """
 
     given: Mapping[WorkerId, frozenset[ConnectorName]]
     planned: Mapping[ConnectorName, WorkerId] = field(default_factory=dict)
@@ -37,20 +39,19 @@ def assign(
     planned: Mapping[ConnectorName, WorkerId] | None = None,
     unready: Container[WorkerId] = (),
 ) -> PlannedAssignment:
-    """What each worker is to run, given what each still runs, and what was planned in the round before.
+    """Assign connectors to workers, from the connectors that each worker still runs and the plan of the round before.
 
-    Of workers that have as much of a kind the `unready` ones, whose Spark has just begun to start, come last.
-
-    A connector that a worker has runs on there, unless it is taken away; then nobody gets it until that worker has
-    ended it and joins again without it (KIP-415). Each kind is spread by itself: heartbeats do not outweigh a
-    connector that copies.
+    Among workers with an equal load of a kind, the `unready` workers, whose Spark has just begun to start, come last. A
+    connector stays on its worker unless it is taken away. A connector that is taken away is assigned only after its
+    worker has ended it and has joined again without it (KIP-415). Each kind is spread by itself, so that heartbeat
+    connectors never outweigh a connector that copies.
     """
     if not owned:
         return PlannedAssignment({})
     owner: dict[ConnectorName, WorkerId] = {}
     for worker in sorted(owned):
         for name in owned[worker]:
-            # Two of them own one only when one was cut off and does not know that yet.
+            # Two workers own a connector only when either worker was cut off and is unaware of that.
             owner.setdefault(name, worker)
     counts = dict.fromkeys(owned, 0)
     final: dict[ConnectorName, WorkerId] = {}
@@ -71,7 +72,7 @@ def assign(
 
 
 class _Placement:
-    """Where the connectors of one kind are to run. `counts` are connectors of all kinds by worker."""
+    """The workers of the connectors of a kind. `counts` are connectors of all kinds by worker."""
 
     def __init__(
         self, weights: Mapping[ConnectorName, int], counts: dict[WorkerId, int], unready: Container[WorkerId]
@@ -84,7 +85,7 @@ class _Placement:
 
     @property
     def least(self) -> WorkerId:
-        """The worker that gets the connectors that no worker has."""
+        """The worker that gets the next connector that lacks a worker."""
 
         def order(worker: WorkerId) -> tuple[int, bool, int, WorkerId]:
             return self._loads[worker], worker in self._unready, self._counts[worker], worker
@@ -101,7 +102,10 @@ class _Placement:
         self._counts[worker] += 1
 
     def even_out(self, owner: Mapping[ConnectorName, WorkerId]) -> None:
-        """Move as long as two workers come closer to each other by that; each move makes the sum of squares less."""
+        """Move connectors as long as a move brings two workers closer.
+
+        Each move lowers the sum of the squared loads.
+        """
         while (move := next(self._moves(owner), None)) is not None:
             self.put(move, self.least)
 
@@ -113,5 +117,5 @@ class _Placement:
                 return
             movable = [name for name, at in self.of.items() if at == most and self._weights[name] < gap]
             if movable:
-                # The connector that leaves the smallest gap; among equals, one that does not run yet.
+                # The connector that leaves the smallest gap; among equals, a connector that has still to begin.
                 yield min(movable, key=lambda name: (abs(gap - 2 * self._weights[name]), name in owner, name))

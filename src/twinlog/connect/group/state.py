@@ -1,4 +1,4 @@
-"""What the workers of a group have in common: connectors and their states, as this worker has read them."""
+"""The shared state of a group's workers: connectors and their states, as this worker has read them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 Changed = Callable[[StateChanges], None]
-"""Called for what came into the config topic after `read_all`, by the thread that read it."""
+"""Called by the reading thread for the records that came into the config topic after `read_all`."""
 
 
 def state_in_topics(
@@ -44,8 +44,8 @@ def state_in_topics(
 ) -> GroupState:
     """The state of a group of workers, in its three topics.
 
-    With `exactly_once` its leader writes the config topic in transactions, by the id that Kafka's leaders have
-    (KIP-618).
+    With `exactly_once` the group's leader writes the config topic in transactions, with the transactional id of Kafka's
+    leaders (KIP-618).
     """
     leader = f"connect-cluster-{group.group_id}" if exactly_once else None
     config, status, offset = group.config_storage, group.status_storage, group.offset_storage
@@ -66,12 +66,12 @@ def state_in_topics(
 
 
 def state_alone(offsets: RecordLog[OffsetRecord], changed: Changed) -> GroupState:
-    """The state of a standalone worker: what its connectors are ends with it, and `offsets` are kept elsewhere."""
+    """The state of a standalone worker: `offsets` are kept elsewhere, everything else ends with the worker."""
     return GroupState(MemoryLog(config_records.decode), MemoryLog(status_records.decode), offsets, changed)
 
 
 class GroupState:
-    """The three logs of a group and what they hold; may be used from several threads."""
+    """The three logs of a group and their contents; may be used from several threads."""
 
     def __init__(
         self,
@@ -83,28 +83,28 @@ class GroupState:
         self._configs, self._statuses, self._offsets = configs, statuses, offsets
         self._changed = changed
         self._lock = threading.Lock()
-        """Held while the state is looked at or changed, for moments."""
+        """Held for moments, while a thread reads or changes the state."""
         self._order = threading.Lock()
-        """Held from reading the config topic until its records are taken, so that they are taken in their order."""
+        """Held from reading the config topic until its records are applied, which keeps their order."""
         self._cluster = ClusterState()
         self._configs_of: object = None
-        """The topic that was read last."""
+        """The config topic that was read last."""
         self._anew: ClusterState | None = None
-        """What is in a topic that was recreated, as long as it lacks connectors."""
+        """The contents of a deleted or recreated config topic, until this worker has restored its connectors."""
         self._known = Statuses()
         self._statuses_of: object = None
-        """The topic that these were read from."""
+        """The topic from which the statuses were read."""
         self._stored = OffsetsByConnector()
         self.revision = 0
-        """Grows with whatever `query_state` may see; read it before looking."""
+        """Grows with each change that `query_state` may show; read it before the query."""
 
     def ensure(self) -> None:
-        """Create the topics that are missing. Raises RefusedError for one that cannot be used, ClusterError."""
+        """Create the missing topics. Raises RefusedError for an unusable topic, ClusterError."""
         for topic in (self._configs, self._statuses, self._offsets):
             topic.ensure()
 
     def read_all(self) -> None:
-        """Read configurations and states for the first time; nothing of that is reported as a change."""
+        """Read configurations and states for the first time; only later reads report changes."""
         with self._order:
             records = self._configs.read()
             self._configs_of = self._configs.topic_id
@@ -114,23 +114,26 @@ class GroupState:
         self.read_statuses()
 
     def read(self) -> None:
-        """Read what others wrote since. Raises ClusterError, RefusedError."""
+        """Read the new records of other workers. Raises ClusterError, RefusedError."""
         self.read_configs()
         self.read_statuses()
 
     def read_configs(self) -> None:
-        """Read the configurations that others wrote since."""
+        """Read the new configurations of other workers."""
         with self._order:
             try:
                 self._take(self._configs.read())
             except TopicGoneError:
-                # Brokers before Kafka 2.8 have no topic ids, so its name alone does not show that it is another one.
+                # Brokers before Kafka 2.8 lack topic ids, and the recreated topic has the same name as the deleted
+                # topic.
                 self._anew = ClusterState()
                 raise
 
     def read_statuses(self) -> None:
-        """Read the states that others wrote since. A topic that was deleted is recreated: each worker that runs
-        something writes its state again."""
+        """Read the new states of other workers.
+
+        A deleted topic is recreated: each worker that runs a connector writes the connector's state again.
+        """
         try:
             self._take_statuses(self._statuses.read())
         except TopicGoneError as error:
@@ -138,12 +141,12 @@ class GroupState:
             self._statuses.ensure()
 
     def query_state(self, question: Callable[[ClusterState, Statuses], T]) -> T:
-        """Ask something of what was read, for a moment."""
+        """Answer a question from the state as it was read; the state is locked for a moment."""
         with self._lock:
             return question(self._cluster, self._known)
 
     def has_connector(self, name: ConnectorName) -> bool:
-        """Whether there is such a connector, by what was read last."""
+        """Whether the connector exists, by the last read."""
         return self.query_state(lambda cluster, _: name in cluster.connectors)
 
     @property
@@ -152,15 +155,18 @@ class GroupState:
         return self._configs.claimed
 
     def claim_config_topic(self) -> None:
-        """Become the only worker that writes configurations. Raises ClusterError; RefusedError without the right to do
-        so, and then it writes without."""
+        """Become the only worker that writes configurations.
+
+        Raises ClusterError, and RefusedError when the permission is missing; the worker then writes without a claim.
+        """
         with self._order:
             self._configs.claim_log()
 
-    # Only the group's leader writes these. All raise ClusterError and RefusedError, and then nothing may have changed.
+    # Only the group's leader calls these methods. All raise ClusterError and RefusedError; after an error the change
+    # may be missing from the topic.
 
     def put(self, name: ConnectorName, config: Config, state: TargetState | None = None) -> None:
-        """Keep a connector's configuration, and what it is to be."""
+        """Store a connector's configuration, and its target state."""
         target = [] if state is None else [TargetStateRecord(name, state)]
         self._write([*target, ConnectorRecord(name, config)])
 
@@ -169,36 +175,38 @@ class GroupState:
         self._write([ConnectorRecord(name, None), TargetStateRecord(name, None)])
 
     def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
-        """Keep what a connector is to be."""
+        """Store the target state of a connector."""
         self._write([TargetStateRecord(name, state)])
 
     def put_tasks(self, name: ConnectorName, configs: Sequence[Config]) -> None:
-        """Keep the configurations of a connector's tasks, all of them or none."""
+        """Store the configurations of all tasks of a connector, all of them or none."""
         self._write(_tasks(name, configs))
 
     def await_fencing(self, name: ConnectorName, producers: int) -> None:
-        """Have Kafka's leader fence so many producers before tasks of its own begin, whatever these are.
+        """Have a Kafka leader that takes over fence `producers` producers before its own tasks begin.
 
-        It does so for tasks that were configured after such a note, so theirs are written again (Kafka class
-        DistributedHerder).
+        Kafka's leader fences for tasks that were configured after the note. So the task configurations are written
+        again, for any number of tasks (Kafka class DistributedHerder).
         """
         connector = self.query_state(lambda cluster, _: cluster.connectors.get(name))
         if connector is not None:
             self._write([FencingRecord(name, producers), *_tasks(name, connector.tasks)])
 
     def note_fenced(self, name: ConnectorName, tasks: int) -> None:
-        """Note that no earlier producer of a connector writes, and that so many tasks may from now on (KIP-618)."""
+        """Note that earlier producers of a connector are fenced, and that `tasks` tasks may write now (KIP-618)."""
         self._write([FencingRecord(name, tasks)])
 
     @property
     def lacking(self) -> Sequence[ConnectorName]:
-        """The connectors that this worker knows and that a config topic lacks which was recreated."""
+        """The connectors that this worker knows and that a recreated config topic lacks."""
         with self._order:
             return self._missing()
 
     def recreate_config_topic(self) -> Sequence[ConnectorName]:
-        """Make a config topic anew that was deleted, and write what it lacks of what this worker knows; what is in it
-        counts. Returns the connectors that were written. Raises ClusterError."""
+        """Recreate a deleted config topic, and write the connectors that this worker knows and that the topic lacks.
+
+        Connectors in the topic keep their configuration. Returns the written connectors. Raises ClusterError.
+        """
         with self._order:
             self._configs.ensure()
             self._take(self._configs.read())
@@ -211,7 +219,7 @@ class GroupState:
             return names
 
     def restart(self, restart: RestartRequest) -> None:
-        """Have every worker restart what it has of a connector."""
+        """Have every worker restart its parts of a connector."""
         self._write([RestartRecord(restart)])
 
     def set_logger_level(self, logger: str, level: str) -> None:
@@ -219,17 +227,17 @@ class GroupState:
         self._write([LoggerRecord(logger, level)])
 
     def put_session_key(self, key: SessionKey) -> None:
-        """Keep what workers sign requests to each other with."""
+        """Store the key with which workers sign requests to each other."""
         self._write([key])
 
     def report(self, records: Sequence[StatusRecord]) -> None:
-        """Keep states of connectors and tasks that this worker runs."""
+        """Store states of connectors and tasks that this worker runs."""
         if records:
             found = self._statuses.append_and_read([status_records.encode(record) for record in records])
             self._take_statuses(found)
 
     def offsets(self, name: ConnectorName) -> list[StoredOffset]:
-        """The stored offsets of a connector, as they are now."""
+        """The present stored offsets of a connector."""
         records = self._offsets.read()
         with self._lock:
             for record in records:
@@ -237,11 +245,11 @@ class GroupState:
             return self._stored.get_offsets(name)
 
     def put_offsets(self, name: ConnectorName, offsets: Iterable[StoredOffset]) -> None:
-        """Replace stored offsets of a connector; None deletes one."""
+        """Replace stored offsets of a connector; None deletes an offset."""
         self._offsets.append([offset_records.encode(name, one) for one in offsets])
 
     def put_all_offsets(self, offsets: Mapping[ConnectorName, Iterable[StoredOffset]]) -> None:
-        """The same for several connectors at once."""
+        """Replace stored offsets of several connectors at once; None deletes an offset."""
         self._offsets.append([offset_records.encode(name, one) for name, some in offsets.items() for one in some])
 
     def _write(self, records: Sequence[ConfigRecord]) -> None:
@@ -249,7 +257,7 @@ class GroupState:
             self._take(self._configs.append_and_read([config_records.encode(record) for record in records]))
 
     def _missing(self) -> list[ConnectorName]:
-        """The connectors that a topic which was recreated does not have."""
+        """The connectors that a recreated config topic lacks."""
         if self._anew is None:
             return []
         there = self._anew.connectors.keys()

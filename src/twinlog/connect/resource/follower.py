@@ -1,4 +1,4 @@
-"""Follows the file of a resource: what changes in it changes the connectors, and a version that is wrong nothing."""
+"""Follows the file of a resource: a valid version changes the connectors, a wrong version changes nothing."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 SECRETS_S = 10.0
-"""How often Secrets are looked at: new ones reach the file system of a pod after a minute or so."""
+"""How often Secrets are read, in seconds: new Secrets reach the file system of a pod after about a minute."""
 
 BAD_REQUEST, NOT_FOUND = 400, 404
 
 
 class ResourceHerder(Protocol):
-    """What is asked of a worker, see `WorkerHerder`."""
+    """The requests to a worker, see `WorkerHerder`."""
 
     @property
     def leads(self) -> bool: ...
@@ -84,11 +84,12 @@ class ResourceHerder(Protocol):
 
 
 class ResourceFollower:
-    """One thread that keeps a worker's connectors as the file asks for them.
+    """A thread that keeps a worker's connectors as the file asks for them.
 
-    `load` reads the file and raises ConfigError; `current` is what it returned at the start. Every process of a group
-    follows its own copy of the file, and the one that leads the group acts. `set_level(logger, level)` is called in
-    each. Offsets that annotations ask for are listed in `offsets`, by default where Secrets are or beside the file.
+    `load` reads the file and raises ConfigError; `current` is its result at the start. Every process of a group follows
+    its own copy of the file, and the leader of the group acts. `set_level(logger, level)` is called in each process.
+    `offsets` is the folder for lists of offsets that annotations ask for; by default the folder of Secrets or of the
+    file.
     """
 
     def __init__(
@@ -113,9 +114,9 @@ class ResourceFollower:
         self._secrets = current.resource.secrets.version()
         self._annotations = current.resource.annotations
         self._vain: str | None = None
-        """Why nothing can be done of what annotations ask of offsets, until the resource has what was missing."""
+        """Why the annotation about offsets is ineffective, until the resource has the missing part."""
         self._anew: list[RestartRequest] = []
-        """Restarts for the sake of Secrets, which are not done yet; and what annotations asked for."""
+        """The pending restarts because of changed Secrets; the next two fields are for annotations."""
         self._asked: list[RestartRequest] = []
         self._tasks: list[TaskId] = []
         folder = offsets or current.resource.secrets.directory or path.parent
@@ -126,13 +127,13 @@ class ResourceFollower:
         self._thread = threading.Thread(target=self._run, name="resource", daemon=True)
 
     def start(self) -> None:
-        """Begin; what the file asks for now is done first."""
+        """Begin; the present version of the file is applied first."""
         self._apply_levels()
         self._say_if_paused()
         self._thread.start()
 
     def stop(self) -> None:
-        """End; a step under way is not waited for longer than a moment."""
+        """End; waits at most two seconds for the present step."""
         self._stopping.set()
         self._thread.join(2.0)
 
@@ -145,7 +146,7 @@ class ResourceFollower:
             self._clock.wait(self._stopping, LOOK_S)
 
     def reconcile_resource(self) -> None:
-        """Look at the file and at the connectors, and do what is to be done; called every second."""
+        """Read the file and the connectors, and take the necessary steps; called every second."""
         self._look_at_file()
         self._look_at_secrets()
         if self._is_paused():
@@ -153,7 +154,7 @@ class ResourceFollower:
         self._look_at_annotations()
         leads = self._worker.leads
         if not leads:
-            # The process that leads reads the same file; each worker restarts the tasks that it runs.
+            # The leading process reads the same file; each worker restarts the tasks that it runs.
             self._anew.clear()
             self._asked.clear()
         try:
@@ -186,7 +187,7 @@ class ResourceFollower:
             self._coming = None
             return
         if text != self._coming:
-            # It may not be written completely yet.
+            # The file may still be incomplete.
             self._coming = text
             return
         self._seen, self._coming = text, None
@@ -215,14 +216,14 @@ class ResourceFollower:
             if warning not in self._current.warnings:
                 log.warning("%s", warning)
         log.info("%s has changed", self._path)
-        # Compared before the new resource counts: Kubernetes may bring a changed Secret together with it.
+        # The comparison precedes the assignment: Kubernetes may bring a changed Secret together with the resource.
         self._begin_anew(new)
         self._current = new
         self._apply_levels()
         self._say_if_paused()
 
     def _look_at_secrets(self) -> None:
-        """A connector whose Secrets changed begins anew: its configuration, which only names them, is the same."""
+        """Restart a connector whose Secrets changed: its configuration only names the Secrets, and is the same."""
         if self._clock.monotonic() < self._secrets_at or self._coming is not None or self._is_paused():
             return
         self._secrets_at = self._clock.monotonic() + SECRETS_S
@@ -237,7 +238,7 @@ class ResourceFollower:
             return
         if new.resource.connectors != self._current.resource.connectors:
             if self._read() == self._seen:
-                # The file was refused as long as one of its Secrets was missing.
+                # The file was refused as long as a Secret was missing.
                 self._secrets = version
                 self._take(new)
             return
@@ -248,7 +249,7 @@ class ResourceFollower:
         self._current = new
 
     def _begin_anew(self, new: ResourceConfig) -> None:
-        """Have connectors begin anew whose configuration is the same, and what its references stand for is not."""
+        """Restart connectors with an equal configuration whose references have new values."""
         before = {flow.name: flow for flow in self._current.flows}
         written = {one.name: one.config for one in self._current.resource.connectors}
         for one in new.resource.connectors:
@@ -271,12 +272,12 @@ class ResourceFollower:
     # -- the connectors
 
     def _is_anothers(self, *, leads: bool) -> bool:
-        """Whether another resource has connectors in this group: each would delete those of the other."""
+        """Whether another resource has connectors in this group: two resources would delete each other's connectors."""
         owner = self._current.resource.owner
         try:
             found = of_others(owner, {name: self._worker.info(name).config for name in self._worker.connectors()})
         except RequestError:
-            # While a worker that does not lead starts, there is nothing to do for it.
+            # While a worker that follows starts, the resource needs no step from it.
             if leads:
                 raise
             return True
@@ -323,7 +324,7 @@ class ResourceFollower:
             except RequestError as error:
                 if error.status != BAD_REQUEST:
                     raise
-                # The other connectors have nothing to do with it.
+                # The other connectors are independent of this connector.
                 refused.add(step.name)
                 if self._logged.is_new(str(error), AGAIN_S):
                     log.error("connector %s stays as it is: %s", step.name, error)
@@ -361,7 +362,7 @@ class ResourceFollower:
         self._tasks += found.tasks
 
     def _do_asked(self) -> None:
-        """Restart what is to be restarted. Raises RequestError where that is not possible now: then the next time."""
+        """Do the pending restarts. Raises RequestError when a restart is impossible now; the next call tries again."""
         for restarts, why in ((self._anew, "its Secret has changed"), (self._asked, "an annotation asks for it")):
             while restarts:
                 self._unless_gone(partial(self._worker.restart, restarts[0]))
@@ -377,7 +378,7 @@ class ResourceFollower:
             del self._tasks[0]
 
     def _unless_gone(self, restart: Callable[[], object]) -> None:
-        """Restart something; log it where there is no such thing."""
+        """Restart a connector or a task; log an error when it is unknown."""
         try:
             restart()
         except RequestError as error:
@@ -392,7 +393,7 @@ class ResourceFollower:
             except RequestError as error:
                 if error.status != NOT_FOUND:
                     raise
-                # It has just been created: no worker has reported its state, and others may have failed.
+                # The connector has just been created: its state is unknown yet, and other connectors may have failed.
                 continue
             failed = ConnectorState.FAILED in {status.connector.state, *(task.state for task in status.tasks.values())}
             if self._auto.is_due(one.name, one.auto_restart, failed=failed, now=self._clock.monotonic()):

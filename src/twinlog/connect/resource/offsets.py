@@ -1,6 +1,6 @@
-"""Lists, alters and resets the stored offsets of a connector where annotations of a resource ask for it.
+"""Lists, alters and resets the stored offsets of a connector when annotations of a resource ask for it.
 
-Follows Strimzi's class AbstractConnectOperator: what it writes into a ConfigMap becomes a file, by the same names.
+Follows Strimzi's class AbstractConnectOperator: a file replaces Strimzi's ConfigMap, with the same names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ACTIONS = ("list", "alter", "reset")
 
 
 class OffsetHerder(Protocol):
-    """What is asked of a worker, see `WorkerHerder`."""
+    """The requests to a worker, see `WorkerHerder`."""
 
     def target_state(self, name: ConnectorName) -> TargetState: ...
 
@@ -46,7 +46,7 @@ class OffsetHerder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OffsetsAnnotation:
-    """What is to be done with the offsets of a connector; `config_map` is where they go to or come from."""
+    """The action for the offsets of a connector; `config_map` names their destination or their origin."""
 
     action: Action
     connector: ConnectorName
@@ -54,12 +54,15 @@ class OffsetsAnnotation:
 
     @property
     def key(self) -> str:
-        """The key of the ConfigMap: Kubernetes allows no `>` in one."""
+        """The key of the ConfigMap; Kubernetes forbids `>` in a key."""
         return f"{self.connector.replace('->', '--')}.json"
 
 
 def offsets_asked(annotations: Mapping[str, str], connectors: Sequence[PlannedConnector]) -> OffsetsAnnotation | None:
-    """What two annotations ask for together; None where there is neither. Raises ValueError for what is wrong."""
+    """The action that the two annotations ask for; None when both are missing.
+
+    Raises ValueError for a wrong annotation.
+    """
     action, name = (annotations.get(key, "").strip() for key in (OFFSETS, CONNECTOR))
     if not action and not name:
         return None
@@ -77,9 +80,9 @@ def offsets_asked(annotations: Mapping[str, str], connectors: Sequence[PlannedCo
 
 
 class OffsetsAnnotationHandler:
-    """Does what annotations ask for, once; tried again while that is not possible and the annotations stand there.
+    """Applies annotations once; repeats a failed attempt while the annotations are present.
 
-    Every process lists, into `folder`/NAME/KEY of its own; the one that has the connector changes what is stored.
+    Every process lists, into its own `folder`/NAME/KEY; the process that runs the connector changes the stored offsets.
     """
 
     def __init__(self, path: Path, folder: Path, worker: OffsetHerder, clock: Clock) -> None:
@@ -92,11 +95,11 @@ class OffsetsAnnotationHandler:
         self._logged = LogOnce(clock)
 
     def set_annotation(self, asked: OffsetsAnnotation | None) -> None:
-        """Replace what is asked for, as the annotations are others now."""
+        """Replace the action, after a change of the annotations."""
         self._asked, self._at = asked, self._clock.monotonic()
 
     def apply_annotation(self, secrets: Secrets) -> None:
-        """Do what is asked for, if it is time to; `secrets` has the offsets that are to be stored."""
+        """Apply the annotation when it is due; `secrets` has the offsets to store."""
         asked = self._asked
         if asked is None or self._clock.monotonic() < self._at:
             return
@@ -119,7 +122,7 @@ class OffsetsAnnotationHandler:
         text = json.dumps(responses.offsets(self._worker.offsets(asked.connector)), indent=2)
         path = self._folder / Path(asked.config_map).name / asked.key
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Readers see either all of the file or none.
+        # Readers see either the complete file or the file before it.
         coming = path.with_name(f"..{asked.key}.{os.getpid()}")
         coming.write_text(f"{text}\n", "utf-8")
         coming.replace(path)
@@ -137,7 +140,7 @@ class OffsetsAnnotationHandler:
         log.warning("connector %s: an annotation asks for it: %s", asked.connector, answer)
 
     def _text(self, name: str, key: str, secrets: Secrets) -> str:
-        """What somebody prepared; else what was listed under the same name and changed there."""
+        """The offsets that an administrator prepared; otherwise the list of the same name, with later changes."""
         try:
             return secrets.read(name, key)
         except MissingError:

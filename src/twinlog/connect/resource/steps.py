@@ -23,17 +23,17 @@ class _Restarts:
 
 
 class AutoRestarts:
-    """Counts the restarts of each connector. The wait before the next is n²+n minutes, 60 at most."""
+    """Counts the restarts of each connector. After n restarts, the next restart waits n²+n minutes, 60 at most."""
 
     def __init__(self) -> None:
         self._done: dict[str, _Restarts] = {}
 
     def is_due(self, name: str, rule: AutoRestart | None, *, failed: bool, now: float) -> bool:
-        """Whether a connector is to be restarted now, which counts as done; `now` is in seconds."""
+        """Whether a connector has to be restarted now; true counts as a restart. `now` is in seconds."""
         done = self._done.get(name)
         if rule is None or not failed:
             if done is not None and (rule is None or now - done.at > _wait_s(done.count)):
-                # It has run well for longer than the wait.
+                # The connector has run well for longer than the wait.
                 del self._done[name]
             return False
         if done is None:
@@ -61,7 +61,7 @@ _NEW = "logger."
 
 
 def logger_levels(loggers: Mapping[str, str]) -> dict[str, str]:
-    """The level of each logger by its name; appenders and the like mean nothing here."""
+    """The level of each logger by its name; appenders and other entries are ignored."""
     levels: dict[str, str] = {}
     for key, value in loggers.items():
         level = value.partition(",")[0].strip().upper()
@@ -73,7 +73,7 @@ def logger_levels(loggers: Mapping[str, str]) -> dict[str, str]:
             named = loggers.get(f"{key.removesuffix('.level')}.name")
             if named is not None:
                 levels[named.strip()] = level
-    # Whatever is below a logger gets its level, so that of the root comes first.
+    # A level applies to all loggers below its logger, so the root comes first.
     return dict(sorted(levels.items(), key=lambda one: (one[0] != ROOT, one[0])))
 
 
@@ -95,12 +95,12 @@ class ExistingConnector:
 
 @dataclass(frozen=True, slots=True)
 class PutConnector:
-    """Create a connector, or give it another configuration."""
+    """Create a connector, or replace its configuration."""
 
     name: ConnectorName
     config: Config = field(repr=False)
     initial: TargetState | None = None
-    """What a new one is to be; None for one that is there already."""
+    """The target state of a new connector; None for an existing connector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ChangeTargetState:
 
 @dataclass(frozen=True, slots=True)
 class DeleteConnector:
-    """Take a connector away that is not in the resource any more; what it stored stays."""
+    """Remove a connector that has left the resource; its stored offsets stay."""
 
     name: ConnectorName
 
@@ -122,10 +122,10 @@ Step = PutConnector | ChangeTargetState | DeleteConnector
 
 
 def of_others(owner: str, present: Mapping[ConnectorName, Config]) -> dict[ConnectorName, str]:
-    """Connectors of the group that belong to another resource than `owner`, each with that one.
+    """Connectors of the group that belong to another resource than `owner`, each with its resource.
 
-    One that names none may be Strimzi's own, or of an earlier version. A name without a namespace is that of
-    any namespace.
+    A connector that names no resource is left out: it may be Strimzi's own, or of an earlier version. A name that lacks
+    a namespace matches every namespace.
     """
     found: dict[ConnectorName, str] = {}
     for name, config in present.items():
@@ -139,8 +139,7 @@ def of_others(owner: str, present: Mapping[ConnectorName, Config]) -> dict[Conne
 def steps(
     wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, ExistingConnector], owner: str
 ) -> list[Step]:
-    """The steps from what there is to what is wanted, in the order in which they are to be done; `owner` is the
-    resource that wants it."""
+    """The ordered steps from the present connectors to the wanted connectors of the resource `owner`."""
     found: list[Step] = []
     names = {ConnectorName(one.name) for one in wanted}
     found += [DeleteConnector(name) for name in present if name not in names and is_of_a_resource(name)]
@@ -151,7 +150,8 @@ def steps(
         if there is None:
             found.append(PutConnector(name, config, target))
             continue
-        # A connector that is to stop stops before its settings change; one that is to start starts with the new ones.
+        # A connector with the target to stop stops before its settings change; a connector that starts has the new
+        # settings.
         late = target is TargetState.STARTED
         change = [] if dict(there.config) == config else [PutConnector(name, config)]
         become = [] if there.target is target else [ChangeTargetState(name, target)]
@@ -162,11 +162,11 @@ def steps(
 def copies_again(
     wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, ExistingConnector]
 ) -> dict[ConnectorName, ConnectorName]:
-    """New source connectors that would copy a second time into the same topics, each with the one that did before.
+    """New source connectors that would copy into the same topics again, each with the connector that copied before.
 
-    That one is in the resource no more, and reads from the same brokers: their alias is another one now. Names of
-    topics are kept, so that the copies are no others, and its positions are looked for under the new name. One that is
-    to be stopped can have them altered before it runs.
+    The earlier connector has left the resource and reads from the same brokers: the alias has changed. The policy keeps
+    names of topics, so both connectors write to the same topics, while positions are stored under the connector's name.
+    A new connector with the state stopped is left out: its offsets can be altered before it runs.
     """
     names = {ConnectorName(one.name) for one in wanted}
     gone = {
@@ -190,13 +190,13 @@ def _servers(text: str) -> set[str]:
 
 
 def is_of_a_resource(name: ConnectorName) -> bool:
-    """Whether a connector is called as Strimzi calls those of a resource; any other one is somebody else's."""
+    """Whether Strimzi gives this name to connectors of a resource; connectors with other names have another owner."""
     return "->" in name and name.endswith(_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
 class RestartAnnotations:
-    """What annotations ask for once, and what is wrong with them."""
+    """The restarts that annotations ask for, and the errors in the annotations."""
 
     restarts: tuple[RestartRequest, ...] = ()
     tasks: tuple[TaskId, ...] = ()
@@ -204,7 +204,7 @@ class RestartAnnotations:
 
 
 def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str]) -> RestartAnnotations:
-    """What annotations ask for that were not there `before`, or had another value; `names` are the connectors."""
+    """The requests of annotations that are new or changed since `before`; `names` are the connectors."""
     new = {key: value.strip() for key, value in now.items() if value != before.get(key)}
     restarts: list[RestartRequest] = []
     tasks: list[TaskId] = []

@@ -1,1 +1,1 @@
-"""The REST API of a Connect worker: requests in, what the herder answers out."""
+"""The REST API of a Connect worker: it turns requests into calls of the herder, and results into answers."""

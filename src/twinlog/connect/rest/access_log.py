@@ -1,4 +1,4 @@
-"""One line for each request, in NCSA's extended form with the duration in milliseconds after it, as Connect's."""
+"""A line for each request, in NCSA's extended form with the duration in milliseconds at its end, as Connect's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NOT_SHOWN = re.compile(rb'[^\x20-\x7e]|["\\]')
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 USER = "twinlog.user"
-"""Where a request's state has the name of who logged in."""
+"""The key of a request's state with the name of the logged-in user."""
 
 
 class AccessLog:
-    """Logs what `app` answers: who asked, what, with which status, how many bytes of body, and how long it took."""
+    """Logs the answers of `app`: user, request, status, bytes of the body, and duration."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
@@ -61,7 +61,7 @@ def _line(scope: Scope, now: float, status: int, size: int) -> str:
 
 
 def _shown(text: bytes) -> str:
-    """On one line whatever a client sent, with a bound."""
+    """A client's text on a single line, with a bound."""
     return _NOT_SHOWN.sub(lambda found: b"\\x%02x" % ord(found[0]), text[:2000]).decode("ascii") or "-"
 
 

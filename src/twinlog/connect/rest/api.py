@@ -1,4 +1,4 @@
-"""What every resource has: the herder, the threads to ask it in, and the way to other workers."""
+"""The common parts of every resource: the herder, the threads for its calls, and the way to other workers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from twinlog.settings.worker import RestSettings
 T = TypeVar("T")
 
 GONE_S = 15.0
-"""Longer than a session and a rebalance."""
+"""Longer than a session and a rebalance, in seconds."""
 AGAIN_S = 0.25
 LOOK_S = (0.05, 0.5)
-"""First and longest pause between two looks whether the worker has started."""
+"""The first and the longest pause between two checks whether the worker has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestApi:
-    """The API of one worker.
+    """The API of a worker.
 
     `users` is None without logins. `signatures` are the algorithms of signed requests between workers (KIP-507), None
     for unsigned requests. `topic_tracking` and `topic_tracking_reset` allow requests about the topics of a connector.
@@ -54,20 +54,22 @@ class RestApi:
     limits: Limits = field(default_factory=Limits)
 
     async def wait_started(self) -> None:
-        """Wait, on no thread, until this worker has read the state of the connectors: a request that comes before is
-        held up as in Connect, as long as any request may take."""
+        """Wait on the event loop until this worker has read the state of the connectors.
+
+        An early request waits as in Connect, up to the time limit of every request.
+        """
         pause_s = LOOK_S[0]
         while not self.herder.started:
             await asyncio.sleep(pause_s)
             pause_s = min(1.2 * pause_s, LOOK_S[1])
 
     async def read_state(self, call: Callable[[], T], shape: Callable[[T], Any]) -> Response:
-        """The same as `read` for what the state of the connectors answers."""
+        """Read as `read` does, after this worker has read the state of the connectors."""
         await self.wait_started()
         return await self.read(call, shape)
 
     async def read(self, call: Callable[[], T], shape: Callable[[T], Any], status: int = 200) -> Response:
-        """Ask what this worker has in memory, and make the answer of it in the same thread."""
+        """Read from this worker's memory, and build the answer in the same thread."""
         return await self.pools.read.run(lambda: responses.json_response(shape(call()), status))
 
     async def forward_or_call(
@@ -80,11 +82,11 @@ class RestApi:
         *,
         starting: bool = False,
     ) -> Response:
-        """Ask for what may wait; where another worker must be asked, ask that one with the same request.
+        """Call a herder's method that may wait; forward the same request when another worker must answer.
 
-        A worker that has gone is looked for again, until the group has noticed and another worker is in its place, and
-        so is one of which the workers do not agree during a rebalance. With `starting` a worker that has not started
-        can answer.
+        An unreachable worker is looked up again, until the group has noticed its end and another worker has replaced
+        it. The same holds while the workers disagree during a rebalance. With `starting` a worker can answer before it
+        has started.
         """
         if not starting:
             await self.wait_started()
@@ -106,7 +108,7 @@ class RestApi:
         return await bodies.read_body(request, limits.body_bytes, limits.body_s)
 
     async def json(self, request: Request) -> tuple[bytes, Any]:
-        """The same, and its content, parsed. A body must be declared as JSON."""
+        """The bytes of a request, and the parsed content. The request must declare a body as JSON."""
         body = await self.body(request)
         if body and "content-type" not in request.headers:
             raise RequestError(415, "HTTP 415 Unsupported Media Type")

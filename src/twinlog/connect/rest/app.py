@@ -28,12 +28,12 @@ _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class _Encoded(Convertor[str]):
-    """A segment that is percent-encoded UTF-8; a plus sign in it is one."""
+    """A segment of percent-encoded UTF-8; a plus sign remains a plus sign."""
 
     regex = "[^/;][^/]*"
 
     def convert(self, value: str) -> str:
-        """Without the parameters that a segment may have after a semicolon, as JAX-RS has it."""
+        """Decode a segment, and drop the parameters after a semicolon, as JAX-RS does."""
         return unquote(value.partition(";")[0], encoding="utf-8", errors="replace")
 
     def to_string(self, value: str) -> str:
@@ -46,9 +46,9 @@ def register_encoded_segments() -> None:
 
 
 def normalize_path(raw_path: bytes) -> str | None:
-    """The path, still encoded, without the slash at its end and the host that a proxy puts before it.
+    """The path, still encoded, after removal of its final slash and of the host that a proxy puts before it.
 
-    None where it cannot be decoded.
+    None for an undecodable path.
     """
     if _BROKEN.search(raw_path):
         return None
@@ -65,7 +65,7 @@ register_encoded_segments()
 
 
 def public_app(api: RestApi) -> ASGIApp:
-    """What `listeners` serve: everything, and `/admin` unless it has listeners of its own or is turned off."""
+    """The application of `listeners`: all paths; `/admin` only while `admin.listeners` is unset."""
     settings = api.settings
     internal = InternalConnectResource(api)
     routes = [
@@ -92,13 +92,13 @@ def public_app(api: RestApi) -> ASGIApp:
 
 
 def admin_app(api: RestApi) -> ASGIApp:
-    """What `admin.listeners` serve. Who asks must be known here, too; Connect lets everyone in."""
+    """The application of `admin.listeners`. It requires the same login as the other paths; Connect lets everyone in."""
     router = Router(LoggingResource(api).routes(), redirect_slashes=False, default=_unknown)
     return AccessLog(_bounded(api, router), api.clock)
 
 
 def _bounded(api: RestApi, router: Router) -> ASGIApp:
-    """Only what is HTTP, with headers of a bounded size, on its path as it was sent."""
+    """Pass valid HTTP requests on, with headers of a bounded size and the path as sent; refuse other requests."""
     most = api.limits.header_bytes
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,7 @@
-"""Bodies of requests: read within bounds, and taken apart as Jackson does it for Connect.
+"""Bodies of requests: read within bounds, and parsed as Jackson parses them for Connect.
 
-Scalars become the text they are written as: `false`, `3` and `1.10` are good values of a configuration. Whatever is
-wrong raises RequestError with 400; no message repeats a value.
+Scalars become their written text: `false`, `3` and `1.10` are valid values of a configuration. An error raises
+RequestError with 400; its message never repeats a value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOST_HALF = re.compile("[\ud800-\udfff]")
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number in its written form."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ def _too_large(most: int) -> RequestError:
 
 
 def parse(body: bytes) -> Any:
-    """The JSON value that a body begins with; numbers as they are written."""
+    """The JSON value that a body begins with; numbers keep their written form."""
     try:
         text = body.decode("utf-8-sig").strip(_BLANKS)
     except UnicodeDecodeError as error:
@@ -84,7 +84,7 @@ _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_consta
 
 
 def config_map(value: Any, what: str = "The request's body") -> dict[str, str | None]:
-    """A map of texts, where null is kept."""
+    """A map of texts, in which null is kept."""
     if not isinstance(value, dict):
         raise RequestError(400, f"{what} must be a JSON object of keys and values.")
     if isinstance(value.get("config"), dict):
@@ -96,7 +96,7 @@ def config_map(value: Any, what: str = "The request's body") -> dict[str, str | 
 
 
 def config_list(value: Any) -> list[dict[str, str]]:
-    """The configurations of tasks; in these nothing is null."""
+    """The configurations of tasks; null values are left out."""
     if not isinstance(value, list):
         raise RequestError(400, "The request's body must be a JSON list of configurations.")
     configs = [config_map(entry, "A task's configuration") for entry in value]
@@ -104,14 +104,14 @@ def config_list(value: Any) -> list[dict[str, str]]:
 
 
 def named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
-    """A configuration with its connector's name in it, which may have been there already."""
+    """A configuration with its connector's name; the given configuration may have this name already."""
     if config.get("name") is not None:
         _require_name(name, config["name"])
     return {**config, "name": name}
 
 
 def keeping_name(name: str, changes: dict[str, str | None]) -> dict[str, str | None]:
-    """Changes of a configuration, which may name its connector, and name it no other."""
+    """Changes of a configuration; a name among the changes must be the connector's own."""
     if "name" in changes:
         _require_name(name, changes["name"])
     return changes
@@ -125,7 +125,7 @@ def _require_name(name: str, included: str | None) -> None:
 
 
 def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], TargetState | None]:
-    """A connector to be created, its configuration and what it is to be (Kafka class CreateConnectorRequest)."""
+    """The name, the configuration and the initial state of a new connector (Kafka class CreateConnectorRequest)."""
     if isinstance(value, dict) and "connector.class" in value and "config" not in value:
         raise RequestError(
             400,
@@ -145,7 +145,7 @@ def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], Ta
 
 
 def offsets_request(value: Any) -> list[StoredOffset]:
-    """Offsets to be stored, each partition once: the last one wins (Kafka class ConnectorOffsets)."""
+    """Offsets to store, each partition once: the last entry wins (Kafka class ConnectorOffsets)."""
     listed = _fields(value, "The request's body", ("offsets",)).get("offsets")
     if listed is None or listed == []:
         raise RequestError(400, "Partitions / offsets need to be provided for an alter offsets request")
@@ -162,7 +162,7 @@ def offsets_request(value: Any) -> list[StoredOffset]:
 
 
 def topics_request(verb: str, value: Any) -> TopicControlRequest:
-    """What is asked of topics of a connector; a verb that needs no place is given none."""
+    """A request for topics of a connector; the herder checks the place against the verb."""
     known = ("topics", "partitions", "to", "id", "confirm", "dry_run")
     fields = _fields(value, "The request's body", known)
     topics = fields.get("topics")
@@ -183,7 +183,7 @@ def topics_request(verb: str, value: Any) -> TopicControlRequest:
 
 
 def _to(value: Any) -> tuple[str, str] | None:
-    """A place in a log: `earliest`, `latest`, or an object of an offset or a time."""
+    """A place in a log: `earliest`, `latest`, or an object with an offset or a time."""
     if value is None or (type(value) is str and value in ("earliest", "latest")):
         return None if value is None else (value, "")
     if isinstance(value, dict) and len(value) == 1:
@@ -208,7 +208,7 @@ def _part(name: str, value: Any) -> OffsetPart | None:
 
 
 def _plain(value: Any, depth: int = 0) -> object:
-    """With numbers as numbers."""
+    """The value with numbers as Python numbers."""
     if depth == _DEEPEST:
         raise RequestError(400, "The request's body is nested too deep.")
     if isinstance(value, _Number):

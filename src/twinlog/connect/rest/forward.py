@@ -1,7 +1,7 @@
-"""Passes a request on to the worker that can fulfil it (Kafka class HerderRequestHandler).
+"""Forwards a request to the worker that can fulfil it (Kafka class HerderRequestHandler).
 
-A request goes over two workers at most: `forward=true` marks the first hop and `forward=false` the second, which is
-never passed on. Of the headers only the login goes along, and the signature of a worker's own request.
+A request passes two workers at most: `forward=true` marks the first hop and `forward=false` the second, which is final.
+A forwarded request keeps only the headers of the login and of the signature of a worker's own request.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _DIGESTS: Mapping[str, str] = {
 
 
 def supported(algorithm: str) -> bool:
-    """Whether this is a Mac algorithm of Java's that can be computed here."""
+    """Whether `algorithm` is a Mac algorithm of Java that this process can compute."""
     digest = _DIGESTS.get(algorithm.lower())
     return digest is not None and digest in hashlib.algorithms_available
 
 
 def sign(key: bytes, body: bytes, algorithm: str) -> bytes:
-    """The signature of a request's body; in the header it is in base64. KeyError for an unknown algorithm."""
+    """The signature of a request's body; the header has it in base64. Raises KeyError for an unknown algorithm."""
     return hmac.digest(key, body, _DIGESTS[algorithm.lower()])
 
 
@@ -67,16 +67,17 @@ _TWO_HOPS = "Cannot complete request because of a conflicting operation (e.g. wo
 
 @dataclass(frozen=True, slots=True)
 class Forwarder:
-    """Calls other workers; `tls` is what their certificates are checked with, and ours."""
+    """Calls other workers; `tls` has the certificates for the check of other workers, and this worker's own."""
 
     tls: ssl.SSLContext | None = None
     timeout_s: float = 90.0
 
     def sending(self, request: Request, owner: NotOwnerError, body: bytes) -> Callable[[], Response]:
-        """A call that passes the request on to the owner and returns the answer of the owner. Waits for it.
+        """A function that forwards the request to the owner, waits, and returns the owner's answer.
 
-        Raises RequestError 409 when no worker is known to pass it on to, or another worker has passed it on already.
-        The call raises UndeliveredError where the request found no owner, as the workers do not agree who that is yet.
+        Raises RequestError 409 when the owner is unknown, or when another worker has forwarded the request already. The
+        function raises UndeliveredError when the request misses the owner, as the workers still disagree about the
+        owner.
         """
         again = request.query_params.get("forward")
         if again is not None and again.lower() != "true":
@@ -109,7 +110,7 @@ class Forwarder:
     ) -> None:
         """Ask the leader, as its group's workers do, to store the configurations of a connector's tasks.
 
-        `key` is the group's session key, None where requests are not signed. Raises RequestError.
+        `key` is the group's session key, None for unsigned requests. Raises RequestError.
         """
         body = json.dumps([dict(config) for config in configs]).encode()
         headers = {"Content-Type": "application/json", "User-Agent": "kafka-connect"}
@@ -136,7 +137,7 @@ class Forwarder:
         except (OSError, http.client.HTTPException, ValueError) as failure:
             reason = str(failure) or type(failure).__name__
             if method == "PUT" and isinstance(failure, ConnectionResetError):
-                # The other worker may have carried it out; a PUT can safely be repeated.
+                # The other worker may have fulfilled the request; a PUT can safely be repeated.
                 raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
             _LOG.warning("cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
             raise RequestError(500, f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
@@ -159,7 +160,7 @@ class Forwarder:
 
 
 def _response(status: int, content: bytes) -> Response:
-    """The other worker's answer as ours."""
+    """The other worker's answer as this worker's answer."""
     if 200 <= status < 300:
         return Response(content, status, media_type="application/json" if content else None)
     if status < 400:

@@ -1,6 +1,6 @@
 """Headers of answers: `response.http.headers.config` (Jetty class HeaderFilter), and CORS (class CrossOriginFilter).
 
-A header that an answer has of its own, as its length, is never replaced.
+An answer's own header, as its length, is never replaced.
 
 An allowed origin is a name or a pattern with `*`. A request from another origin gets its answer without the headers
 that let a browser show it. With all origins allowed, no page may use the login that a browser keeps.
@@ -21,12 +21,14 @@ _HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
 _SECONDS = b"1800"
 
 PREFLIGHT = "twinlog.preflight"
-"""Whether a request's state marks it as one by which a browser asks before a request of an allowed origin; it never has
-a login."""
+"""The key of a request's state that marks a browser's preflight request from an allowed origin.
+
+A preflight request never has a login.
+"""
 
 
 class CrossOrigin:
-    """Lets pages of `origins` use what `app` answers."""
+    """Lets pages of `origins` use the answers of `app`."""
 
     def __init__(self, app: ASGIApp, origins: str, methods: str) -> None:
         self._app = app
@@ -56,7 +58,7 @@ class CrossOrigin:
         await self._app(scope, receive, with_headers)
 
     def _allows(self, origins: str) -> bool:
-        """Whether one of the request's origins is allowed: a browser may name several with blanks between."""
+        """Whether an origin of the request is allowed: a browser may name several origins, separated by blanks."""
         named = [origin for origin in origins.split() if origin != "null"]
         return bool(named) and (
             self._any or any(pattern.fullmatch(origin) for origin in named for pattern in self._origins)
@@ -72,7 +74,7 @@ class CrossOrigin:
         return let if self._any else [*let, (b"access-control-allow-credentials", b"true")]
 
     def _exposed(self) -> list[tuple[bytes, bytes]]:
-        """What a browser keeps of the answer, and for how long."""
+        """The parts of the answer that a browser keeps, and for how many seconds."""
         return [
             (b"access-control-max-age", _SECONDS),
             (b"access-control-allow-methods", ",".join(self._methods).encode("latin-1", "replace")),
@@ -85,7 +87,7 @@ def _listed(text: str) -> list[str]:
 
 
 class ResponseHeaders:
-    """Adds the headers of `rules` to what `app` answers."""
+    """Adds the headers of `rules` to the answers of `app`."""
 
     def __init__(self, app: ASGIApp, rules: tuple[HeaderSettings, ...], clock: Clock) -> None:
         self._app = app

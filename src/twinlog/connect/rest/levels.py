@@ -1,6 +1,6 @@
-"""Python's logging behind the names and levels of Connect's (Kafka class Loggers).
+"""Python's logging behind the names and levels of Connect's loggers (Kafka class Loggers).
 
-Who carries out a change for the whole group calls the same `Levels` as this worker's own REST API.
+A change for the whole group calls the same `Levels` as this worker's own REST API.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _OURS: Mapping[str, str] = {
     "org.apache.kafka.connect.runtime.rest": "twinlog.connect.rest",
     "org.apache.kafka.connect.runtime.rest.RestServer": "twinlog.connect.rest.access_log",
 }
-"""Connect's loggers and who logs the like here."""
+"""Connect's loggers, and the loggers here with the corresponding messages."""
 
 _MOST = 10_000
 _NEVER = ("py4j", "kafka")
-"""Libraries whose debug lines hold what is sent, secrets included: their levels cannot be changed."""
+"""Libraries whose debug lines contain sent data, secrets included: their levels are fixed."""
 
 
 class Levels:
@@ -50,7 +50,7 @@ class Levels:
     def __init__(self) -> None:
         self._changing = threading.Lock()
         self._set: dict[str, tuple[str, int]] = {}
-        """What was set here, by the name it was set under: level, and when in milliseconds since 1970."""
+        """The levels that were set here, by the name in the request: level, and time in milliseconds since 1970."""
 
     def list_levels(self) -> dict[str, tuple[str, int | None]]:
         """Level and time of change of every logger that has a level of its own, by name."""
@@ -63,7 +63,7 @@ class Levels:
         return dict(sorted(found.items()))
 
     def get_level(self, name: str) -> tuple[str, int | None] | None:
-        """Level and time of change; the level it inherits where it has none. None for an unknown logger."""
+        """Level and time of change of a logger, or its inherited level. None for an unknown logger."""
         name = ROOT if name.lower() == ROOT else name
         with self._changing:
             if name in self._set:
@@ -72,9 +72,9 @@ class Levels:
         return (_name(_logger(name).getEffectiveLevel()), None) if known else None
 
     def set_level(self, name: str, level: str, now_ms: int) -> list[str]:
-        """Set a level for a logger and all below it; returns the names of those that had another one, sorted.
+        """Set a level for a logger and all loggers below it; returns the sorted names of the changed loggers.
 
-        Libraries that would log secrets stay as they are, and with a level that is none of LEVELS all do.
+        Libraries that would log secrets keep their levels. With a level outside LEVELS all loggers keep theirs.
         """
         level = level.upper()
         if level not in LEVELS:

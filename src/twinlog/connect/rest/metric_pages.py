@@ -1,4 +1,4 @@
-"""What makes the pages of metrics, as the server asks for them."""
+"""The pages of metrics, as the server requests them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class MetricPages(Protocol):
-    """Both methods may be called by any thread."""
+    """Builds the pages of metrics; both methods may be called by any thread."""
 
     def text(self, accept: str) -> tuple[str, bytes]:
-        """The type of the content, and the page for a client that accepts these."""
+        """The content type, and the page for a client that accepts the types of `accept`."""
 
     def json(self) -> bytes:
         """The page by the names of MBeans."""

@@ -1,6 +1,6 @@
-"""A server of metrics, and of a worker's health, at addresses of its own and for everyone: `twinlog.metrics.listeners`.
+"""A server of metrics and of a worker's health for everyone, at the addresses of `twinlog.metrics.listeners`.
 
-Probes of a pod cannot log in, and neither do scrapes.
+Probes of a pod and scrapes are unable to log in.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEALTH_S = 10.0
 
 
 class MetricsServer:
-    """Serves the pages from `start` to `stop`; it cannot be started twice."""
+    """Serves the pages from `start` to `stop`; may be started once."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class MetricsServer:
         tls: ssl.SSLContext | None = None,
         health: Callable[[], HealthStatus] | None = None,
     ) -> None:
-        """With `health` that is served, too."""
+        """With `health` the server also serves the health of a worker."""
         self._pages = pages
         self._listeners = listeners
         self._tls = tls
@@ -49,11 +49,11 @@ class MetricsServer:
 
     @property
     def urls(self) -> list[str]:
-        """Where it listens, with the ports it got."""
+        """The addresses of the server, with their real ports."""
         return [str(one.listener) for one in self._bound]
 
     def start(self) -> None:
-        """Listen, and return once every address answers. Raises OSError that names the one which cannot be had."""
+        """Listen, and return once every address answers. Raises OSError that names the unavailable address."""
         self._bound = bind(self._listeners)
         routes = [Route(TEXT, self._text), Route(JSON, self._json)]
         if self._asked_health is not None:
@@ -65,7 +65,7 @@ class MetricsServer:
         _LOG.info("metrics are served at %s", ", ".join(f"{url}{TEXT}" for url in self.urls))
 
     def stop(self) -> None:
-        """Take no more connections, and close."""
+        """Refuse new connections, and close."""
         self._serving.end()
         close(self._bound)
 
@@ -76,7 +76,7 @@ class MetricsServer:
         return await run_in_threadpool(json_page, self._pages)
 
     async def _live(self, request: Request) -> Response:
-        """This process answers: to start it anew would fix no cluster that does not."""
+        """Answer that this process is alive; a restart would leave an unreachable cluster as it is."""
         return PlainTextResponse("live\n")
 
     async def _health(self, request: Request) -> Response:

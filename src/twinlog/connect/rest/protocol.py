@@ -1,7 +1,7 @@
-"""HTTP over one connection: uvicorn's, with bounds on what a client may take while it asks for nothing.
+"""HTTP over a connection: uvicorn's protocol, with bounds on the resources of a client between requests.
 
-A client that sends a request byte by byte, or none, is closed after a while; beyond a number of connections the one
-that has been idle longest makes room. What is no HTTP is answered with the body that every error has.
+A client that sends a request byte by byte, or is silent, is disconnected after a while. Beyond a number of connections,
+the connection with the longest idle time makes room. Input other than HTTP is answered with the body of every error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINGER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may take of this worker: bytes, seconds, connections.
+    """The most that a client may take of this worker: bytes, seconds, connections.
 
     A connection may be `idle_s` without a whole request, and a body may take `body_s` to arrive. A request is answered
     within `request_s`, `/health` within `health_s` (Kafka class ConnectResource).
@@ -61,13 +61,13 @@ class _Bounded(H11Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it has no request to answer."""
+        """Whether all its requests are answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._make_room()
-        # asyncio does it only for sockets that name their protocol; headers and body are two writes, and the second one
-        # would wait 40 ms for the client's acknowledgement of the first.
+        # asyncio sets the option only for sockets that name their protocol. Headers and body are two writes, and the
+        # second write would wait 40 ms for the client's acknowledgement of the first.
         accepted = transport.get_extra_info("socket")
         if accepted is not None:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -88,7 +88,7 @@ class _Bounded(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, or has too large headers, and hang up."""
+        """Answer input other than HTTP, or too large headers, and hang up."""
         reason = sys.exc_info()[1]
         status = getattr(reason, "error_status_hint", 400)
         body = json.dumps({"error_code": status, "message": f"HTTP {status} {HTTPStatus(status).phrase}"}).encode()
@@ -104,8 +104,8 @@ class _Bounded(H11Protocol):
         except h11.LocalProtocolError:
             # The response was sent already.
             pass
-        # What the client still sends is read and dropped for a moment: closing at once would reset the connection, and
-        # the response would be lost.
+        # The client's further bytes are read and dropped for a moment: an immediate close would reset the connection,
+        # and the response would be lost.
         self._refused = True
         if self.transport.can_write_eof():
             self.transport.write_eof()

@@ -1,7 +1,7 @@
-"""One path of the API with its methods: what JAX-RS does for Connect before and after a resource's own code.
+"""A path of the API with its methods: the steps of JAX-RS for Connect before and after a resource's own code.
 
-In this order: which method, what comes and what is wanted in return, who asks, and only then the request itself. HEAD
-is answered wherever GET is, OPTIONS everywhere.
+The order is: the method, the type of the content and of the answer, the login, and then the request itself. HEAD is
+answered for every path with GET, OPTIONS for all paths.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_json(content_type: str) -> bool:
 
 
 def accepts_json(accept: str) -> bool:
-    """Whether an answer in JSON is wanted. Connect looks at no quality, either."""
+    """Whether the client accepts an answer in JSON; quality values are ignored, as in Connect."""
     found = (_TYPE.fullmatch(part) for part in accept.split(","))
     return any(match is not None and match[1].lower() in _ACCEPTED for match in found)
 
@@ -51,8 +51,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class RestMethod:
-    """What answers a method of a path. `json`: it takes no other content. `login`: who asks must be known.
-    `accepts_all`: it answers with another content than JSON, which it chooses itself."""
+    """A method of a path, with its handler.
+
+    With `json` the method refuses other content than JSON, with `login` it requires a login. With `accepts_all` the
+    handler chooses the type of its answer.
+    """
 
     handle: Handler
     json: bool = True
@@ -67,7 +70,7 @@ def resource(api: RestApi, path: str, methods: Mapping[str, RestMethod | Handler
 
 
 class RestResource:
-    """Answers the requests for one path. Whatever happens, the client gets an answer, and a reason in it."""
+    """Answers the requests for a path. Every failure gives the client an answer with a reason."""
 
     def __init__(self, api: RestApi, methods: Mapping[str, RestMethod]) -> None:
         self._api = api
@@ -82,7 +85,7 @@ class RestResource:
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
-            # The server is stopping, and waits for no request.
+            # The server stops, and cancels the open requests.
             response = responses.error(503, "The worker is stopping.")
         await response(scope, receive, send)
 
@@ -101,7 +104,7 @@ class RestResource:
         except ClientDisconnect:
             raise
         except Exception as error:
-            # No text of it, neither here nor there: it may hold a value of a configuration.
+            # The error's text is left out of the log and of the answer: it may contain a value of a configuration.
             what, where = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
             path = request.scope["raw_path"].decode("ascii", "replace")
             _LOG.error("an unexpected %s at %s %s:\n%s", what, request.method, path, where)
@@ -115,7 +118,7 @@ class RestResource:
             raise RequestError(500, timed_out(self._api.herder.stage())) from None
 
     async def _stranger(self, request: Request, method: RestMethod) -> Response | None:
-        """The response to a request without a valid login; None when it may go on."""
+        """The response to a request with a missing or wrong login; None for an allowed request."""
         users = self._api.users
         if users is None or users.everyone or not method.login or request.scope["state"].get(PREFLIGHT):
             return None
@@ -138,7 +141,7 @@ class RestResource:
 
 
 def _refused(request: Request, method: RestMethod) -> Response | None:
-    """The answer to content of another kind, or to a wish for it."""
+    """The answer to content of another type, or to a request for an answer of another type."""
     content = request.headers.get("content-type")
     if method.json and content is not None and not is_json(content):
         return responses.error(415, "HTTP 415 Unsupported Media Type")

@@ -21,17 +21,17 @@ from twinlog.connectors.model import (
 )
 
 Json = Any
-"""What `json` writes."""
+"""A value that `json` can write."""
 
 UNDEFINED = "undefined"
-"""The version of a plugin that has none; of a state that names no version Connect answers null."""
+"""The version of an unversioned plugin; Connect answers null for a state with a missing version."""
 
 
 def json_response(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A response with a JSON body."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    # No topic's name has a lone surrogate; one that has is written with a replacement character, and does not fail the
-    # request.
+    # A topic's name never has a lone surrogate; a name with a lone surrogate gets a replacement character, and the
+    # request succeeds.
     return written(text.encode("utf-8", errors="replace"), status, headers)
 
 
@@ -41,7 +41,7 @@ def written(content: bytes, status: int = 200, headers: Mapping[str, str] | None
 
 
 def empty(status: int) -> Response:
-    """A response without a body."""
+    """A response with an empty body."""
     return Response(status_code=status)
 
 
@@ -108,7 +108,10 @@ def plugin(found: PluginInfo) -> Json:
 
 
 def key(definition: KeyDefinition) -> Json:
-    """Kafka class ConfigKeyInfo. `order` is its name up to 4.1 and what kafka-ui reads, the other its name since."""
+    """Kafka class ConfigKeyInfo.
+
+    `order` is the field's name up to Kafka 4.1, which kafka-ui reads; `order_in_group` is the later name.
+    """
     return {
         "name": definition.name,
         "type": definition.type,

@@ -1,6 +1,6 @@
-"""The REST server of a worker: every listener on one event loop, in a thread of its own.
+"""The REST server of a worker: every listener on the same event loop, in a thread of its own.
 
-It listens from `start` on, long before the herder knows anything; what the herder cannot answer yet it refuses itself.
+The server listens from `start` on, long before the herder has read its topics; until then requests for connectors wait.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Contexts of the https listeners: those of `listeners.https.*` or `ssl.*`, and of `admin.listeners.https.*`.
+    """The contexts of the https listeners: from `listeners.https.*` or `ssl.*`, and from `admin.listeners.https.*`.
 
-    What a client must show is in the context itself (`verify_mode`).
+    Each context says whether a client needs a certificate (`verify_mode`).
     """
 
     public: ssl.SSLContext | None = None
@@ -30,7 +30,7 @@ class Tls:
 
 
 class RestServer:
-    """Serves an Api; use as a context manager, or `start()` and `stop()`. It cannot be started twice."""
+    """Serves an Api; use as a context manager, or `start()` and `stop()`. May be started once."""
 
     def __init__(self, api: RestApi, tls: Tls | None = None) -> None:
         self._api = api
@@ -43,8 +43,11 @@ class RestServer:
     # -- life cycle
 
     def start(self) -> None:
-        """Listen, and return once every address answers. Raises OSError that names the listener which cannot be had,
-        and ValueError for an https one without a TLS context."""
+        """Listen, and return once every address answers.
+
+        Raises OSError that names the unavailable listener, and ValueError for an https listener that lacks a TLS
+        context.
+        """
         settings = self._api.settings
         admin = settings.admin_listeners or ()
         for listeners, context in ((settings.listeners, self._tls.public), (admin, self._tls.admin)):
@@ -70,7 +73,7 @@ class RestServer:
             _LOG.info("its part for administrators listens at %s", ", ".join(self.admin_urls))
 
     def stop(self) -> None:
-        """Take no more connections, give requests that are under way a moment, and close."""
+        """Refuse new connections, give present requests a moment, and close."""
         self._serving.end()
         self._api.pools.close()
         close([*self._public, *self._admin])
@@ -86,23 +89,23 @@ class RestServer:
 
     @property
     def urls(self) -> list[str]:
-        """Where it listens, with the ports it got, in the order of `listeners`."""
+        """The addresses of the server, with their real ports, in the order of `listeners`."""
         return [str(bound.listener) for bound in self._public]
 
     @property
     def admin_urls(self) -> list[str]:
-        """The same of `admin.listeners`."""
+        """The addresses of `admin.listeners`, with their real ports."""
         return [str(bound.listener) for bound in self._admin]
 
     @property
     def advertised(self) -> ListenerAddress:
-        """What other workers and clients call it by: the worker's id is its host and port."""
+        """The listener by which other workers and clients call this worker: the worker's id is its host and port."""
         listeners = [bound.listener for bound in self._public]
         return self._api.settings.find_advertised(listeners, self._own_address)
 
     @property
     def advertised_url(self) -> str:
-        """The same as an address, with the slash with which Connect's workers send it to each other."""
+        """The advertised listener as a URL, with a final slash, as Connect's workers send their URLs to each other."""
         return f"{self.advertised}/"
 
 

@@ -1,4 +1,4 @@
-"""Binds the sockets of listeners, and serves applications on them: on one event loop, in a thread of its own."""
+"""Binds the sockets of listeners, and serves applications on them: on a single event loop, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from twinlog.connect.rest.protocol import Limits, bounded
 from twinlog.settings.metrics import ListenerAddress
 
 _WAITING = 1024
-"""Connections that the system holds until they are taken."""
+"""The connections that the system holds until the server accepts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundListener:
-    """A listener with the port that it got, and its socket."""
+    """A listener with its real port and its socket."""
 
     listener: ListenerAddress
     socket: socket.socket
 
 
 def bind(listeners: Sequence[ListenerAddress]) -> list[BoundListener]:
-    """A socket for each listener. Raises OSError with the listener in its text, and leaves none open then."""
+    """A socket for each listener. Raises OSError with the listener in its text, after the close of all sockets."""
     bound: list[BoundListener] = []
     with ExitStack() as undo:
         for listener in listeners:
@@ -52,7 +52,7 @@ def _bind(listener: ListenerAddress) -> BoundListener:
     try:
         found = _socket(listener)
     except OSError as error:
-        # Python names the address once more after the system's words; a name that is not known has words of its own.
+        # Python adds the address to the system's words; the error of an unknown name has its own words.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise OSError(error.errno, f"cannot listen at {listener}: {reason}") from None
     return BoundListener(replace(listener, port=found.getsockname()[1]), found)
@@ -65,7 +65,7 @@ def _socket(listener: ListenerAddress) -> socket.socket:
                 address = ("", listener.port)
                 return socket.create_server(address, family=socket.AF_INET6, backlog=_WAITING, dualstack_ipv6=True)
             except OSError:
-                # The system knows IPv6 and has it turned off, or the port is taken: with IPv4 one sees which.
+                # The system has IPv6 turned off, or the port is taken: the try with IPv4 shows the reason.
                 pass
         return socket.create_server(("", listener.port), backlog=_WAITING)
     family, _, _, _, found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)[0]
@@ -74,24 +74,27 @@ def _socket(listener: ListenerAddress) -> socket.socket:
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 3.0
-"""How long requests may go on once the server stops; then they are answered with 503."""
+"""How long requests may run after the server stops, in seconds; then they are answered with 503."""
 _START_S = 60.0
 
 
 class ServerThread:
-    """`begin` once, with all servers; `end` takes no more connections and gives requests a moment."""
+    """A thread with servers.
+
+    `begin` starts all servers, once; `end` refuses new connections and gives requests a moment.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.servers: list[Server] = []
-        """Those that were begun."""
+        """The servers that have begun."""
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._ready = threading.Event()
 
     def begin(self, servers: Sequence[Server]) -> bool:
-        """Return once every address answers; False when one does not, and the log has the reason."""
+        """Return once every address answers; False when an address fails, and the log has the reason."""
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-        # At its finest level it would log headers, and with them logins.
+        # At its finest level this logger would log headers, and logins with them.
         logging.getLogger("uvicorn.asgi").setLevel(logging.INFO)
         self.servers = list(servers)
         self._thread.start()
@@ -99,7 +102,7 @@ class ServerThread:
         return all(server.started for server in self.servers)
 
     def end(self) -> None:
-        """Take no more connections, and give requests that are under way a moment."""
+        """Refuse new connections, and give present requests a moment."""
         for server in self.servers:
             server.should_exit = True
         if self._thread.ident is not None:
@@ -122,7 +125,7 @@ class ServerThread:
 
 
 def servers(bound: Sequence[BoundListener], app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits) -> list[Server]:
-    """A server for the listeners with TLS and one for those without, as far as there are any."""
+    """A server for the https listeners and a server for the http listeners, as far as each kind is present."""
     found: list[Server] = []
     for secure in (False, True):
         sockets = [one.socket for one in bound if one.listener.tls == secure]
@@ -164,6 +167,6 @@ def _config(app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits) -> Config:
         ssl_context_factory=own,
         h11_max_incomplete_event_size=limits.header_bytes,
         timeout_keep_alive=max(1, round(limits.idle_s)),
-        # It is given to asyncio, which takes parts of a second.
+        # uvicorn hands the value to asyncio, which takes fractions of a second.
         timeout_graceful_shutdown=cast(int, _GRACE_S),
     )

@@ -1,6 +1,6 @@
-"""Threads in which the herder is asked, so that no request waits on the event loop.
+"""Threads for the calls of the herder, so that the event loop never waits for a call.
 
-What may wait long has threads of its own: a rebalance that holds every change up holds no list and no probe up.
+Calls that may wait long have threads of their own: a rebalance holds changes up, while lists and probes are answered.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ThreadPool:
         self._closed = False
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Call in a thread of this pool and return or raise what it does.
+        """Call in a thread of this pool, and return or raise the result of the call.
 
-        When the caller stops waiting, the call is dropped; if it has begun, its result is.
+        When the caller stops waiting, a waiting call is dropped; a call that has begun ends, and its result is dropped.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -39,7 +39,7 @@ class ThreadPool:
         return await answer
 
     def close(self) -> None:
-        """End the threads that have nothing to do; one that is in a call ends after it."""
+        """End the idle threads; a thread with a call ends after the call."""
         with self._changed:
             self._closed = True
             self._calls.clear()
@@ -48,7 +48,7 @@ class ThreadPool:
     def _add(self, call: _PooledCall) -> None:
         with self._changed:
             self._calls.append(call)
-            # Who was notified and has not yet woken still counts as idle, and its call still as waiting.
+            # Until a notified thread wakes, it counts as idle, and its call counts as waiting.
             if self._idle >= len(self._calls) or self._threads == self._most:
                 self._changed.notify()
                 return
@@ -100,8 +100,7 @@ class _PooledCall:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPools:
-    """What is read from this worker's memory; what waits for topics, clusters or other workers; probes; scrapes of
-    metrics; passwords."""
+    """The pools: reads of this worker's memory; waits for topics, clusters or workers; probes; metrics; passwords."""
 
     read: ThreadPool = field(default_factory=lambda: ThreadPool("read", 8))
     change: ThreadPool = field(default_factory=lambda: ThreadPool("change", 16))

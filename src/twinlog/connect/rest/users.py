@@ -1,7 +1,7 @@
-"""Who may use the REST API: HTTP basic authentication as Connect's BasicAuthSecurityRestExtension has it.
+"""The users of the REST API: HTTP basic authentication as in Connect's BasicAuthSecurityRestExtension.
 
-A password stands plain in the file, as Connect's PropertyFileLoginModule has it, or as a hash: bcrypt as `htpasswd -B`
-writes it, or scrypt as `$scrypt$ln=15,r=8,p=1$SALT$HASH` in base64 without padding.
+A password is plain in the file, as for Connect's PropertyFileLoginModule, or a hash: bcrypt as `htpasswd -B` writes it,
+or scrypt as `$scrypt$ln=15,r=8,p=1$SALT$HASH` in base64 without padding.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _MEMORY = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request logs in with."""
+    """The user and the password of a request."""
 
     user: str
     password: str = field(repr=False)
 
 
 def credentials(header: str | None) -> Credentials | None:
-    """Those of an `Authorization` header; None for another scheme, or what is malformed."""
+    """The credentials of an `Authorization` header; None for another scheme or a malformed header."""
     scheme, blank, encoded = (header or "").partition(" ")
     if not blank or scheme.lower() != "basic" or len(encoded) > _LONGEST:
         return None
@@ -46,21 +46,20 @@ def credentials(header: str | None) -> Credentials | None:
 
 
 class Users:
-    """Names and passwords, plain or hashed. A file without any lets everyone in, as Connect's does.
+    """Names and passwords, plain or hashed. A file without users lets everyone in, as Connect's does.
 
-    A hash takes long to compare on purpose. A user who has logged in with one is remembered by a quick digest under a
-    key of this process, so that each later request is answered at once.
+    The comparison with a hash takes long on purpose. After a login with a hash, a quick digest under a key of this
+    process remembers the user, so that each later request is answered at once.
     """
 
     def __init__(self, passwords: Mapping[str, str], warnings: Sequence[str] = ()) -> None:
         self.warnings = warnings
-        """Sentences about what the file has and hardly means."""
+        """Warnings about entries of the file that are probably mistakes."""
         self._passwords = dict(passwords)
         self._key = secrets.token_bytes(32)
         self._remembered: dict[str, bytes] = {}
         hashes = [password for password in self._passwords.values() if hashed(password)]
-        # The password of an unknown user is compared with a hash, too, so that response times do not show which users
-        # exist.
+        # The password of an unknown user is compared with a hash, too, so that response times hide the names of users.
         self._stranger = hashes[0] if hashes else secrets.token_hex(32)
 
     @property
@@ -69,7 +68,7 @@ class Users:
         return not self._passwords
 
     def known(self, login: Credentials) -> bool | None:
-        """Whether this login is good; None where a hash must be compared first."""
+        """Whether a login is valid; None when a hash has to be compared first."""
         stored = self._passwords.get(login.user, self._stranger)
         if not hashed(stored):
             return self._equal(login.password, stored) and login.user in self._passwords
@@ -77,7 +76,7 @@ class Users:
         return True if before is not None and hmac.compare_digest(before, self._digest(login.password)) else None
 
     def compare(self, login: Credentials) -> bool:
-        """The same with the hash: takes a tenth of a second, or what its cost asks for."""
+        """Whether a login is valid, by the hash; takes a tenth of a second, or the time of the hash's cost."""
         stored = self._passwords.get(login.user, self._stranger)
         good = _matches(login.password, stored) and login.user in self._passwords
         if good:
@@ -109,7 +108,7 @@ def _matches(password: str, stored: str) -> bool:
 
 
 def _bcrypt_matches(secret: bytes, stored: str) -> bool:
-    # It compares 72 bytes and no more; with more it would be another password than the one that was hashed.
+    # bcrypt compares only the first 72 bytes: a longer password would be equal to the hash of another password.
     return len(secret) <= 72 and b"\0" not in secret and bcrypt.checkpw(secret, stored.encode("ascii"))
 
 

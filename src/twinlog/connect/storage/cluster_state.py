@@ -1,4 +1,4 @@
-"""The state of a group of workers, as the records of its config topic add up to it."""
+"""The state of a group of workers, built from the records of its config topic."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from twinlog.connectors.model import Config, ConnectorName, RestartRequest, Targ
 
 @dataclass(slots=True)
 class StoredConnector:
-    """A connector: its configuration, what it is to be, and the configurations of its tasks."""
+    """A connector: its configuration, and the configurations of its tasks."""
 
     config: Config
     tasks: tuple[Config, ...] = ()
     applied: Config | None = None
-    """The configuration that the tasks were made from; None before they were."""
+    """The configuration that the tasks were made from; None before the first commit of tasks."""
     consistent: bool = True
     """Whether a commit found the configurations of all its tasks; compaction may have removed some."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateChanges:
-    """What a worker does about records that it has read: connectors by name, in the order of the topic."""
+    """The changes in the records that a worker has read: connectors by name, in the order of the topic."""
 
     connectors: Sequence[ConnectorName] = ()
-    """Whose configuration or existence changed."""
+    """The connectors whose configuration or existence changed."""
     target_states: Sequence[ConnectorName] = ()
     tasks: Sequence[ConnectorName] = ()
     restarts: Sequence[RestartRequest] = ()
@@ -58,10 +58,10 @@ class _ChangeCollector:
 
 
 class ClusterState:
-    """Connectors with their tasks; not thread-safe. Made to forgive what compaction leaves, as Connect does.
+    """Connectors with their tasks, for use under a lock. It tolerates records that compaction removed, as Connect does.
 
-    Task configurations count only from the next commit on, and a commit that finds fewer than it names changes none:
-    such a connector is inconsistent until its tasks are configured anew (Kafka class KafkaConfigBackingStore).
+    Task configurations count only from the next commit on. After a commit with missing task configurations, a connector
+    has no tasks, and is inconsistent until its tasks are configured again (Kafka class KafkaConfigBackingStore).
     """
 
     def __init__(self) -> None:
@@ -73,26 +73,26 @@ class ClusterState:
         self._unfenced: set[ConnectorName] = set()
 
     def target_state(self, name: ConnectorName) -> TargetState:
-        """What a connector is to be; without a record it is to run."""
+        """The target state of a connector; STARTED when its record is missing."""
         return self._target_states.get(name, TargetState.STARTED)
 
     def tasks(self, name: ConnectorName) -> list[TaskId]:
-        """The ids of a connector's tasks; none of an inconsistent one."""
+        """The ids of a connector's tasks; an inconsistent connector has none."""
         connector = self.connectors.get(name)
         if connector is None or not connector.consistent:
             return []
         return [TaskId(name, number) for number in range(len(connector.tasks))]
 
     def awaits_fencing(self, name: ConnectorName) -> bool:
-        """Whether task configurations came since the producers of earlier tasks were fenced."""
+        """Whether task configurations were committed after the last fencing of earlier tasks."""
         return name in self._unfenced
 
     def fenced_tasks(self, name: ConnectorName) -> int | None:
-        """How many producers the tasks before the last fencing had; None when none was ever fenced."""
+        """The number of producers in the last fencing record; None before the first fencing."""
         return self._fenced.get(name)
 
     def records(self, names: Iterable[ConnectorName]) -> list[ConfigRecord]:
-        """The records by which a topic gets the connectors that are known here, and the session key."""
+        """The records that store `names`, as this worker knows these connectors, and the session key in a topic."""
         found: list[ConfigRecord] = [] if self.session_key is None else [self.session_key]
         for name in names:
             connector = self.connectors[name]
@@ -109,7 +109,7 @@ class ClusterState:
         return found
 
     def apply_records(self, records: Iterable[ConfigRecord]) -> StateChanges:
-        """Take records in the order of the topic; returns what a worker that runs has to do about them."""
+        """Apply records in the order of the topic; returns the changes that a running worker has to act on."""
         noted = _ChangeCollector()
         for record in records:
             self._take(record, noted)
@@ -153,10 +153,10 @@ class ClusterState:
             self._target_states[name] = state
 
     def _commit(self, name: ConnectorName, tasks: int) -> bool:
-        """Returns whether a connector's tasks are others now."""
+        """Commit task configurations; returns whether the connector's tasks have changed."""
         connector = self.connectors.get(name)
         if connector is None:
-            # It was removed, and compaction took its configuration and its end.
+            # The connector was removed, and compaction removed the records of its configuration and of its end.
             self._remove(name)
             return False
         committed = self._uncommitted.pop(name, {})

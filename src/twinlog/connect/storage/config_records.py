@@ -1,6 +1,6 @@
 """The records of the config topic, byte for byte as a Connect worker writes them (Kafka class KafkaConfigBackingStore).
 
-The topic has one partition: the order of its records counts.
+The topic has a single partition: the order of its records counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from twinlog.connectors.model import Config, ConnectorName, RestartRequest, Targ
 from twinlog.model.compact_json import utf8_json
 
 StoredRecord = tuple[bytes, bytes | None]
-"""Key and value of a record; None deletes."""
+"""Key and value of a record; a value of None deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ConnectorRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord:
-    """What a connector is to be; None when it is removed."""
+    """The target state of a connector; None when the connector is removed."""
 
     name: ConnectorName
     state: TargetState | None
@@ -59,7 +59,7 @@ class FencingRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What workers sign requests to each other with (KIP-507); `created_ms` is in milliseconds since 1970."""
+    """The key with which workers sign requests to each other (KIP-507); `created_ms` is in milliseconds since 1970."""
 
     key: bytes = field(repr=False)
     algorithm: str
@@ -68,7 +68,7 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """Every worker restarts what it has of a connector (KIP-745)."""
+    """Every worker restarts its parts of a connector (KIP-745)."""
 
     restart: RestartRequest
 
@@ -83,7 +83,7 @@ class LoggerRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A record that no worker understands, and why; nothing of its value is shown."""
+    """A record that workers are unable to read, and the reason; its value stays hidden."""
 
     key: str
     reason: str
@@ -114,7 +114,7 @@ def encode(record: ConfigRecord) -> StoredRecord:
         case TargetStateRecord(name, None):
             return _key(TARGET_STATE, name), None
         case TargetStateRecord(name, state) if state is not None:
-            # A worker from before KIP-875 knows no STOPPED, and pauses instead.
+            # A worker from before KIP-875 ignores STOPPED, and pauses instead.
             old = TargetState.PAUSED if state is TargetState.STOPPED else state
             return _key(TARGET_STATE, name), utf8_json({"state": old, "state.v2": state})
         case TaskRecord(task, config):
@@ -135,7 +135,7 @@ def encode(record: ConfigRecord) -> StoredRecord:
 
 
 def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | UnreadableRecord | None:
-    """The content of a record; None for what a worker ignores: unknown keys, and deletions that mean nothing."""
+    """The content of a record; None for records that a worker ignores: unknown keys, and ineffective deletions."""
     if key is None:
         return None
     try:
@@ -205,7 +205,7 @@ _DECODERS: Mapping[str, Callable[[str, Mapping[str, object]], ConfigRecord]] = {
     RESTART: _restart,
     LOGGER: _logger,
 }
-"""By the first part of a key."""
+"""The decoders by the first part of a key."""
 
 
 def _key(kind: str, name: str) -> bytes:

@@ -1,8 +1,9 @@
-"""The stored offsets of a standalone worker's connectors: in a file, as Connect has them, and on the target.
+"""The stored offsets of a standalone worker's connectors: in a file, as in Connect, and on the target.
 
-What counts is the topic on the target: there a copier stores its positions within half a second, with what a file of
-Connect's has no room for, and a kill loses none. The file is a copy of that for whoever comes next. Only where somebody
-else wrote the file last, such as Kafka's own worker, its offsets are put into the topic before a connector begins.
+The positions in the topic on the target count. A copier stores its positions there within half a second, with fields
+that a file of Connect's lacks, and positions survive a kill. The file is a copy of the topic for the next program. When
+another program, like Kafka's own worker, wrote the file last, its offsets go into the topic before a connector begins.
+When the last writer is unknown, the further offset counts.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _SOURCE = frozenset(offset_records.SOURCE_FIELDS)
 
 @dataclass(slots=True)
 class _ConnectorPositions:
-    """The positions of one source connector on its target."""
+    """The positions of a source connector on its target."""
 
     settings: FlowSettings
     admin: ClusterAdmin
     topic: StateTopic[OffsetRecord]
     merged: bool = False
-    """Whether the topic has what is in the file, too."""
+    """Whether the topic also has the offsets of the file."""
     merging: threading.Thread | None = None
     refused: RefusedError | None = None
     tried_at: float = LONG_AGO
@@ -52,8 +53,8 @@ class _ConnectorPositions:
 class FileOffsets:
     """A log of offset records for `GroupState`; may be used from several threads.
 
-    `flows()` are the connectors of the worker. The file is written every `flush_s` seconds, by a thread of its own
-    between `start` and `stop`.
+    `flows()` are the connectors of the worker. A thread of its own writes the file every `flush_s` seconds, between
+    `start` and `stop`.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class FileOffsets:
         self._content = dict(file.content)
         self._news = [found for pair in self._content.items() if (found := _decoded(*pair)) is not None]
         self._unread = {found.connector for found in self._news}
-        """Connectors whose offsets in the file were not yet held against those of their topic."""
+        """Connectors whose offsets in the file have still to be compared with their topic."""
         self._stored: dict[ConnectorName, _ConnectorPositions] = {}
         self._logged = LogOnce(clock)
         self._stopping = threading.Event()
@@ -84,7 +85,7 @@ class FileOffsets:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write the file for the last time, and give it back; nothing may copy any more."""
+        """Write the file for the last time, and release it; all copiers have ended before."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
@@ -93,9 +94,9 @@ class FileOffsets:
         self._file.close()
 
     def may_begin(self, flow: ConnectorFlow) -> bool:
-        """Whether a connector may begin: the topic that it reads its positions from has those of the file.
+        """Whether a connector may begin: the topic with its positions also has the positions of the file.
 
-        Until then that is tried on a thread of its own. Raises RefusedError where it cannot succeed.
+        Until then a thread tries to write them there. Raises RefusedError when each further try would fail.
         """
         if flow.kind != "source":
             return True
@@ -118,10 +119,10 @@ class FileOffsets:
     topic_id: object = None
 
     def ensure(self) -> None:
-        """The file is there, and topics are created for connectors as they come."""
+        """Do nothing: the file exists, and a topic is created with its connector."""
 
     def read(self) -> list[OffsetRecord]:
-        """What was stored since the last call."""
+        """The offsets that were stored since the last call."""
         with self._lock:
             for flow in self._sources():
                 self._take(self._merged(self._of(flow)))
@@ -129,9 +130,9 @@ class FileOffsets:
             return news
 
     def append(self, records: Iterable[StoredRecord]) -> None:
-        """Store offsets of connectors in the file, and where they copy from there on the target.
+        """Store offsets of connectors in the file; positions of source connectors also go to the target.
 
-        Raises RefusedError, and changes nothing, for a source connector whose configuration cannot be used.
+        Raises RefusedError, before any change, for a source connector with an unusable configuration.
         """
         flows = {flow.name: flow for flow in self._sources()}
         records = list(records)
@@ -197,7 +198,7 @@ class FileOffsets:
             log.debug("connector %s: its positions are read later: %s", name, error)
 
     def _merged(self, stored: _ConnectorPositions) -> _ConnectorPositions:
-        """Put what is in the file into the topic, where that is needed; raises ClusterError."""
+        """Put the offsets of the file into the topic as far as necessary. Raises ClusterError."""
         if stored.merged:
             return stored
         if not stored.admin.client.connected:
@@ -227,16 +228,16 @@ class FileOffsets:
         return stored
 
     def _goes_first(self, key: bytes, value: bytes | None, there: dict[bytes, bytes | None]) -> bool:
-        """Whether an offset of the file counts, not that of the topic."""
+        """Whether the file's offset replaces the topic's offset."""
         if there.get(key) == value:
             return False
         if self._file.written is LastWriter.ELSEWHERE:
             return True
-        # Both are positions of what was copied: the further one counts.
+        # Both offsets are positions of copied records: the further position counts.
         return self._file.written is LastWriter.UNKNOWN and _reached(value) > _reached(there.get(key))
 
     def _take(self, stored: _ConnectorPositions) -> None:
-        """Take what was stored on the target since."""
+        """Apply the positions that were stored on the target since the last call."""
         for record in stored.topic.read():
             if record.connector == stored.settings.connector_name:
                 self._put(*_encoded(record))
@@ -255,7 +256,7 @@ class FileOffsets:
         self._flush()
 
     def _flush(self) -> None:
-        """Write what has changed into the file; connectors whose target does not answer have to wait."""
+        """Write the changes into the file; connectors whose target is unreachable have to wait."""
         names = set()
         for flow in self._sources():
             names.add(flow.name)
@@ -285,7 +286,7 @@ class FileOffsets:
 
 
 def _place(settings: FlowSettings) -> tuple[object, ...]:
-    """Where a connector's positions are."""
+    """The place of a connector's positions: cluster and topic."""
     return settings.target, settings.target_admin.client, settings.positions_topic
 
 
@@ -299,7 +300,7 @@ def _encoded(record: OffsetRecord) -> StoredRecord:
 
 
 def _reached(value: bytes | None) -> int:
-    """The offset in the value of a record; less than any where there is none."""
+    """The offset in the value of a record; -1 for a missing offset."""
     found = None if value is None else offset_records.decode(b'["",{}]', value)
     offset: OffsetPart | None = found.offset if isinstance(found, OffsetRecord) else None
     number = None if offset is None else offset.get("offset")

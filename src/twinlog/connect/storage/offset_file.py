@@ -1,10 +1,10 @@
 """The offset file of a standalone worker, as Connect reads and writes it (Kafka class FileOffsetBackingStore).
 
-One worker owns the file and replaces it as a whole. A second file, with `.twinlog` at the end of its name, holds the
-digest of the content that this program wrote last: a different content comes from another program.
+A single worker owns the file and replaces it as a whole. A second file, with `.twinlog` at the end of its name, holds
+the digest of the content that this program wrote last: a different content comes from another program.
 
-Format: one HashMap by the Java Object Serialization Specification, version 6. Any other content of a stream is refused,
-and no class of a stream is ever run or built.
+Format: a HashMap by the Java Object Serialization Specification, version 6. Other content of a stream is refused, and
+classes of a stream are never run or built.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _MAP_CLASS = (
     + _NULL
 )
 _FIRST_HANDLE = 0x7E0000
-"""Classes, objects and arrays are counted from here, for references to them: the map's class, the map, and so on."""
+"""Handles of classes, objects and arrays are counted from here: the map's class, the map, and so on."""
 _BYTES_HANDLE = _FIRST_HANDLE + 2
 _LOAD = 0.75
 
 
 def read_java_map(data: bytes) -> dict[bytes, bytes | None]:
-    """The content of a HashMap<byte[], byte[]>. Raises ValueError for anything else."""
+    """The content of a HashMap<byte[], byte[]>. Raises ValueError for other content."""
     try:
         return _JavaMapReader(data).map()
     except (struct.error, IndexError, KeyError):
@@ -49,13 +49,13 @@ def read_java_map(data: bytes) -> dict[bytes, bytes | None]:
 
 
 def write_java_map(content: Mapping[bytes, bytes | None]) -> bytes:
-    """The same the other way round, byte for byte as Java writes a map that was filled in this order."""
+    """Write a HashMap<byte[], byte[]>, byte for byte as Java writes a map that was filled in this order."""
     buckets = 16
     while len(content) > buckets * _LOAD:
         buckets *= 2
     threshold = int(buckets * _LOAD) if content else 0
     parts = [_HEADER, _OBJECT, _MAP_CLASS, struct.pack(">fi", _LOAD, threshold)]
-    # Its own part: a block of eight bytes, then each key with its value.
+    # The map's own part: a block of eight bytes, then each key with its value.
     parts.append(struct.pack(">BBii", 0x77, 8, buckets, len(content)))
     known = False
     for pair in content.items():
@@ -130,26 +130,26 @@ _NOTE = ".twinlog"
 
 
 class LastWriter(Enum):
-    """Who wrote an offset file last."""
+    """The program that wrote an offset file last."""
 
     HERE = auto()
     ELSEWHERE = auto()
     UNKNOWN = auto()
-    """This program never did, or what it noted is gone."""
+    """This program never wrote the file, or its note is lost."""
 
 
 class OffsetFile:
-    """An offset file that this process has; used by one thread at a time.
+    """An offset file that this process owns; used by a single thread at a time.
 
-    Making it raises ConfigError where another process has it, or it cannot be read or written. A missing or empty file
-    has no offsets, as in Connect.
+    The constructor raises ConfigError when another process owns the file, or the file is unreadable or unwritable. A
+    missing or empty file has no offsets, as in Connect.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._note = self.path.with_name(self.path.name + _NOTE)
         try:
-            # Not through a link that somebody else laid in a folder for everyone.
+            # A link in a shared folder may be another user's, and is never followed.
             self._held = os.open(self._note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             found = f"{self._note} cannot be written: {error.strerror}"
@@ -184,12 +184,12 @@ class OffsetFile:
             self.written = LastWriter.HERE if self._digest in noted else LastWriter.ELSEWHERE
 
     def write_content(self, content: Mapping[bytes, bytes | None]) -> None:
-        """Replace the content of the file. Raises OSError, and then it has the one before."""
+        """Replace the content of the file. Raises OSError, and the file then keeps its previous content."""
         data = write_java_map(content)
         digest = _digest(data)
         if digest == self._digest:
             return
-        # After a crash the file has one of both contents; the note shows that either is this worker's.
+        # After a crash the file has the old or the new content; the note shows that this worker wrote either.
         self._write_note(f"{self._digest} {digest}\n")
         new = self.path.with_name(self.path.name + ".new")
         new.unlink(missing_ok=True)
@@ -206,7 +206,7 @@ class OffsetFile:
         self._write_note(f"{digest}\n")
 
     def close(self) -> None:
-        """Give the file back."""
+        """Release the file."""
         os.close(self._held)
 
     def _write_note(self, text: str) -> None:

@@ -15,12 +15,12 @@ CHECKPOINT_FIELDS = ("partition", "topic", "group")
 HEARTBEAT_FIELDS = ("sourceClusterAlias", "targetClusterAlias")
 
 _ORDERS = {frozenset(fields): fields for fields in (SOURCE_FIELDS, CHECKPOINT_FIELDS, HEARTBEAT_FIELDS)}
-"""The order in which Java's HashMap has the fields: a key of another order would be another record."""
+"""The order of the fields in Java's HashMap: a key with another order would be a different record."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:
-    """A connector's stored offset of one of its source partitions, None where it was deleted."""
+    """A connector's stored offset of a source partition, None for a deleted offset."""
 
     connector: ConnectorName
     partition: OffsetPart
@@ -35,7 +35,7 @@ def encode(connector: ConnectorName, stored: StoredOffset) -> StoredRecord:
 
 
 def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | UnreadableRecord | None:
-    """The content of a record; None for what no connector wrote."""
+    """The content of a record; None for a record of another writer than a connector."""
     if key is None:
         return None
     try:
@@ -56,7 +56,7 @@ class OffsetsByConnector:
     _found: dict[ConnectorName, dict[str, StoredOffset]] = field(default_factory=dict)
 
     def apply_record(self, record: OffsetRecord) -> None:
-        """Take a record, in the order in which they were written."""
+        """Apply a record; records come in the order in which they were written."""
         offsets = self._found.setdefault(record.connector, {})
         key = _identity(record.partition)
         self._known.setdefault(record.connector, set()).add(key)
@@ -68,7 +68,7 @@ class OffsetsByConnector:
             del self._found[record.connector]
 
     def lacks(self, connector: ConnectorName, partition: Mapping[str, object]) -> bool:
-        """Whether there is no offset of a source partition, and none was deleted."""
+        """Whether neither an offset of a source partition nor its deletion is known."""
         return _identity(partition) not in self._known.get(connector, ())
 
     def get_offsets(self, connector: ConnectorName) -> list[StoredOffset]:
@@ -78,5 +78,5 @@ class OffsetsByConnector:
 
 
 def _identity(partition: Mapping[str, object]) -> str:
-    """Partitions are the same by content, whatever the order of their fields."""
+    """The identity of a partition: its content in a fixed order of the fields."""
     return json.dumps(partition, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Where a worker keeps its state: records that are appended, and read in their order."""
+"""The store of a worker's state: records that are appended, and read in their order."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ R = TypeVar("R")
 
 
 class RecordLog(Protocol[R]):
-    """One log of records; may be used from several threads. All raise ClusterError and RefusedError."""
+    """A log of records; may be used from several threads. All methods raise ClusterError and RefusedError."""
 
     @property
     def topic_id(self) -> object:
-        """Another one once the log was deleted and recreated, so that what was read of it counts no more."""
+        """Changes when the log was deleted and recreated: the records read before are obsolete."""
 
     def ensure(self) -> None:
-        """Create what is missing."""
+        """Create the missing parts of the log."""
 
     def read(self) -> list[R]:
-        """What was written since the last call, in its order. Raises TopicGoneError where it was deleted."""
+        """The records since the last call, in their order. Raises TopicGoneError for a deleted log."""
 
     def append(self, records: Iterable[StoredRecord]) -> None:
         """Append records in their order; returns once they are stored."""
@@ -31,15 +31,17 @@ class RecordLog(Protocol[R]):
 
 
 class ClaimedLog(RecordLog[R], Protocol[R]):
-    """A log that may have only one writer at a time."""
+    """A log that may have only a single writer at a time."""
 
     @property
     def claimed(self) -> bool:
         """Whether this process may append, as far as it knows."""
 
     def claim_log(self) -> None:
-        """Become the only one that appends, where there may be only one. RefusedError is raised without the right to do
-        so, and then appends need no claim."""
+        """Become the only writer, for a log with a single writer.
+
+        Raises RefusedError when the permission is missing; appends then need no claim.
+        """
 
 
 class MemoryLog(Generic[R]):
@@ -52,19 +54,19 @@ class MemoryLog(Generic[R]):
         self._decode = decode
 
     def claim_log(self) -> None:
-        """There is no other writer."""
+        """Do nothing: this process is the only writer."""
 
     def ensure(self) -> None:
-        """Nothing is to be created."""
+        """Do nothing: the log needs no topic."""
 
     def read(self) -> list[R]:
-        """There is no other writer."""
+        """Return an empty list: `append_and_read` has returned all records."""
         return []
 
     def append(self, records: Iterable[StoredRecord]) -> None:
-        """Nothing is kept but what `append_and_read` returns."""
+        """Do nothing: only `append_and_read` returns records."""
 
     def append_and_read(self, records: Iterable[StoredRecord]) -> list[R]:
-        """The records themselves."""
+        """The given records, decoded."""
         found = (self._decode(key, value) for key, value in records)
         return [record for record in found if record is not None and not isinstance(record, UnreadableRecord)]

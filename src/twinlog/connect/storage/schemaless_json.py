@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 
 def load(data: bytes) -> Mapping[str, object]:
-    """A JSON object. Raises ValueError for anything else, and for one that is wrapped together with its schema: a
-    worker since Kafka 3.0 does not read that either."""
+    """A JSON object. Raises ValueError for other content, and for an object that is wrapped with its schema.
+
+    A worker since Kafka 3.0 also refuses an object with its schema.
+    """
     try:
         value = json.loads(data)
     except RecursionError:
@@ -24,7 +26,7 @@ def load(data: bytes) -> Mapping[str, object]:
 
 
 def text(fields: Mapping[str, object], name: str) -> str:
-    """A field that holds a string. Raises ValueError for anything else."""
+    """A field that holds a string. Raises ValueError for another value."""
     value = fields.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} is no string but {type(value).__name__}")
@@ -32,12 +34,12 @@ def text(fields: Mapping[str, object], name: str) -> str:
 
 
 def optional_text(fields: Mapping[str, object], name: str) -> str | None:
-    """A field that holds a string, or is null or missing. Raises ValueError for anything else."""
+    """A field that holds a string, or is null or missing. Raises ValueError for another value."""
     return None if fields.get(name) is None else text(fields, name)
 
 
 def number(fields: Mapping[str, object], name: str) -> int:
-    """A field that holds an integer. Raises ValueError for anything else."""
+    """A field that holds an integer. Raises ValueError for another value."""
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{name} is no integer but {type(value).__name__}")
@@ -45,13 +47,13 @@ def number(fields: Mapping[str, object], name: str) -> int:
 
 
 def flag(fields: Mapping[str, object], name: str, *, default: bool) -> bool:
-    """A field that holds true or false; anything else counts as the default."""
+    """A field that holds true or false; another value counts as the default."""
     value = fields.get(name)
     return value if isinstance(value, bool) else default
 
 
 def strings(fields: Mapping[str, object], name: str) -> dict[str, str]:
-    """A field that holds an object of strings; nulls are left out. Raises ValueError for anything else."""
+    """A field that holds an object of strings; nulls are left out. Raises ValueError for another value."""
     value = fields.get(name)
     if not isinstance(value, dict):
         raise ValueError(f"{name} is no JSON object but {type(value).__name__}")

@@ -15,7 +15,7 @@ OF_CONNECTOR = ":connector-"
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusRecord:
-    """The status of a connector; None when it is gone."""
+    """The status of a connector; None when the connector is deleted."""
 
     name: ConnectorName
     status: Status | None
@@ -23,7 +23,7 @@ class ConnectorStatusRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatusRecord:
-    """The status of a task; None when it is gone."""
+    """The status of a task; None when the task is deleted."""
 
     task: TaskId
     status: Status | None
@@ -31,7 +31,7 @@ class TaskStatusRecord:
 
 @dataclass(frozen=True, slots=True)
 class ActiveTopic:
-    """A task of a connector has used a topic, first at `since_ms`, in milliseconds since 1970 (KIP-558)."""
+    """The use of a topic by a task of a connector, first at `since_ms`, in milliseconds since 1970 (KIP-558)."""
 
     task: int
     since_ms: int
@@ -39,7 +39,7 @@ class ActiveTopic:
 
 @dataclass(frozen=True, slots=True)
 class ActiveTopicRecord:
-    """A topic that a connector has used; None when that was reset."""
+    """A topic that a connector has used; None after a reset."""
 
     name: ConnectorName
     topic: str
@@ -50,7 +50,7 @@ StatusRecord = ConnectorStatusRecord | TaskStatusRecord | ActiveTopicRecord
 
 
 def encode(record: StatusRecord) -> StoredRecord:
-    """A record as key and value; what is destroyed is deleted."""
+    """A record as key and value; the state DESTROYED deletes."""
     match record:
         case ConnectorStatusRecord(name, status):
             return f"{CONNECTOR}{name}".encode(), _status_value(status)
@@ -66,7 +66,7 @@ def encode(record: StatusRecord) -> StoredRecord:
 
 
 def decode(key: bytes | None, value: bytes | None) -> StatusRecord | UnreadableRecord | None:
-    """The content of a record; None for what a worker ignores."""
+    """The content of a record; None for a record that a worker ignores."""
     try:
         name = (key or b"").decode()
     except UnicodeDecodeError:
@@ -81,7 +81,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | UnreadableR
                 return TaskStatusRecord(TaskId(ConnectorName(connector), int(task)), _status(value))
             return None
         if name.startswith(TOPIC):
-            # No topic has a colon in its name.
+            # A topic's name never has a colon.
             topic, colon, connector = name.removeprefix(TOPIC).partition(OF_CONNECTOR)
             if topic and colon and connector:
                 return ActiveTopicRecord(ConnectorName(connector), topic, _active_topic(value))
@@ -100,7 +100,7 @@ def _status_value(status: Status | None) -> bytes | None:
         "generation": status.generation,
     }
     if status.version is not None:
-        # Workers before 4.1 know no such field, and pass over it.
+        # Workers before 4.1 ignore this field.
         fields["version"] = status.version
     return utf8_json(fields)
 

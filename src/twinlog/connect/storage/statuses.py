@@ -1,4 +1,4 @@
-"""The states of connectors and tasks, and the topics they have used, as the records of the status topic add up."""
+"""The states of connectors and tasks, and the topics they have used, built from the records of the status topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.connectors.model import ConnectorName, ConnectorState, Status, Task
 
 
 class Statuses:
-    """What every worker of a group knows of the others' connectors; not thread-safe."""
+    """The states of all connectors of a group, for every worker; for use under a lock."""
 
     def __init__(self) -> None:
         self._connectors: dict[ConnectorName, Status] = {}
@@ -23,11 +23,11 @@ class Statuses:
         self._topics: dict[ConnectorName, dict[str, ActiveTopic]] = {}
 
     def connector(self, name: ConnectorName) -> Status | None:
-        """The state of a connector; None when no worker has reported one."""
+        """The state of a connector; None before the first report of a worker."""
         return self._connectors.get(name)
 
     def task(self, task: TaskId) -> Status | None:
-        """The state of a task; None when no worker has reported one."""
+        """The state of a task; None before the first report of a worker."""
         return self._tasks.get(task.connector, {}).get(task.task)
 
     def tasks(self, name: ConnectorName) -> dict[int, Status]:
@@ -39,20 +39,20 @@ class Statuses:
         return dict(self._topics.get(name, {}))
 
     def tracked(self) -> set[ConnectorName]:
-        """The connectors of which there are active topics; those of removed ones may be left over."""
+        """The connectors with active topics; removed connectors may be among them."""
         return set(self._topics)
 
     def known(self) -> set[ConnectorName]:
-        """The connectors of which there is any state; those of removed ones may be left over."""
+        """The connectors with a state, or with a state of a task; removed connectors may be among them."""
         return self._connectors.keys() | self._tasks.keys()
 
     def apply_records(self, records: Iterable[StatusRecord]) -> None:
-        """Take records in the order in which they were written."""
+        """Apply records in the order in which they were written."""
         for record in records:
             match record:
                 case ConnectorStatusRecord(name, None):
-                    # Its tasks have records of their own, in other partitions: those of a connector that was deleted
-                    # and created again may come before this one.
+                    # The tasks have records of their own, in other partitions. For a connector that was deleted and
+                    # created again, the records of new tasks may come before this record.
                     self._connectors.pop(name, None)
                 case ConnectorStatusRecord(name, status) if status is not None:
                     self._connectors[name] = status
@@ -67,7 +67,7 @@ class Statuses:
         if status is None:
             tasks.pop(task.task, None)
         elif not (
-            # The worker that lost a task may report that later than the one that has it reports its own.
+            # The worker that lost a task may report the loss after the report of the task's new worker.
             status.state is ConnectorState.UNASSIGNED
             and known is not None
             and known.state is ConnectorState.RUNNING

@@ -1,4 +1,4 @@
-"""The topics of a group of workers: made where they are missing, read to their end, appended to."""
+"""The topics of a group of workers: created when missing, read to their end, appended to."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ TIMEOUT_S = 15.0
 LEADER_S = 5.0
 
 TRANSACTION_MS = 60_000
-"""The longest transaction; each lasts for one append."""
+"""The longest transaction, in milliseconds; each transaction lasts for an append."""
 
 
 class StateTopic(Generic[R]):
-    """One topic, whose records `decode` makes into what they mean; may be used from several threads."""
+    """A topic whose records `decode` decodes; may be used from several threads."""
 
     def __init__(
         self,
@@ -46,9 +46,12 @@ class StateTopic(Generic[R]):
         factor_key: str | None = None,
         transactional_id: str | None = None,
     ) -> None:
-        """`key` is the worker's key that names the topic, for messages. With `factor_key`, that of its replication
-        factor, it is created with no other factor, as in Connect; without, the broker's default is taken where there
-        are too few brokers. With a `transactional_id` only who claimed the topic last may write to it."""
+        """`key` is the worker's key that names the topic, for messages.
+
+        `factor_key` is the worker's key of the replication factor: the topic is created only with this factor, as in
+        Connect. When `factor_key` is missing, too few brokers lead to the brokers' default. With a `transactional_id`
+        only the worker with the last claim of the topic may write to it.
+        """
         self.name = TopicName(topic.name)
         self._admin = admin
         self._topic = topic
@@ -57,9 +60,10 @@ class StateTopic(Generic[R]):
         self._decode = decode
         self._lock = threading.Lock()
         self._found: list[R] = []
-        """What was read before an error, and comes no second time."""
+        """The records that were read before an error, which a further read omits."""
         self._reader = TopicReader(admin, self.name, committed=True)
-        # The config topic has one partition; of the others a record's key chooses it, as Kafka's producer does.
+        # The config topic has a single partition; in the other topics a record's key chooses the partition, as in
+        # Kafka's producer.
         self._writer = self._new_writer()
         self._claim = (
             None
@@ -69,17 +73,18 @@ class StateTopic(Generic[R]):
             )
         )
         self._open = False
-        """Whether this worker lacks the right to claim the topic, and writes as everybody may."""
+        """Whether this worker lacks the permission to claim the topic, and writes unclaimed."""
 
     def _new_writer(self) -> TopicWriter:
         purpose = f"keeping the worker's state ({self._key})"
         return TopicWriter(self._admin.client, self.name, TIMEOUT_S, purpose, by_key=True, wait_s=LEADER_S)
 
     def ensure(self) -> None:
-        """Create the topic unless it is there.
+        """Create the topic when it is missing.
 
-        Raises RefusedError when it cannot be created, is not compacted, or is a config topic of several partitions,
-        TooFewBrokersError with a factor that is kept; ClusterError when the cluster does not answer.
+        Raises RefusedError when the creation fails, or the topic lacks compaction, or is a config topic of several
+        partitions. Raises TooFewBrokersError for a factor with `factor_key`, and ClusterError when the cluster is
+        unreachable.
         """
         found = self._admin.call(self._admin.client.refresh, [self.name])[self.name]
         if error_codes.refused(found.error):
@@ -105,7 +110,7 @@ class StateTopic(Generic[R]):
             if self._factor_key is None or refusal.code != Code.INVALID_REPLICATION_FACTOR:
                 raise RefusedError(text)
             brokers, factor = len(self._admin.identity().brokers), self._topic.replication_factor
-            # Brokers do not report how many replicas their own default is.
+            # Brokers never report the number of replicas of their default.
             wanted, instead = (
                 ("as many replicas as the brokers' default.replication.factor", "")
                 if factor == -1
@@ -128,12 +133,14 @@ class StateTopic(Generic[R]):
 
     @property
     def topic_id(self) -> object:
-        """The topic that was read: another one once it was recreated."""
+        """The topic that was read; changes when the topic was recreated."""
         return self._reader.topic_id
 
     def read(self) -> list[R]:
-        """What was written since the last call, in the order of each partition. Raises ClusterError, RefusedError; what
-        was read until then comes with the next call."""
+        """The records since the last call, in the order of each partition. Raises ClusterError, RefusedError.
+
+        After an error, the next call also returns the records that were read before the error.
+        """
         with self._lock:
             return self._read()
 
@@ -143,8 +150,10 @@ class StateTopic(Generic[R]):
         return self._claim is None or self._open or self._claim.claimed
 
     def claim_log(self) -> None:
-        """Become the topic's only writer, if it is one that is claimed. Raises ClusterError; RefusedError without the
-        right to do so, and from then on appends need no claim."""
+        """Become the topic's only writer, if the topic has a transactional id.
+
+        Raises ClusterError, and RefusedError when the permission is missing; from then on appends need no claim.
+        """
         if self._claim is None:
             return
         with self._lock:
@@ -156,8 +165,10 @@ class StateTopic(Generic[R]):
                 raise
 
     def append(self, records: Iterable[StoredRecord]) -> None:
-        """Append records in their order; returns once all in-sync replicas have them. Raises ClusterError,
-        RefusedError."""
+        """Append records in their order; returns once all in-sync replicas have them.
+
+        Raises ClusterError, RefusedError.
+        """
         with self._lock:
             self._append(records)
 

@@ -1,1 +1,1 @@
-"""The resources of the REST API, one file for each path of Kafka Connect's own API."""
+"""The resources of the REST API; each path of Kafka Connect's own API has a file."""

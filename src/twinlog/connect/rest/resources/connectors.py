@@ -22,7 +22,7 @@ from twinlog.errors import RequestError
 
 
 class ConnectorStatesResource:
-    """Changes of a connector's state. Their effect shows in its status a moment later."""
+    """Changes of a connector's state. A change has an effect on the connector's status a moment later."""
 
     def __init__(self, api: RestApi) -> None:
         self._api = api
@@ -38,7 +38,7 @@ class ConnectorStatesResource:
         ]
 
     async def restart(self, request: Request) -> Response:
-        """204 for the connector's own instance; 202 with the states when its tasks may be meant (KIP-745)."""
+        """Answer 204 for the connector's own instance; 202 with the states when tasks may be included (KIP-745)."""
         wanted = RestartRequest(connector_of(request), flag(request, "includeTasks"), flag(request, "onlyFailed"))
         return await self._api.forward_or_call(
             request,
@@ -64,7 +64,7 @@ _LARGEST = 2**31
 
 
 class TasksResource:
-    """What a connector is split into, and how each part is."""
+    """The tasks of a connector, and the state of each task."""
 
     def __init__(self, api: RestApi, internal: InternalConnectResource) -> None:
         self._api = api
@@ -118,7 +118,7 @@ class TasksResource:
 
 
 def _task_of(request: Request) -> TaskId:
-    """The task that a path names; what is no number of Java's `int` names none."""
+    """The task that a path names; a text outside Java's `int` is answered with 404."""
     text: str = request.path_params["task"]
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and -_LARGEST <= int(text) < _LARGEST):
@@ -137,7 +137,7 @@ class ConnectorsResource:
         self._api = api
         self._herder = api.herder
         self._lists: dict[tuple[str, ...], tuple[int, bytes]] = {}
-        """The last list of each kind, with the revision of what is in it: consoles ask again and again."""
+        """The last list of each kind, with the revision of its contents: consoles repeat their request."""
 
     def routes(self) -> list[Route]:
         one = "/connectors/{connector:encoded}"
@@ -149,7 +149,7 @@ class ConnectorsResource:
         ]
 
     async def names(self, request: Request) -> Response:
-        """The names; with `expand` an object of them with status, info or both."""
+        """Answer the names; with `expand` an object of the names with status, info or both."""
         if "expand" not in request.query_params:
             return await self._api.read_state(self._herder.connectors, list)
         wanted = tuple(name for name in _EXPANSIONS if name in request.query_params.getlist("expand"))
@@ -168,7 +168,7 @@ class ConnectorsResource:
             try:
                 found[name] = {what: self._expansion(what, name) for what in wanted}
             except RequestError as error:
-                # It was deleted meanwhile, or has no status yet.
+                # The connector was deleted meanwhile, or its status is still missing.
                 if error.status != 404:
                     raise
         return found
@@ -228,13 +228,13 @@ class ConnectorsResource:
 
 
 def _located(request: Request, name: ConnectorName, response: Response) -> Response:
-    """The answer with the place of a connector that was created, at the worker that the client asked."""
+    """The answer with the address of a created connector, at the worker that received the client's request."""
     if response.status_code == 201:
         response.headers["Location"] = f"{_base(request)}/connectors/{quote(name, safe=_UNQUOTED)}"
     return response
 
 
 def _base(request: Request) -> str:
-    """What the client called this worker by."""
+    """The address of this worker, as the client called it."""
     host = request.headers.get("host", "")
     return f"{request.scope['scheme']}://{host}" if host.isascii() and host.isprintable() and host else ""

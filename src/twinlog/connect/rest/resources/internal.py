@@ -1,6 +1,7 @@
-"""What the workers of a group ask of each other: store the configurations of tasks, fence earlier tasks.
+"""Requests between the workers of a group: store the configurations of tasks, fence earlier tasks.
 
-No user logs in here. The group's session key signs these requests (KIP-507, Kafka class InternalRequestSignature).
+Users are unable to send these requests: the group's session key signs them (KIP-507, Kafka class
+InternalRequestSignature).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class InternalConnectResource:
         self._herder = api.herder
 
     def routes(self) -> list[Route]:
-        """`POST /connectors/{name}/tasks` shares its path with `ConnectorTasks`, and is routed there."""
+        """The route of `fence`; `TasksResource` has `POST /connectors/{name}/tasks`, as both share a path."""
         fence = RestMethod(self.fence, json=False, login=False)
         return [resource(self._api, "/connectors/{connector:encoded}/fence", {"PUT": fence})]
 

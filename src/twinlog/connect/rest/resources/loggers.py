@@ -1,7 +1,8 @@
-"""`/admin/loggers`: which levels this worker logs at, and others, for now (KIP-495, KIP-976).
+"""`/admin/loggers`: the present levels of this worker's loggers, and their change until a restart (KIP-495, KIP-976).
 
-Loggers have the names of Connect's classes where we have the like, so that a runbook's
-`org.apache.kafka.connect.mirror` sets ours; ours have their own names, too. Any other name is a logger of Python's.
+Loggers have the names of Connect's classes that correspond to a logger here, so that a runbook's
+`org.apache.kafka.connect.mirror` sets the level of twinlog's logger. The loggers here also have their own names. Any
+other name is a logger of Python.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from twinlog.errors import RequestError
 
 
 class LoggingResource:
-    """The loggers of this worker, or with `scope=cluster` of all."""
+    """The loggers of this worker, or with `scope=cluster` of all workers."""
 
     def __init__(self, api: RestApi) -> None:
         self._api = api
@@ -43,7 +44,7 @@ class LoggingResource:
         return responses.json_response(_shown(found))
 
     async def set_level(self, request: Request) -> Response:
-        """200 with the names of the loggers that have another level now; 204 when every worker is to do it."""
+        """Answer 200 with the names of the changed loggers; 204 when every worker sets the level."""
         body, value = await self._api.json(request)
         wanted = bodies.config_map(value).get("level")
         if wanted is None:

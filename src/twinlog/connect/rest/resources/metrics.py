@@ -1,6 +1,6 @@
-"""`GET /metrics` and `GET /metrics.json`: what is measured, for Prometheus and by the names of MBeans.
+"""`GET /metrics` and `GET /metrics.json`: the metrics for Prometheus, and by the names of MBeans.
 
-Connect's workers have neither; there an agent in the JVM serves them.
+Connect's workers lack both paths; an agent in the JVM serves their metrics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TEXT, JSON = "/metrics", "/metrics.json"
 
 
 class MetricsResource:
-    """The pages among the other resources of a worker, for whom it lets in."""
+    """The pages among the other resources of a worker, with the login of the worker."""
 
     def __init__(self, api: RestApi, pages: MetricPages) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""`/connectors/{name}/offsets`: read, alter and reset what a connector has stored (KIP-875)."""
+"""`/connectors/{name}/offsets`: read, alter and reset the stored offsets of a connector (KIP-875)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinlog.connect.rest.resource import resource
 
 
 class OffsetsResource:
-    """The stored offsets of a connector; only those of a stopped one may be changed."""
+    """The stored offsets of a connector; only offsets of a stopped connector may be changed."""
 
     def __init__(self, api: RestApi) -> None:
         self._api = api
@@ -24,7 +24,7 @@ class OffsetsResource:
 
     async def read(self, request: Request) -> Response:
         name = connector_of(request)
-        # The topic is read to its end for it, which may take a while.
+        # The herder reads the topic to its end, which may take a while.
         return await self._api.forward_or_call(
             request,
             lambda: self._herder.offsets(name),

@@ -1,4 +1,4 @@
-"""`/connector-plugins`: the classes that a configuration may name, their keys, and whether a configuration is good."""
+"""`/connector-plugins`: the classes that a configuration may name, their keys, and the check of a configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALIAS_SUFFIX = "Connector"
 
 
 class ConnectorPluginsResource:
-    """What this worker can run."""
+    """The classes that this worker can run."""
 
     def __init__(self, api: RestApi) -> None:
         self._api = api
@@ -42,7 +42,7 @@ class ConnectorPluginsResource:
         )
 
     async def validate(self, request: Request) -> Response:
-        """200 also where the configuration has errors: they are the answer."""
+        """Answer 200 even for a wrong configuration: its errors are the answer."""
         _, value = await self._api.json(request)
         config = bodies.config_map(value)
         plugin: str = request.path_params["plugin"]
@@ -58,5 +58,5 @@ class ConnectorPluginsResource:
 
 
 def _alias(plugin: str) -> str:
-    """A class without the word at its end, so that both forms of a name are the same."""
+    """A class with the suffix `Connector` removed, so that both forms of a name are equal."""
     return plugin.removesuffix(_ALIAS_SUFFIX) if len(plugin) > len(_ALIAS_SUFFIX) else plugin

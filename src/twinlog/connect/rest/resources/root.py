@@ -1,4 +1,4 @@
-"""`GET /` and `GET /health`: who this worker is, and how it is (KIP-1017)."""
+"""`GET /` and `GET /health`: the identity and the health of this worker (KIP-1017)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SILENT = "Worker did not answer in time, and may not answer other requests eith
 
 
 class RootResource:
-    """Who this worker is, and how it is."""
+    """The identity and the health of this worker."""
 
     def __init__(self, api: RestApi) -> None:
         self._api = api
@@ -35,7 +35,7 @@ class RootResource:
         return await self._api.read(self._api.herder.server_info, asdict)
 
     async def health(self, request: Request) -> Response:
-        """200, 503 while it starts, or 500; also 500 when the herder does not answer in time."""
+        """Answer 200, 503 while the worker starts, or 500; also 500 after a timeout of the herder."""
         try:
             async with asyncio.timeout(self._api.limits.health_s):
                 found = await self._api.pools.health.run(self._api.herder.health)
@@ -46,5 +46,5 @@ class RootResource:
 
 
 def health_response(found: HealthStatus) -> Response:
-    """How a worker is, as an answer: 200, 503 while it starts, or 500."""
+    """A worker's health as an answer: 200, 503 while it starts, or 500."""
     return responses.json_response({"status": found.health.value, "message": found.message}, _STATUS[found.health])

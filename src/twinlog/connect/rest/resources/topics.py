@@ -1,6 +1,6 @@
 """`/connectors/{name}/topics` (KIP-558), and `/connectors/{name}/twinlog/topics`: requests about single topics.
 
-Connect has no resource below `twinlog`.
+The path `twinlog` is absent in Connect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ VERBS = ("pause", "resume", "restart-from", "skip-to", "accept-gap", "release")
 
 
 class TopicControlResource:
-    """Any worker answers: what is asked is written to the connector's target, and done by the worker that has it."""
+    """Requests for topics, for any worker.
+
+    The answering worker writes the request to the connector's target, and the worker of the connector fulfils it.
+    """
 
     def __init__(self, api: RestApi) -> None:
         self._api = api
@@ -30,7 +33,7 @@ class TopicControlResource:
         return [resource(self._api, one, {"GET": self.read}), *verbs]
 
     async def read(self, request: Request) -> Response:
-        """The states of topics; both clusters are asked for it, which may take a while."""
+        """Answer the states of topics; both clusters are read, which may take a while."""
         name = connector_of(request)
         return await self._api.forward_or_call(
             request, lambda: self._herder.topic_states(name), responses.json_response
@@ -49,13 +52,13 @@ class TopicControlResource:
 
 
 def _answered(found: object) -> Response:
-    """202 for what is not done yet."""
+    """Answer 202 for a request that is still to be done."""
     later = isinstance(found, dict) and found.get("result") in ("requested", "begun")
     return responses.json_response(found, 202 if later else 200)
 
 
 class TopicsResource:
-    """The topics of a connector since the last reset. An unknown connector has none, as in Connect."""
+    """The topics of a connector since the last reset; an unknown connector has an empty list, as in Connect."""
 
     def __init__(self, api: RestApi) -> None:
         self._api = api
