@@ -1,4 +1,4 @@
-"""Collects what a validation returns for each key: its definition, its value, its errors."""
+"""Collects the results of a validation for each key: its definition, its value, its errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from twinlog.errors import ConfigProblem
 
 HIDDEN = "[hidden]"
 _KEEPS_TEXT = frozenset({KeyType.STRING, KeyType.ENUM, KeyType.LIST})
-"""Types whose values are shown as they were written, even where they are refused."""
+"""Types whose values are shown in their written form, even when they are refused."""
 
 _NUMBERS = frozenset({KeyType.SHORT, KeyType.INT, KeyType.LONG, KeyType.DOUBLE})
 
 
 class Checks:
-    """What is found of one configuration; `entries` are those of its keys that have a value, references resolved."""
+    """The results for a configuration; `entries` are its keys with a value, references resolved."""
 
     def __init__(self, config: Mapping[str, str | None], entries: Mapping[str, PropertyEntry]) -> None:
         self.config = config
@@ -37,13 +37,13 @@ class Checks:
 
     @property
     def failed(self) -> bool:
-        """Whether there is any error."""
+        """Whether any key has an error."""
         return any(self._errors.values())
 
     def add(
         self, definition: KeyDefinition, key: Key, *, entry: PropertyEntry | None = None, visible: bool = True
     ) -> None:
-        """The key of `definition` with its value, checked by `key`; `entry` stands for the one of its name."""
+        """Add the key of `definition` with its value, checked by `key`; `entry` replaces the entry of its name."""
         name = definition.name
         self._definitions[name] = definition
         if definition.group is not None:
@@ -58,21 +58,21 @@ class Checks:
         self._values[name] = KeyValue(name, value, visible=visible)
 
     def add_override(self, word: str, setting: str) -> None:
-        """A setting of a client of Connect itself, as it was written."""
+        """Add a setting of a client of Connect itself, in its written form."""
         name = f"{word}.override.{setting}"
         self._definitions[name] = override_definition(word, setting)
         entry, key = self.entries.get(name), CLIENTS[word].exact.get(setting)
-        # A key that is unknown here may be a secret of another client: its value is not shown.
+        # A key that is unknown here may be a secret of another client: its value stays hidden.
         self._values[name] = KeyValue(name, None if entry is None or key is None else shown(key, entry))
 
     def refuse(self, name: str, why: str) -> None:
-        """An error of the key `name`, in words that follow its value."""
+        """Add an error of the key `name`, in words that follow its value."""
         self._errors[name].append(f"Invalid value {self._shown(name)} for configuration {name}: {why}")
 
     def add_problems(self, problems: Iterable[ConfigProblem], origin: str) -> None:
-        """What is wrong beyond single keys, each at its key unless that has an error already.
+        """Add errors beyond single keys, each at its key unless the key has an error already.
 
-        What is wrong in another place than `origin` is an error of `connector.class`.
+        An error in another place than `origin` is an error of `connector.class`.
         """
         before = {name for name, errors in self._errors.items() if errors}
         for problem in problems:
@@ -82,19 +82,19 @@ class Checks:
                 self._errors[problem.key].append(_words(problem, self._shown(problem.key)))
 
     def add_nulls(self) -> None:
-        """An error for each key that was given null."""
+        """Add an error for each key with the value null."""
         for name, value in self.config.items():
             if value is None:
                 self._errors[name].append(f"Null is no value for configuration {name}; leave the key out")
                 self.without_value(name)
 
     def without_value(self, name: str) -> None:
-        """What was written as the value of `name` is none."""
+        """Drop the written value of `name`, as it is invalid."""
         if name in self._values:
             self._values[name] = replace(self._values[name], value=None)
 
     def recommend(self, name: str, values: tuple[str, ...]) -> None:
-        """Values that the key `name` would better have."""
+        """Recommend values for the key `name`."""
         self._values[name] = replace(self._values[name], recommended_values=values)
 
     def has_key(self, name: str) -> bool:
@@ -102,7 +102,7 @@ class Checks:
         return name in self._values
 
     def add_disagreements(self, name: str, found: Iterable[Disagreement]) -> None:
-        """What will not work between the connector `name` and another one, at the keys that fix it."""
+        """Add the conflicts between the connector `name` and other connectors, at the keys that fix them."""
         for item in found:
             for key, value in item.settings.items():
                 definition = self._definitions.get(key)
@@ -113,7 +113,7 @@ class Checks:
                     self.recommend(key, (value,))
 
     def result(self, class_name: str) -> Validation:
-        """All that was found. Unknown keys come last, without a definition."""
+        """All results. Unknown keys come last, with None as definition."""
         for name, errors in self._errors.items():
             if errors and name not in self._values:
                 self._definitions[name] = None
@@ -125,7 +125,7 @@ class Checks:
         return Validation(class_name, tuple(self._groups), configs)
 
     def _checked(self, name: str, key: Key, entry: PropertyEntry) -> str | None:
-        """The value as it is shown; None where its text is no value of the key's type."""
+        """The value in its shown form; None for a text that has the wrong type."""
         if entry.unresolved is not None:
             self._errors[name].append(
                 f"Invalid value {entry.written} for configuration {name}: a reference that leads nowhere: "
@@ -151,14 +151,14 @@ class Checks:
 
 
 def shown(key: Key, entry: PropertyEntry) -> str:
-    """The value of an entry as it may be shown: never a secret, nor what a reference led to."""
+    """The value of an entry as it may be shown: secrets and resolved references stay hidden."""
     if key.secret:
         return HIDDEN
     return entry.written if "${" in entry.written else entry.value
 
 
 def _number(key: Key, text: str) -> str | None:
-    """A number that is out of range, as it is shown; None for what is no number of the key's type."""
+    """A number that is out of range, in its shown form; None for a text of another type."""
     if key.type not in _NUMBERS:
         return None
     try:

@@ -1,6 +1,6 @@
-"""The keys of a plugin as a worker shows them: what the key table knows, in the form of Kafka's class ConfigKeyInfo.
+"""The keys of a plugin as a worker shows them: the key table in the form of Kafka's class ConfigKeyInfo.
 
-Documentation and defaults are twinlog's own: a form shows what counts here.
+Documentation and defaults are twinlog's own, so that a form shows the values that count here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HIDDEN = "[hidden]"
 
 
 def connector_definitions(kind: ConnectorKind, release: Release) -> tuple[KeyDefinition, ...]:
-    """The keys of a connector of MirrorMaker 2 in a worker of `release`, those of Connect first."""
+    """The keys of a connector of MirrorMaker 2 in a worker of `release`; Connect's own keys come first."""
     return _counted((shown, known_key(shown.name)) for shown in shown_keys(kind, release))
 
 
@@ -34,7 +34,7 @@ def converter_definitions(found: ConverterKeys, release: Release) -> tuple[KeyDe
 
 
 def override_definition(word: str, name: str) -> KeyDefinition | None:
-    """The key `name` of a client of Connect itself, `word` being consumer, producer or admin; None for no such key."""
+    """The key `name` of a client of Connect itself; None for an unknown key. `word` is consumer, producer or admin."""
     key = CLIENTS[word].exact.get(name)
     if key is None:
         return None
@@ -42,12 +42,12 @@ def override_definition(word: str, name: str) -> KeyDefinition | None:
 
 
 def known_key(name: str) -> Key:
-    """The key of a connector that is called so."""
+    """The connector's key with the name `name`."""
     return next(table.exact[name] for table in (CONNECTOR, SECURITY, PROCESS) if name in table.exact)
 
 
 def define(shown: ShownKey, key: Key, order: int) -> KeyDefinition:
-    """One key as a worker shows it."""
+    """A key as a worker shows it."""
     default = shown.default or key.default
     return KeyDefinition(
         name=shown.name,
@@ -73,7 +73,7 @@ def written(key: Key, value: Value) -> str:
 
 
 def _counted(keys: Iterable[tuple[ShownKey, Key]], begin: int = 1) -> tuple[KeyDefinition, ...]:
-    """The keys with their places in the form: each is counted in its group, or in that whose count it goes on with."""
+    """The keys with their order in the form, counted in each group; a group may continue the count of another group."""
     counts: Counter[str] = Counter()
     found = []
     for shown, key in keys:

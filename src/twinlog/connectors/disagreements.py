@@ -1,7 +1,7 @@
-"""Connectors of one pair of clusters that do not fit together: each runs, but what one writes the other does not find.
+"""Conflicts of connectors of a pair of clusters: each connector runs, but misses the records that the other writes.
 
-MirrorMaker 2 logs nothing then: groups are never translated, or records are there twice, without a reason.
-Connectors belong together when they connect to the same clusters, whatever they call them.
+MirrorMaker 2 is silent about conflicts: groups are never translated, or records are copied twice, and its log has no
+reason. Connectors belong together when they connect to the same clusters, under any alias.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """What will not work between the connector `name` and another one, and the settings of `name` that fix it."""
+    """A conflict between the connector `name` and another connector, with the settings of `name` that fix it."""
 
     name: str
     other: str
@@ -54,7 +54,7 @@ class Disagreement:
 
 
 def disagreements(connectors: Iterable[ConnectorFlow]) -> list[Disagreement]:
-    """What will not work between any two of the connectors of a worker; those that are switched off do not count."""
+    """The conflicts between any two of the connectors of a worker; disabled connectors are left out."""
     running = [connector for connector in connectors if not connector.idle]
     sources = [connector for connector in running if connector.kind == "source"]
     found = []
@@ -90,7 +90,7 @@ def _naming(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     try:
         here, there = _remote(one.settings), _remote(source.settings)
     except ConfigError:
-        # A class that fails names nothing; its connector reports that.
+        # A policy class that fails is reported by its connector.
         return None
     if here == there:
         return None
@@ -113,13 +113,13 @@ def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | Non
 
 
 def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
-    """Topics that `one` names in full; others are logged once it is known which topics there are."""
+    """The conflict in topics that `one` names in full; the copier logs conflicts in other topics once it knows them."""
     if not may_meet(one.settings, source.settings):
         return None
     try:
         topics = _doubled(one.settings, source.settings)
     except ConfigError:
-        # A class of the user's fails, which the connector reports that meets the topic.
+        # A failing class of the user is reported by the connector that copies the topic.
         return None
     if not topics:
         return None
@@ -138,13 +138,13 @@ def _doubled(one: FlowSettings, other: FlowSettings) -> list[TopicName]:
         return []
     named = (TopicName(name) for name in sorted(spelled_out(one.topics)))
     both = (name for name in named if here.topology.mirrors(name) and there.topology.mirrors(name))
-    # Heartbeats are copied by both, see TopicConflicts.
+    # Both connectors copy heartbeats, see TopicConflicts.
     records = (name for name in both if not here.topology.is_heartbeats(name))
     return [name for name in records if here.destination(name) == there.destination(name)]
 
 
 def _different(one: FlowSettings, other: FlowSettings, fields: Mapping[str, str]) -> dict[str, str]:
-    """The values of `other` for those keys in which the two differ."""
+    """The values of `other` for the keys in which the two flows differ."""
     return {key: _text(other, field) for key, field in fields.items() if getattr(one, field) != getattr(other, field)}
 
 
@@ -156,7 +156,7 @@ def _text(flow: FlowSettings, field: str) -> str:
 
 
 def _remote(flow: FlowSettings) -> TopicName:
-    """What a topic called `orders` is called on the target."""
+    """The name of the remote topic of a topic called `orders`."""
     return policy_of(flow).remote_name(flow.source_name, _SAMPLE)
 
 

@@ -1,4 +1,4 @@
-"""What `/connector-plugins` lists: the classes that a configuration may name, and the keys of each."""
+"""The list of `/connector-plugins`: the classes that a configuration may name, and the keys of each class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def release_of(version: str) -> Release:
 
 
 def is_wanted(version: str, wanted: str) -> bool:
-    """Whether `wanted` names this version, the latest, or a range, which is not taken apart: there is one version."""
+    """Whether `wanted` names this version, the latest version or a range: each range fits the single version."""
     return wanted in {version, "latest"} or wanted.startswith(("[", "("))
 
 
@@ -35,7 +35,7 @@ def plugins(version: str, *, connectors_only: bool = True) -> Sequence[PluginInf
 def plugin_keys(plugin: str, version: str, wanted: str | None = None) -> Sequence[KeyDefinition]:
     """The keys of a plugin in a worker of Kafka's `version`.
 
-    Raises RequestError with 404 for a plugin it does not have, with 400 where another version is `wanted`.
+    Raises RequestError with 404 for an unknown plugin, with 400 for another `wanted` version.
     """
     if wanted is not None and not is_wanted(version, wanted):
         raise RequestError(400, f"{plugin} has no version {wanted} here, only {version}")
@@ -49,7 +49,7 @@ def plugin_keys(plugin: str, version: str, wanted: str | None = None) -> Sequenc
 
 
 def _names(full: str) -> tuple[str, ...]:
-    """The ways to write a converter: in full, without its package, and without the word at its end."""
+    """The names of a converter: in full, as a simple class name, and as the class name minus its suffix."""
     simple = full.rpartition(".")[2]
     short = simple.removesuffix("HeaderConverter") if "Header" in simple else simple.removesuffix("Converter")
     return full, simple, short

@@ -1,6 +1,6 @@
-"""What a Connect worker keeps and answers: connectors, tasks, their states and their offsets.
+"""The objects that a Connect worker stores and answers: connectors, tasks, their states and their offsets.
 
-Names and shapes are those of Connect's REST API (KIP-26 and later; Kafka classes of `connect.runtime.rest.entities`).
+Names and shapes follow Connect's REST API (KIP-26 and later; Kafka classes of `connect.runtime.rest.entities`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ VERSION = "4.3.0"
 """The release of Kafka whose API a worker serves and whose connectors it runs."""
 
 BLANKS = "".join(map(chr, range(33)))
-"""What Java takes off the ends of a text; other blanks of Unicode are characters as any in a name."""
+"""The characters that Java trims at the ends of a text; other blanks of Unicode are characters of a name."""
 
 Config = Mapping[str, str]
-"""A connector's configuration as it was submitted: references to secrets are not resolved in it."""
+"""A connector's configuration as it was submitted, with unresolved references to secrets."""
 
 OffsetPart = Mapping[str, object]
-"""The JSON object that names a source partition, or the one that holds its offset."""
+"""The JSON object of a source partition, or of its offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicControlRequest:
-    """What is asked of topics of a source connector, which Connect has nothing for: `topics` are patterns, `partitions`
-    some of each topic, all where there is none. `to` is a place in the source where the verb needs one.
+    """A request of twinlog's own API for topics of a source connector.
 
-    With `dry_run` nothing is asked, and without `confirm` nothing that loses or repeats records. What was asked by `id`
-    once is not done again.
+    `topics` are patterns; `partitions` are partitions of each topic, an empty tuple means all. `to` is a place in the
+    source, for verbs that need a place. A request with `dry_run` only reports. A request that loses or repeats records
+    needs `confirm`. A request with a known `id` is never done again.
     """
 
     verb: str
@@ -44,7 +44,7 @@ class TopicControlRequest:
 
 
 class TargetState(StrEnum):
-    """What a connector is to be; kept in the config topic (Kafka class TargetState)."""
+    """The target state of a connector, stored in the config topic (Kafka class TargetState)."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -56,11 +56,11 @@ INITIAL_STATES: Mapping[str, TargetState] = {
     "PAUSED": TargetState.PAUSED,
     "STOPPED": TargetState.STOPPED,
 }
-"""What a connector is to be, by the words for it at its creation (Kafka class CreateConnectorRequest)."""
+"""The target state of a new connector, by the words of the request (Kafka class CreateConnectorRequest)."""
 
 
 class ConnectorState(StrEnum):
-    """What a connector or a task is (Kafka class AbstractStatus.State). Tasks are never STOPPED."""
+    """The state of a connector or a task (Kafka class AbstractStatus.State). Tasks are never STOPPED."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -69,7 +69,7 @@ class ConnectorState(StrEnum):
     FAILED = "FAILED"
     RESTARTING = "RESTARTING"
     DESTROYED = "DESTROYED"
-    """Never shown: a connector that is destroyed has no status."""
+    """Never shown: the status of a destroyed connector is deleted."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -85,9 +85,10 @@ class TaskId:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a connector or of a task, and the worker (host:port) that has it.
+    """The state of a connector or of a task, and its worker (host:port).
 
-    `trace` is why it failed, `generation` that of the worker's group, `version` the plugin's, None where it has none.
+    `trace` is the reason of a failure, `generation` the generation of the worker's group. `version` is the plugin's
+    version, None for an unversioned plugin.
     """
 
     state: ConnectorState
@@ -99,13 +100,13 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """A connector as submitted; `tasks` are those known now, none right after its creation."""
+    """A connector as submitted; `tasks` are the known tasks, an empty tuple right after its creation."""
 
     name: ConnectorName
     config: Config
     tasks: tuple[TaskId, ...]
     kind: str = "source"
-    """`source`, or `unknown` for a class that this worker does not run."""
+    """`source`, or `unknown` for a class that this worker refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class ConnectorStatus:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What became of a submitted configuration: a new connector, or a replaced configuration."""
+    """The result of a submitted configuration: a new connector, or a replaced configuration."""
 
     created: bool
     info: ConnectorInfo
@@ -128,7 +129,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """Which parts of a connector are to be restarted (KIP-745)."""
+    """The parts of a connector that a restart includes (KIP-745)."""
 
     connector: ConnectorName
     include_tasks: bool = False
@@ -136,7 +137,7 @@ class RestartRequest:
 
     @property
     def whole(self) -> bool:
-        """Whether more than the connector's own instance is meant."""
+        """Whether the restart may include more than the connector's own instance."""
         return self.include_tasks or self.only_failed
 
 
@@ -150,7 +151,7 @@ class StoredOffset:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What `GET /` answers: Kafka's version whose API this is, a commit, and the worker's cluster."""
+    """The answer of `GET /`: the version of Kafka whose API the worker serves, a commit, and the worker's cluster."""
 
     version: str
     commit: str
@@ -158,7 +159,7 @@ class ServerInfo:
 
 
 class Health(StrEnum):
-    """How a worker is (KIP-1017)."""
+    """The health of a worker (KIP-1017)."""
 
     HEALTHY = "healthy"
     STARTING = "starting"
@@ -184,7 +185,7 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True)
 class KeyDefinition:
-    """One key of a plugin's configuration (Kafka class ConfigKeyInfo), each field as in JSON."""
+    """A key of a plugin's configuration (Kafka class ConfigKeyInfo), each field as in JSON."""
 
     name: str
     type: str
@@ -201,7 +202,7 @@ class KeyDefinition:
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """A key's value in a configuration, and what is wrong with it (Kafka class ConfigValueInfo)."""
+    """A key's value in a configuration, and its errors (Kafka class ConfigValueInfo)."""
 
     name: str
     value: str | None
@@ -212,9 +213,9 @@ class KeyValue:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What the keys of a configuration mean and what is wrong with it (Kafka class ConfigInfos).
+    """The meaning of a configuration's keys, and their errors (Kafka class ConfigInfos).
 
-    An unknown key has no definition.
+    The definition of an unknown key is None.
     """
 
     name: str

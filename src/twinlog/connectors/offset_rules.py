@@ -1,6 +1,6 @@
-"""Whether offsets that somebody wants to store are ones that a connector could have stored itself.
+"""Checks that the offsets of a request have the form of a connector's own offsets.
 
-These are the checks, and the words, of MirrorMaker 2's connectors (class MirrorUtils) and of Connect (OffsetUtils).
+The checks and their messages follow MirrorMaker 2's connectors (class MirrorUtils) and Connect (OffsetUtils).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _TEXTS = {
     "heartbeat": ("sourceClusterAlias", "targetClusterAlias"),
 }
 _ORDER = ("cluster", "partition", "topic", "group")
-"""In which messages show the fields: that of Java's maps."""
+"""The order of the fields in messages, as in Java's maps."""
 _LARGEST_INT = 2**31 - 1
 _LONG = range(-(2**63), 2**63)
 
 
 def check_offsets(kind: ConnectorKind, offsets: Sequence[StoredOffset]) -> None:
-    """Raises RequestError with 400 for the first that a connector of this kind does not take.
+    """Raises RequestError with 400 for the first offset that a connector of this kind refuses.
 
-    Whatever is stored may be deleted. A checkpoint and a heartbeat connector have no position: theirs is always 0.
+    Each stored offset may be deleted. The offset of a checkpoint or heartbeat connector is always 0.
     """
     for one in offsets:
         _check_primitives(one.partition)
@@ -95,7 +95,7 @@ def _wrong(partition: OffsetPart, name: str, value: object, why: str) -> Request
 
 
 def _shown(part: OffsetPart) -> str:
-    """As Java writes a map."""
+    """The text of a map, as Java writes it."""
     names = sorted(part, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     return "{" + ", ".join(f"{name}={_text(part[name])}" for name in names) + "}"
 

@@ -1,7 +1,7 @@
 """The configurations of a connector's tasks, as MirrorMaker 2's connectors and Connect write them to the config topic.
 
-twinlog spreads partitions by itself while it runs; these are what an answer shows, and what a worker of Kafka's that
-takes over begins with (classes MirrorSourceConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector and Worker).
+twinlog spreads partitions by itself while it runs. Answers show these configurations, and a Kafka worker that takes
+over begins with them (classes MirrorSourceConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector and Worker).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def task_configs(
 ) -> Sequence[Config]:
     """The tasks of a connector that share this work.
 
-    `config` is the connector's as submitted: references to secrets are not resolved in a task's, either.
+    `config` is the connector's configuration as submitted: the references to secrets in a task's are unresolved, too.
     """
     if connector.kind == "source":
         return source_tasks(connector, config, sorted(cast(Collection[TopicPartition], work)))
@@ -31,14 +31,14 @@ def task_configs(
 
 
 def source_tasks(connector: ConnectorFlow, config: Config, partitions: Iterable[TopicPartition]) -> Sequence[Config]:
-    """Tasks of a source connector, each with its partitions in turn; none without a partition."""
+    """Tasks of a source connector; the partitions go to the tasks in turn. Empty for an empty set of partitions."""
     every = [f"{partition.topic}-{partition.partition}" for partition in partitions]
     count = min(connector.settings.tasks_max, len(every))
     return _numbered(connector, config, "task.assigned.partitions", [every[index::count] for index in range(count)])
 
 
 def checkpoint_tasks(connector: ConnectorFlow, config: Config, groups: Sequence[GroupId]) -> Sequence[Config]:
-    """Tasks of a checkpoint connector, each with groups that follow each other; none without a group."""
+    """Tasks of a checkpoint connector, each with consecutive groups. The list is empty for an empty list of groups."""
     count = min(connector.settings.tasks_max, len(groups))
     shares: list[Sequence[str]] = []
     begin = 0
@@ -50,7 +50,7 @@ def checkpoint_tasks(connector: ConnectorFlow, config: Config, groups: Sequence[
 
 
 def heartbeat_tasks(connector: ConnectorFlow, config: Config) -> Sequence[Config]:
-    """The one task of a heartbeat connector."""
+    """The single task of a heartbeat connector; an empty list for a disabled connector."""
     return [] if connector.idle else [{**config, "task.class": _task_class(connector)}]
 
 

@@ -1,9 +1,9 @@
 """Validates the configuration of a connector key by key, for `/connector-plugins/…/config/validate`.
 
-The checks are those of Connect and of MirrorMaker 2's connectors (classes AbstractHerder, DistributedHerder,
-ConnectorConfig with `enrich`, and the connectors' own `validate`), and in addition patterns, logins and key stores,
-which Connect finds at the start of a connector. No cluster is contacted. A value from a provider is shown as its
-reference.
+The checks follow Connect and MirrorMaker 2's connectors (classes AbstractHerder, DistributedHerder, ConnectorConfig
+with `enrich`, and the connectors' own `validate`). Patterns, logins and key stores are also checked here; Connect finds
+their errors at the start of a connector. The validation never contacts a cluster. A value from a provider is shown as
+its reference.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from twinlog.settings.written import key_of
 
 
 def check_converters(entries: Mapping[str, PropertyEntry], release: Release, checks: Checks) -> None:
-    """Refuses a class that Kafka does not have, and adds the keys of one that it has."""
+    """Refuse converters that Kafka lacks, and add the keys of known converters."""
     for name, known in CONVERTERS_OF.items():
         side = name.partition(".")[0]
         entry = entries.get(name)
@@ -65,7 +65,7 @@ _DELETE = 127
 
 
 def check_rules(kind: ConnectorKind, entries: Mapping[str, PropertyEntry], version: str, checks: Checks) -> None:
-    """Finds what contradicts itself, or cannot work with this connector."""
+    """Refuse contradictions, and values that this connector is unable to use."""
     _check_name(entries, checks)
     _check_version(entries, version, checks)
     if kind != "source":
@@ -127,7 +127,7 @@ _HIGH = frozenset(
 
 
 def add_transforms(entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
-    """Adds the keys of every transform and predicate that is named; what is wrong with them is found elsewhere."""
+    """Add the keys of every named transform and predicate; other checks find their errors."""
     for word, (group, noun) in _GROUPS.items():
         listed = entries.get(word)
         aliases = [] if listed is None else [alias.strip() for alias in listed.value.split(",")]
@@ -171,7 +171,7 @@ def _importance(kind: SmtKind, key: Key) -> Importance:
 
 
 QUERY = key_of(TransformSettings, "sql")
-"""The key whose value Spark is asked about, which takes seconds."""
+"""The key whose value Spark analyses, which takes seconds."""
 
 
 def validate(
@@ -183,12 +183,12 @@ def validate(
     *,
     ask: bool = True,
 ) -> Validation:
-    """What is wrong with `config` for the connector class `plugin`, in a worker of Kafka's `version`.
+    """Validate `config` for the connector class `plugin`, in a worker of Kafka's `version`.
 
-    Where the connector would run, but not fit to one of the `others` of the worker, the keys to change recommend the
-    other's values, and their documentation begins with what will not work. A query takes some seconds, unless it
-    was asked for before; without `ask` no other is looked at. Raises RequestError with 400 where the configuration is
-    of no connector of MirrorMaker 2, or of another one than `plugin`.
+    For a conflict with one of the worker's `others`, the keys to change recommend the values of the other connector,
+    and their documentation begins with the conflict. The analysis of a query takes some seconds, unless it was done
+    before; without `ask` only queries analysed before are checked. Raises RequestError with 400 for a configuration of
+    a foreign connector, or of another connector than `plugin`.
     """
     class_name = config.get("connector.class")
     if class_name is None:
@@ -202,7 +202,7 @@ def validate(
     entries = connector_entries(name, config, worker, [])
     checks = Checks(config, entries)
     for definition in connector_definitions(kind, release_of(version)):
-        # The version of a converter matters where one is named.
+        # The version of a converter matters only with a named converter.
         converter, about_version, _ = definition.name.partition(".plugin.version")
         visible = not about_version or converter == "connector" or converter in entries
         checks.add(definition, known_key(definition.name), visible=visible)
@@ -224,7 +224,7 @@ def validate(
 
 
 def refused(found: Validation) -> str:
-    """The message of the answer to a request that submits what is not good."""
+    """The message of the answer to a request with an invalid configuration."""
     errors = "\n".join(found.errors)
     return (
         f"Connector configuration is invalid and contains the following {found.error_count} error(s):\n{errors}\n"
@@ -234,5 +234,5 @@ def refused(found: Validation) -> str:
 
 
 def _of(name: str, found: Iterable[Disagreement]) -> list[Disagreement]:
-    """Those that concern the connector `name`; the settings that fix one of another connector are not its own."""
+    """The conflicts of the connector `name`, including conflicts that settings of the other connector fix."""
     return [item for item in found if name in {item.name, item.other}]
