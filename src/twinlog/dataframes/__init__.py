@@ -1,4 +1,4 @@
-"""Topics as DataFrames: the formats `twinlog-kafka`, read and written.
+"""Topics as DataFrames: the format `twinlog-kafka`, read and written.
 
-Options, columns and messages are those of Spark's own Kafka source (`KafkaSourceProvider`, `KafkaOffsetReader`).
+Options, columns and messages follow Spark's own Kafka source (`KafkaSourceProvider`, `KafkaOffsetReader`).
 """

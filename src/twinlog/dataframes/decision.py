@@ -1,8 +1,8 @@
-"""The decision on the target that a micro-batch counts: kept as an offset of a group of the query's own.
+"""The decision on the target that a micro-batch counts: stored as an offset of a group of the query's own.
 
-The offset is the micro-batch's number, its metadata name the producer of each part, so that the next run can commit the
-rest. Another group records for years how far that came, as brokers forget the decision after a week. The reasons are in
-docs/decisions/0020.
+The offset is the micro-batch's number. Its metadata names the producer of each part, so that the next run can commit
+the remaining parts. Another group records the progress of the commit for years, as brokers forget the decision after a
+week. The reasons are in docs/decisions/0020.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.types import GroupId, TopicPartition
 
 PIECE = 3_900
-"""Characters of metadata in one group: brokers take 4096 by default (`offset.metadata.max.bytes`)."""
+"""Characters of metadata in a group's offset: brokers take 4096 by default (`offset.metadata.max.bytes`)."""
 
 UNSTABLE_S = 0.02
 
 KEPT_MS = 10 * 365 * 86_400_000
-"""For so long a note stays: a query may be started again after weeks."""
+"""How long brokers keep a note, in milliseconds: a query may be started again after weeks."""
 
 State = Literal["decided", "committed"]
 
@@ -40,9 +40,10 @@ _HOLDER = Struct(">qh")
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
-    """Micro-batch `number` counts; `holders` are the producers of its parts, `NOBODY` of one without a transaction.
+    """The decision that micro-batch `number` counts.
 
-    `where` it stands, once it was read: another one about the same micro-batch takes its place.
+    `holders` are the producers of its parts, with `NOBODY` for a part without a transaction. `where` is the partition
+    of a decision that was read: a further decision about the same micro-batch replaces it there.
     """
 
     number: int
@@ -52,14 +53,14 @@ class CommitDecision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionNote:
-    """How far a micro-batch came: the decision stood, or all of it is committed."""
+    """The progress of a micro-batch: decided, or completely committed."""
 
     number: int
     state: State
 
 
 def encode_decision(decision: CommitDecision) -> list[str]:
-    """Its metadata, in pieces: the first begins with how many there are."""
+    """The metadata of a decision, in pieces: the first piece begins with the number of pieces."""
     packed = zlib.compress(b"".join(_HOLDER.pack(*holder) for holder in decision.holders), 9)
     text = base64.b64encode(packed).decode()
     pieces = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
@@ -67,7 +68,7 @@ def encode_decision(decision: CommitDecision) -> list[str]:
 
 
 def pieces_of(metadata: str) -> int:
-    """How many pieces there are, by the first one. Raises ValueError for another form."""
+    """The number of pieces, from the first piece. Raises ValueError for another form."""
     version, count, _ = metadata.split(":", 2)
     if version != "1":
         raise ValueError
@@ -75,7 +76,7 @@ def pieces_of(metadata: str) -> int:
 
 
 def decode_decision(number: int, pieces: Sequence[str]) -> CommitDecision:
-    """The way back. Raises ValueError for another form."""
+    """The decision in these pieces. Raises ValueError for another form."""
     text = pieces[0].split(":", 2)[2] + "".join(pieces[1:])
     try:
         packed = zlib.decompress(base64.b64decode(text, validate=True))
@@ -85,7 +86,7 @@ def decode_decision(number: int, pieces: Sequence[str]) -> CommitDecision:
 
 
 class CommitDecisions:
-    """The decisions of one query, whose group is `name`, on one cluster. Raises ClusterError for what may pass."""
+    """The decisions of a query, whose group is `name`, on a cluster. Raises ClusterError for failures that may pass."""
 
     def __init__(self, client: ClusterClient, name: str) -> None:
         self._client = client
@@ -93,7 +94,7 @@ class CommitDecisions:
         self._groups = GroupAdmin(client)
 
     async def last(self) -> CommitDecision | None:
-        """The last one, None where there is none, or it was forgotten. One that is about to be made is waited for."""
+        """The last decision, None before the first decision or after its expiry. Waits for a decision in flight."""
         found = _latest(await self._offsets(self._group(0)))
         if found is None:
             return None
@@ -118,9 +119,9 @@ class CommitDecisions:
     async def commit_decision(
         self, decision: CommitDecision, root: TransactionCoordinator, holder: ProducerEpoch, somewhere: TopicPartition
     ) -> None:
-        """Have the transaction of the `root` write the decision, and commit it; an offset needs some partition.
+        """Have the transaction of the `root` write the decision, and commit it; the offset is stored for `somewhere`.
 
-        Raises FencedError where another producer has become the root since.
+        Raises FencedError when another producer has become the root meanwhile.
         """
         for place, piece in enumerate(encode_decision(decision)):
             group = self._group(place)
@@ -131,7 +132,7 @@ class CommitDecisions:
             raise ClusterError(f"cluster {self._client.alias}: transaction {root.transactional_id} ended by itself")
 
     async def write_note(self, decision: CommitDecision, state: State, somewhere: TopicPartition) -> None:
-        """Note how far a decided micro-batch came: no micro-batch after it begins before it is committed."""
+        """Note the progress of a decided micro-batch: the next micro-batch begins after its complete commit."""
         noted = {self._committed: {somewhere: CommittedOffset(decision.number, state)}}
         refused = await self._groups.commit(noted, KEPT_MS)
         for code in refused.get(self._committed, {}).values():
@@ -171,5 +172,5 @@ class CommitDecisions:
 
 
 def _latest(offsets: GroupOffsets) -> tuple[TopicPartition, CommittedOffset] | None:
-    """Each micro-batch has its decision at some partition that it wrote to; the highest number is the last."""
+    """The offset with the highest number: each micro-batch stores its decision for a partition that it wrote to."""
     return max(offsets.items(), key=lambda one: one[1].offset, default=None)

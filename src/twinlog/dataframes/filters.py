@@ -1,4 +1,4 @@
-"""Leaves out what a query's filters leave out anyway: partitions, offsets, and what is older than a timestamp."""
+"""Narrows ranges by a query's filters: drops partitions, offsets, and records older than a timestamp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ColumnFilter:
-    """A filter of Spark on one column: `kind` is its class's name, `value` what the column is compared with."""
+    """A filter of Spark on a column: `kind` is its class's name, `value` is compared with the column."""
 
     column: str
     kind: str
@@ -38,9 +38,9 @@ def narrow(
     conditions: Iterable[ColumnFilter],
     at_timestamp: Callable[[Iterable[TopicPartition], int], Offsets],
 ) -> list[OffsetRange]:
-    """The same ranges without offsets at which a condition cannot hold; Spark still tests each record.
+    """The ranges after removal of offsets at which a condition is false; Spark still tests each record.
 
-    `at_timestamp` finds the first offset with a timestamp, as brokers keep them in order of offsets.
+    `at_timestamp` finds the first offset with a timestamp, as brokers keep timestamps in order of offsets.
     """
     left = list(ranges)
     oldest_ms: int | None = None
@@ -60,7 +60,7 @@ def narrow(
             oldest_ms = since if oldest_ms is None else max(oldest_ms, since or oldest_ms)
     left = [one for one in left if one.size > 0]
     if oldest_ms is not None and oldest_ms > 0 and left:
-        # All records before the first one that is new enough are older; later ones may be older, too.
+        # All records before the first record that is new enough are older; later records may be older, too.
         found = at_timestamp([one.partition for one in left], oldest_ms)
         left = [
             replace(one, start=one.end if found[one.partition] < 0 else max(one.start, found[one.partition]))
@@ -70,7 +70,7 @@ def narrow(
 
 
 def _bounds(condition: ColumnFilter) -> tuple[int, int]:
-    """First offset at which the condition may hold, and the one from which on it never does."""
+    """The first offset at which the condition may hold, and the first offset from which on it is false."""
     value = condition.value
     first, past = 0, 2**63 - 1
     if condition.kind in {"EqualTo", "EqualNullSafe"}:
@@ -86,10 +86,10 @@ def _bounds(condition: ColumnFilter) -> tuple[int, int]:
 
 
 def _since_ms(condition: ColumnFilter) -> int | None:
-    """Before which timestamp in ms the condition never holds; None when there is no such."""
+    """The timestamp in ms before which the condition is false; None for a condition of another kind."""
     value = condition.value
     since = condition.kind in {"EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"}
-    # Without a zone the moment is unknown.
+    # The moment of a value is unknown when its zone is missing.
     if since and isinstance(value, datetime) and value.tzinfo is not None:
         return math.floor(value.timestamp() * 1000) - 1
     return None

@@ -13,9 +13,9 @@ from twinlog.model.types import TopicName, TopicPartition
 
 
 def split(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
-    """The ranges that tasks read: one for each partition that has records, or several of a large one.
+    """Split ranges for tasks: a range for each partition with records, or several ranges of a large partition.
 
-    With `max_records` none is longer; with `min_partitions` there are about so many.
+    With `max_records` each range has at most this length; with `min_partitions` there are about this many ranges.
     """
     wanted = [one for one in ranges if one.size > 0]
     if max_records is not None:
@@ -30,9 +30,10 @@ def split(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records
 
 
 def limit_rate(most: int, start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> Offsets:
-    """Where a micro-batch of about `most` offsets ends: each partition has a share by what it has left, at least one.
+    """The ends of a micro-batch of about `most` offsets.
 
-    A partition that `start` has as `LATEST` has nothing left.
+    Each partition has a share by its remaining offsets, at least 1 offset. A partition for which `start` has `LATEST`
+    has no remaining offsets.
     """
     sizes = {part: end - start[part] for part, end in latest.items() if start[part] != LATEST and end > start[part]}
     total = sum(sizes.values())
@@ -50,7 +51,7 @@ def _share(size: int, total: int, places: int) -> int:
 
 
 def _pieces(one: OffsetRange, count: int) -> list[OffsetRange]:
-    """The last piece has what cannot be divided evenly."""
+    """Divide a range into pieces of nearly equal length; the later pieces have the remaining offsets."""
     found = []
     start = one.start
     for number in range(count):
@@ -61,7 +62,7 @@ def _pieces(one: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 LATEST, EARLIEST = -1, -2
-"""In the place of an offset: those of Spark's JSON."""
+"""Values in the place of an offset, as in Spark's JSON."""
 
 Offsets = dict[TopicPartition, int]
 JsonOffsets = dict[str, dict[str, int]]
@@ -70,7 +71,7 @@ JsonOffsets = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class EarliestOrLatestRangeLimit:
-    """The same for each partition: `EARLIEST` or `LATEST`."""
+    """The same limit for each partition: `EARLIEST` or `LATEST`."""
 
     at: int
 
@@ -84,7 +85,10 @@ class SpecificOffsetRangeLimit:
 
 @dataclass(frozen=True, slots=True)
 class GlobalTimestampRangeLimit:
-    """The first record with this timestamp in ms or a later one; without one an error, or the end with `or_latest`."""
+    """The first record with this timestamp in ms or a later timestamp.
+
+    A missing record is an error; with `or_latest` it means the partition's end.
+    """
 
     timestamp: int
     or_latest: bool
@@ -92,7 +96,7 @@ class GlobalTimestampRangeLimit:
 
 @dataclass(frozen=True, slots=True)
 class SpecificTimestampRangeLimit:
-    """As `GlobalTimestampRangeLimit`, with another timestamp for each partition."""
+    """As `GlobalTimestampRangeLimit`, with a timestamp for each partition."""
 
     timestamps: Mapping[TopicPartition, int]
     or_latest: bool
@@ -148,7 +152,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> JsonOffsets:
 
 
 def as_set(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions as Spark's messages have them."""
+    """Partitions in the form of Spark's messages."""
     return f"Set({', '.join(map(str, sorted(partitions)))})"
 
 

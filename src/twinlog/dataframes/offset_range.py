@@ -1,6 +1,6 @@
-"""The range of offsets of a Spark task, and the policy for offsets that are lost.
+"""The range of offsets of a Spark task, and the policy for lost offsets.
 
-The values travel from the place where Spark plans into tasks, so this module imports no reader.
+The values travel from Spark's planning into tasks, so this module leaves readers out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DATA_LOSS = (
 
 
 def report_loss(why: str, *, fail: bool) -> None:
-    """Records are gone: raise GapError, or log it."""
+    """Report lost records: raise GapError, or log the loss."""
     if fail:
         raise GapError(_DATA_LOSS + why)
     log.warning("some data may have been lost, and failOnDataLoss is false: %s", why)
@@ -32,10 +32,10 @@ def report_loss(why: str, *, fail: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The records of a partition from offset `start` to below `end`; with `topic_id` of this topic, of no later one
-    that got the same name.
+    """The records of a partition from offset `start` to below `end`.
 
-    With `from_earliest` it was to begin where the log begins, so what is deleted before it is read is not missing.
+    With `topic_id` the range is of this topic, and never of a later topic with the same name. `from_earliest` marks a
+    range that begins at the log's first offset: records that are deleted before they are read are no loss.
     """
 
     partition: TopicPartition
@@ -46,13 +46,13 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets it has; there may be fewer records."""
+        """The number of offsets; there may be fewer records."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class RowTask:
-    """How tasks read: the login, whether there is a column of headers, and what becomes of missing records."""
+    """The settings of tasks that read: the login, the column of headers, and the policy for missing records."""
 
     consumer: ConsumerSettings
     headers: bool

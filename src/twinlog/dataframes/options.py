@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
-    """Raises OptionError for another value."""
+    """A boolean option. Raises OptionError for another value."""
     value = options.get(name, str(default)).strip()
     if value.lower() not in {"true", "false"}:
         raise OptionError(f'For input string: "{value}"; option {name} is true or false')
@@ -39,7 +39,7 @@ def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
 
 
 Use = Literal["batch", "stream", "either"]
-"""What the options are checked for; `either` before that is known."""
+"""The use for which options are checked; `either` before it is known."""
 
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 _NAMES = "Set(subscribe, subscribepattern, assign)"
@@ -69,11 +69,11 @@ _UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000
 
 @dataclass(frozen=True, slots=True)
 class TopicOptions:
-    """What to read. One of `topics`, `pattern` (a Java expression, searched for in names) and `partitions` is set.
+    """The options of a reader. Either `topics`, `pattern` or `partitions` is set.
 
-    `max_trigger_delay_ms` is how long a micro-batch may wait for `min_offsets_per_trigger`. Offsets are asked for
-    `offset_tries` times, with pauses of `offset_retry_ms`; a task gives up when a partition gives nothing for
-    `poll_timeout_ms`.
+    `pattern` is a Java expression that is searched for in names. `max_trigger_delay_ms` is how long a micro-batch may
+    wait for `min_offsets_per_trigger`. Offsets are requested `offset_tries` times, with pauses of `offset_retry_ms`. A
+    task gives up when a partition is silent for `poll_timeout_ms`.
     """
 
     consumer: ConsumerSettings
@@ -104,7 +104,7 @@ def read_options(given: Mapping[str, str], use: Use) -> TopicOptions:
 
 
 def config_file(options: Mapping[str, str], kafka: Collection[str]) -> str | None:
-    """The file of `twinlog.config`, if it is given. Raises OptionError where there are options `kafka.*` beside it."""
+    """The file of `twinlog.config`, or None. Raises OptionError for options `kafka.*` beside it."""
     path = options.get("twinlog.config")
     if path is not None and kafka:
         raise OptionError(
@@ -178,7 +178,7 @@ class _Options:
         return number
 
     def _duration_ms(self, name: str, default: str) -> float:
-        """As Spark's `timeStringAsMs`: a number alone is milliseconds."""
+        """A duration as in Spark's `timeStringAsMs`: a number alone is milliseconds."""
         value = self.given.get(name, default).strip().lower()
         found = re.fullmatch(r"(-?\d+)([a-z]*)", value)
         if found is None or found[2] not in _UNITS_MS:
@@ -234,7 +234,7 @@ class _Options:
         return consumer
 
     def _limit(self, side: Literal["starting", "ending"], default: Limit) -> Limit:
-        """The first of three options that is there counts."""
+        """The limit of a side; among the three options, the first option that is present counts."""
         strategy = self.given.get("startingoffsetsbytimestampstrategy", "error").upper()
         if strategy not in {"ERROR", "LATEST"}:
             raise OptionError(f"No value found for '{strategy}'; startingOffsetsByTimestampStrategy is error or latest")

@@ -1,4 +1,4 @@
-"""Rows that a DataFrame writes: brought into the columns of records, and divided by the partitions they belong to."""
+"""The rows that a DataFrame writes: they get the columns of records, and are divided by their partitions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from twinlog.errors import CopyError
 from twinlog.model.types import TopicName, TopicPartition
 
 NO_TIMESTAMP_US = -1000
-"""The microseconds that a row has for a record whose timestamp is -1 (Kafka class RecordBatch, NO_TIMESTAMP)."""
+"""The microseconds of a row for a record whose timestamp is -1 (Kafka class RecordBatch, NO_TIMESTAMP)."""
 
 _FEW_RUNS = 4
-"""Up to so many runs of rows for each partition they are taken as slices: no byte is copied."""
+"""Up to this many runs of rows for each partition are taken as slices, without a copy of bytes."""
 
 
 @dataclass(slots=True)
 class RowPartitioner:
-    """Divides rows by their partitions. `partitions_of` returns how many a topic has; raises for one that is not there.
+    """Divides rows by their partitions.
 
-    `topic` None: a column names it. A row without a partition goes by its key's hash, one without a key, or
-    any with `ignore_keys`, to a partition that changes every `sticky_bytes`, beginning with number `first`.
+    `partitions_of` returns a topic's number of partitions, and raises an error for a missing topic. With `topic` None a
+    column names the topic. A row without a partition gets a partition by its key's hash. Without a key, or with
+    `ignore_keys`, this row goes to the sticky partition. This partition changes every `sticky_bytes`, and begins with
+    number `first`.
     """
 
     topic: TopicName | None
@@ -40,8 +42,8 @@ class RowPartitioner:
     def split(self, rows: Any, now_ms: int) -> Iterator[tuple[TopicPartition, Any]]:
         """Yield a partition and its rows, in their order, as columns that `encode` takes.
 
-        A row without a timestamp gets `now_ms`, and one whose timestamp is that of a record without any, -1 ms, becomes
-        such a record again. Raises CopyError for a row that cannot be a record.
+        A row without a timestamp gets `now_ms`. A timestamp of -1 ms comes from a record without a timestamp, and the
+        row becomes a record without a timestamp again. Raises CopyError for a row that is invalid as a record.
         """
         if not rows.num_rows:
             return
@@ -100,7 +102,7 @@ class RowPartitioner:
 
 
 def joined(some: list[Any]) -> Any:
-    """Rows of one partition that were divided one after the other."""
+    """The rows of a partition that were divided consecutively."""
     return some[0] if len(some) == 1 else pa.concat_batches(some)
 
 
@@ -120,7 +122,7 @@ def _records(rows: Any, now_ms: int) -> Any:
     }
     headers = _column(rows, "headers")
     if headers is not None:
-        # Kept even without any header: these rows may be joined with those of a batch that has some.
+        # The column is kept even when all rows lack headers: the rows may be joined with rows that have headers.
         columns["headers"] = _headers(headers)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

@@ -1,4 +1,4 @@
-"""Finds the partitions that a reader asked for, and the offsets where they begin and end (KafkaOffsetReaderAdmin)."""
+"""Finds the partitions that a reader's options name, and their start and end offsets (KafkaOffsetReaderAdmin)."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ input cases:
 
 
 class TopicPlanner:
-    """Asks the cluster; connects with the first question, and is to be closed.
+    """Requests partitions and offsets; connects with the first request, and has to be closed.
 
-    Each question is asked again up to `fetchOffset.numRetries` times. Raises ClusterError.
+    Each request is repeated up to `fetchOffset.numRetries` times. Raises ClusterError.
     """
 
     def __init__(self, options: TopicOptions, clock: Clock, connect: Connect = ClusterAdmin) -> None:
@@ -64,7 +64,7 @@ class TopicPlanner:
             admin.close()
 
     def batch_ranges(self) -> list[OffsetRange]:
-        """What a batch query reads. Raises OptionError where starts and ends do not go together."""
+        """The ranges of a batch query. Raises OptionError for starts and ends that contradict each other."""
         options = self._options
         starts = self.resolve(options.starting, starting=True)
         ends = self.resolve(options.ending, starting=False)
@@ -80,21 +80,24 @@ class TopicPlanner:
         return [replace(one, from_earliest=_is_earliest(options.starting, one.partition)) for one in found]
 
     def ranges(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-        """The ranges between the two, with the ids of their topics."""
+        """The ranges between the starts and the ends, with the ids of their topics."""
         return [OffsetRange(part, starts[part], ends[part], self.topic_ids.get(part.topic)) for part in sorted(starts)]
 
     def resolve(self, limit: Limit, *, starting: bool, end_open: bool = False) -> Offsets:
-        """The offset of each partition that was asked for; with `end_open` `LATEST` for one that is at the end."""
+        """The offset of each partition in the options; with `end_open` a partition at its end has `LATEST`."""
         return self._again(lambda: self._resolve(limit, starting, end_open))
 
     def earliest(self, wanted: Iterable[TopicPartition]) -> Offsets:
-        """Where partitions begin; those that are not there are left out."""
+        """The first offsets of partitions; missing partitions are left out."""
         names = set(wanted)
         return self._again(lambda: self._offsets(names & self._assigned(), EARLIEST)) if names else {}
 
     def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        """Where all partitions end. Asked again where that is before an offset that is `known`, or its partition is not
-        there: a broker may not be up to date (KAFKA-7703)."""
+        """The ends of all partitions.
+
+        The request is repeated while an end is before its `known` offset, or a known partition is missing: a broker's
+        metadata may be old (KAFKA-7703).
+        """
         found = self._again(lambda: self._offsets(self._assigned(), LATEST))
         for _ in range(1, self._options.offset_tries):
             if all(found.get(part, -1) >= offset for part, offset in (known or {}).items()):
@@ -104,7 +107,7 @@ class TopicPlanner:
         return found
 
     def at_timestamp(self, wanted: Iterable[TopicPartition], timestamp: int) -> Offsets:
-        """The first offsets with a record of this timestamp in ms or a later one; -1 where there is none."""
+        """The first offsets with a record of this timestamp in ms or a later timestamp; -1 for a missing record."""
         parts = set(wanted)
         return self._again(lambda: self._offsets(parts, timestamp))
 
@@ -149,7 +152,7 @@ class TopicPlanner:
         return {part: LATEST if offset < 0 else offset for part, offset in found.items()}
 
     def _assigned(self) -> set[TopicPartition]:
-        """The partitions that there are of those asked for; notes the ids of their topics."""
+        """The present partitions that the options name; notes the ids of their topics."""
         options, admin = self._options, self._connected()
         names = options.topics or {part.topic for part in options.partitions}
         pattern = options.pattern
@@ -168,7 +171,8 @@ class TopicPlanner:
             if error_codes.refused(topic.error):
                 raise admin.client.lacks("DESCRIBE", f"topic {name}", "finding its partitions")
             if topic.error:
-                # As if it had no partitions, it would be read as empty, or count as deleted.
+                # A topic with an error would otherwise have an empty set of partitions, and be read as empty or count
+                # as deleted.
                 raise ClusterError(
                     f"cluster {admin.alias}: no partitions of topic {name}: {error_codes.explain(topic.error)}"
                 )

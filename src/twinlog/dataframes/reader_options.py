@@ -1,4 +1,4 @@
-"""From the options `kafka.*` of a DataFrame's reader to the settings of its consumer."""
+"""Reads the settings of a consumer from the options `kafka.*` of a DataFrame's reader."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PLACE = "option"
 
 
 def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[str]]:
-    """The consumer that options such as `kafka.bootstrap.servers` describe, and warnings of unknown keys.
+    """The consumer that options like `kafka.bootstrap.servers` describe, and warnings of unknown keys.
 
-    Keys and values are those of a Java consumer. Raises ConfigError with every problem found. Reads only the key stores
-    that are named; no cluster is contacted.
+    Keys and values are those of a Java consumer. Raises ConfigError with every problem found. Reads only the named key
+    stores, and never contacts a cluster.
     """
     warnings: list[str] = []
     reading = read_kafka_options(options, CONSUMER, warnings)
@@ -36,7 +36,7 @@ def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[st
 
 
 def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: list[str]) -> ConfigReader:
-    """The options `kafka.*` as keys of `table`; others are left out."""
+    """The options `kafka.*` as keys of `table`; other options are left out."""
     problems = Problems([])
     layer: dict[str, PropertyEntry] = {}
     for option, value in options.items():
@@ -53,7 +53,7 @@ def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: li
 
 
 def read_client(reading: ConfigReader, warnings: list[str]) -> ClientSettings:
-    """How to connect, by options `kafka.*`."""
+    """The connection settings of options `kafka.*`."""
     client_id = reading.text("client.id") or "twinlog-rows"
     return read_connection(reading, lambda name: PREFIX + name, _PLACE, warnings, client_id)
 
@@ -65,9 +65,10 @@ def require_right(reading: ConfigReader, warnings: list[str]) -> None:
 
 
 def consumer_of_cluster(path: str | Path, alias: str | None) -> ConsumerSettings:
-    """How the flows of the file at `path` read from the cluster `alias`, or connect to it where none reads from it.
+    """The consumer of the flows in the file at `path` that read from the cluster `alias`.
 
-    Raises ConfigError where the file is wrong, and OptionError where it has no such cluster.
+    When no enabled flow reads from the cluster, the connection settings of a flow to the cluster count. Raises
+    ConfigError for a wrong file, and OptionError for an unknown cluster.
     """
     return of_cluster(
         path,
@@ -78,9 +79,9 @@ def consumer_of_cluster(path: str | Path, alias: str | None) -> ConsumerSettings
 
 
 def of_cluster(path: str | Path, alias: str | None, *ways: Callable[[FlowSettings], T | None]) -> T:
-    """What the first of `ways` finds in a flow of the file at `path`, or else the next one, for the cluster `alias`.
+    """The first result of `ways`, tried in their order on the flows of the file at `path`, for the cluster `alias`.
 
-    Raises ConfigError where the file is wrong, and OptionError where none finds anything.
+    Raises ConfigError for a wrong file, and OptionError when all ways return None.
     """
     config = load(path)
     known = ", ".join(config.clusters)

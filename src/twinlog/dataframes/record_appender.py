@@ -1,4 +1,4 @@
-"""Appends a task's batches to the partitions of a cluster, on a thread beside the one that encodes them."""
+"""Appends a task's batches to the partitions of a cluster, on another thread than the thread that encodes them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from twinlog.settings.flow import ProducerSettings
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 32 << 20
-"""Bytes of batches that wait to be acknowledged; then the task waits, too."""
+"""The bytes of unacknowledged batches above which the task waits."""
 
 GONE_S = 10.0
-"""For so long brokers report that a topic is not there before that is taken for true: their metadata may be old."""
+"""How long brokers have to report a missing topic before the report counts, in seconds: their metadata may be old."""
 
 _WATCH_S = 0.5
 LOOK_S = 0.02
 
 
 class RecordAppender:
-    """One task's appends, all as one producer; with a `coordinator` within its open transaction.
+    """A task's appends, all by the same producer; with a `coordinator` within its open transaction.
 
-    Made, fed and closed by the task's thread. Every call raises the error that ended the writing, if there is one.
+    The task's thread makes, feeds and closes it. Every call raises the error that has ended the writing, if any.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class RecordAppender:
         self._loop.call_threadsafe(self._start)
 
     def partitions(self, topic: TopicName) -> int:
-        """How many partitions a topic has. Raises TopicGoneError where there is no such topic."""
+        """The number of a topic's partitions. Raises TopicGoneError for a missing topic."""
         known = self._partitions.get(topic)
         if known is None:
             known = self._partitions[topic] = self._loop.run(self._look_up, topic)
         return known
 
     def append(self, partition: TopicPartition, batch: bytearray, records: int) -> None:
-        """Append a batch after those before it; waits while too many bytes do."""
+        """Append a batch after the batches before it; waits while too many bytes wait."""
         number = self._put.get(partition, 0)
         self._put[partition] = number + records
         append = Append(
@@ -107,11 +107,11 @@ class RecordAppender:
         self._wait(0)
 
     def close(self) -> None:
-        """Send nothing more, and forget what was not acknowledged."""
+        """Stop sending, and forget unacknowledged batches."""
         self._loop.call_threadsafe(self._stop)
 
     async def wait_for_answers(self, patience_s: float) -> list[TopicPartition]:
-        """Once it is closed, on the loop: wait for answers to what was sent; partitions for which none came."""
+        """Wait, after `close` and on the loop, for answers to the sent batches; returns unanswered partitions."""
         give_up_at = self._now() + patience_s
         while any(queue.in_flight for queue in self._queues.values()) and self._now() < give_up_at:
             await self._loop.sleep(LOOK_S)
@@ -209,7 +209,7 @@ class RecordAppender:
                 self._waiting_bytes += sum(part.bytes for part in parts) - sent.append.bytes
             queue.replace_first(parts)
         elif sent.code == Code.DUPLICATE_SEQUENCE_NUMBER and not self._identity.transactional:
-            # It was appended before, and the broker forgot where.
+            # The batch was appended before, and the broker has forgotten its offset.
             queue.accept_first(TargetOffset(-1))
         else:
             self._fail(refusal(sent, partition, self._client, transactional=self._identity.transactional))
@@ -217,7 +217,7 @@ class RecordAppender:
         self._appender.offer_queue(queue)
 
     async def _watch(self) -> None:
-        """Fail when an append is not acknowledged within `delivery.timeout.ms`, and log it long before."""
+        """Fail when an append is unacknowledged after `delivery.timeout.ms`, and log it long before."""
         limit_ms = self._settings.delivery_timeout_ms
         troubled_s = min(TROUBLED_S, limit_ms / 1000)
         logged = LogOnce(self._loop.clock)

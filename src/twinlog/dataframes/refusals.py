@@ -1,6 +1,6 @@
-"""Decides what becomes of an append that a broker did not take for good: halved, or the end of the task's writing.
+"""Decides the consequence of an append that a broker refused for good: smaller batches, or the end of the writing.
 
-As Kafka's producer does (class Sender).
+The rules follow Kafka's producer (class Sender).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def halved(sent: SentAppend) -> bool:
 
 
 def reason(sent: SentAppend) -> str:
-    """Why it was not taken."""
+    """The reason of the refusal."""
     if sent.code == NO_ANSWER:
         return "no answer"
     words = error_codes.explain(sent.code)
@@ -33,7 +33,7 @@ def reason(sent: SentAppend) -> str:
 
 
 def too_large(error: RecordTooLargeError, where: TopicPartition) -> RecordTooLargeError:
-    """The error for a row that this side does not send."""
+    """The error for a row that is too large for a request of this producer."""
     return RecordTooLargeError(
         f"{where}: a row needs a batch of up to {error.size} bytes, and kafka.max.request.size is {error.limit}; raise "
         "it, and the topic's max.message.bytes if that is smaller, or write a smaller value",

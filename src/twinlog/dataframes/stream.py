@@ -1,4 +1,4 @@
-"""The micro-batches of a streaming query: where each begins and ends (Spark class KafkaMicroBatchStream)."""
+"""The micro-batches of a streaming query, with their start and end offsets (Spark class KafkaMicroBatchStream)."""
 
 from __future__ import annotations
 
@@ -32,18 +32,25 @@ _ANEW_GOES_ON = ", which is read from its first record on"
 
 LEAST_PAUSE_S = 0.02
 MOST_PAUSE_S = 0.5
-"""Spark asks a stream without news every ten milliseconds. Each question takes requests to brokers, so the answers take
-longer, up to this, the longer there is nothing."""
+"""The longest pause before an answer without new offsets, in seconds.
+
+Spark repeats its question every ten milliseconds, and each question takes requests to brokers. So the pause grows while
+new offsets are missing.
+"""
 
 AT_ONCE_S = 0.05
-"""Who asks so long after an answer, or later, has a trigger with an interval, which a longer answer would overrun."""
+"""The least time between an answer and a question of a trigger with an interval, in seconds.
+
+A longer answer would overrun the interval of this trigger.
+"""
 
 
 class TopicStream:
-    """Offsets are dicts of Spark's JSON form, so that a checkpoint of Spark's own source goes on here.
+    """The offsets of a streaming query, in dicts of Spark's JSON form.
 
-    What begins at the end has `LATEST` in the query's first offset: Spark keeps that offset nowhere before the first
-    micro-batch is done, so another one, found after a crash, would leave out what came in between.
+    The query can continue from a checkpoint of Spark's own source. A partition that begins at its end has `LATEST` in
+    the query's first offset. Spark stores the first offset only after the first micro-batch. A real offset, found again
+    after a crash, would leave out the records in between.
     """
 
     def __init__(self, options: TopicOptions, planner: TopicPlanner, clock: Clock) -> None:
@@ -58,23 +65,23 @@ class TopicStream:
         self._available_now = False
         self._target: Offsets | None = None
         self._read: dict[TopicName, uuid.UUID | None] = {}
-        """Which topics the last micro-batches read."""
+        """The topics that the last micro-batches read."""
 
     def close(self) -> None:
         self._planner.close()
 
     def initial(self) -> JsonOffsets:
-        """Where the first micro-batch begins."""
+        """The first offsets of the first micro-batch."""
         return to_json(self._planner.resolve(self._options.starting, starting=True, end_open=True))
 
     def prepare_available_now(self) -> None:
-        """From now on the stream ends where it ends at the next question."""
+        """Have the stream end at the offsets of the next question."""
         self._available_now = True
 
     def latest(self, start: Mapping[str, Mapping[str, int]], *, everything: bool) -> JsonOffsets:
-        """Where the micro-batch from `start` on ends: at `start` when there is to be none.
+        """The end of the micro-batch that begins at `start`; equal to `start` when no micro-batch is due.
 
-        The reader's limits do not count for `everything`.
+        With `everything` the reader's limits are ignored.
         """
         begin = from_json(start)
         at_once = self._now() - self._answered_s >= AT_ONCE_S
@@ -99,7 +106,7 @@ class TopicStream:
         most = self._options.max_offsets_per_trigger
         if everything or not latest:
             return latest or begin
-        # Nothing comes after the end of such a query, so it would wait for ever.
+        # A query with `Trigger.AvailableNow` ends with the present records, so it would wait for ever.
         if not self._available_now and self._waits(begin):
             return begin
         if most is None:
@@ -107,11 +114,11 @@ class TopicStream:
         return limit_rate(most, self._with_new(begin), latest)
 
     def reported(self) -> JsonOffsets | None:
-        """Where the topics end, by the last question."""
+        """The ends of the topics, by the last question."""
         return to_json(self._latest) if self._latest else None
 
     def ranges(self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> list[OffsetRange]:
-        """What the tasks of the micro-batch read. Raises GapError where offsets are gone, or logs it."""
+        """The ranges for the tasks of the micro-batch. Raises GapError for lost offsets, or logs the loss."""
         begin, until = from_json(start), from_json(end)
         if self._target is not None:
             self._require_available(until)
@@ -130,7 +137,7 @@ class TopicStream:
             self._lost(f"Partitions {as_set(gone)} have been deleted.")
         starts = {part: {**begin, **found}[part] for part in until if part in begin or part in found}
         if starts and not self._planner.topic_ids:
-            # A query that resumes with a planned micro-batch has not asked the cluster yet.
+            # A query that resumes with a planned micro-batch has still to ask the cluster.
             self._planner.latest()
         anew = self._recreated({part.topic for part in starts}, {part.topic for part in begin})
         starts |= self._planner.earliest(part for part in starts if part.topic in anew)
@@ -145,7 +152,7 @@ class TopicStream:
         return split(everything, self._options.min_partitions, self._options.max_records_per_partition)
 
     def _waits(self, begin: Mapping[TopicPartition, int]) -> bool:
-        """Whether there is too little for a micro-batch, and it is not late."""
+        """Whether the micro-batch waits for more records: it has too few, and is in time."""
         least = self._options.min_offsets_per_trigger
         if least is None:
             return False
@@ -158,7 +165,7 @@ class TopicStream:
         return False
 
     def _with_new(self, begin: Offsets) -> Offsets:
-        """Partitions that came since begin at their first offset; where that is not known, at their end."""
+        """Add new partitions at their first offset; a new partition with an unknown first offset begins at its end."""
         new = self._latest.keys() - begin.keys()
         found = self._planner.earliest(new)
         return {**{part: found.get(part, self._latest[part]) for part in new}, **begin}
@@ -171,7 +178,7 @@ class TopicStream:
             raise GapError(_LESS_AVAILABLE.format(to_json(latest), to_json(until)))
 
     def _recreated(self, topics: Iterable[TopicName], going_on: Collection[TopicName]) -> set[TopicName]:
-        """Offsets of a topic with which the query is `going_on` mean nothing for another one that got its name."""
+        """The recreated topics among `topics`: old offsets of a topic in `going_on` are invalid for its successor."""
         found = set()
         for name in sorted(topics):
             before, now = self._read.get(name), self._planner.topic_ids.get(name)

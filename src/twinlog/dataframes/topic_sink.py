@@ -1,6 +1,6 @@
 """The writers of the format `twinlog-kafka`: rows become records, in streams once for each micro-batch.
 
-Spark imports this module in tasks, too, where nothing of options is needed.
+Spark also imports this module in tasks, which need no options.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from twinlog.dataframes.write_task import WriteTask, WriteTaskResult
 
 _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
-"""What Spark calls them in the local properties of a task."""
+"""Spark's names of both in the local properties of a task."""
 
 _ANYWHERE = 1 << 32
 
 
 @dataclass
 class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
-    """What a task reports to where Spark commits."""
+    """The report of a task to Spark's driver, which commits."""
 
     part: WriteTaskResult
 
@@ -37,7 +37,7 @@ class TopicBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, task: WriteTask) -> None:
         self._task = task
-        # Small DataFrames that are written one after the other are not to be all in the same partitions.
+        # A random first partition, so that small DataFrames in sequence are spread over all partitions.
         self._first = random.randrange(_ANYWHERE)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -72,7 +72,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         commit_parts(self._task, batchId, _parts(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Tasks that failed have aborted what they wrote, or the next attempt does."""
+        """Abort the written parts; a failed task has aborted its rows, or its next attempt does."""
         from twinlog.dataframes.writer import abort_parts  # noqa: PLC0415
 
         abort_parts(self._task, batchId, _parts(messages))

@@ -1,6 +1,6 @@
 """The format `twinlog-kafka`: topics as DataFrames, with the options and columns of Spark's own Kafka source and sink.
 
-Spark imports this module in tasks, too, where planning is not needed: what plans is imported when Spark plans.
+Spark also imports this module in tasks: the modules for planning are imported only when Spark plans.
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, 
 HEADERS = "headers array<struct<key:string,value:binary>>"
 
 _PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
-"""Spark's process that hands filters over. Elsewhere Spark refuses a reader that takes any, unless its setting
-`spark.sql.python.filterPushdown.enabled` is on, which a reader cannot see."""
+"""The module of Spark's process that hands filters over.
+
+In other processes Spark refuses a reader with filters, unless its setting `spark.sql.python.filterPushdown.enabled` is
+on. This setting is hidden from a reader.
+"""
 
 
 @without_trace
 class TopicSource(DataSource):  # type: ignore[misc]
-    """Reads and writes topics; options and their words of refusal are those of Spark's own source and sink."""
+    """Reads and writes topics; options and their messages are those of Spark's own source and sink."""
 
     @classmethod
     def name(cls) -> str:
@@ -74,7 +77,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
         return TopicBatchWriter(self._write(schema, "batch"))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        """In the output mode complete all rows are appended each time, too."""
+        """Make the writer of a stream; the output mode complete also appends all rows each time."""
         from twinlog.dataframes.topic_sink import TopicStreamWriter  # noqa: PLC0415
 
         return TopicStreamWriter(self._write(schema, "stream"))
@@ -101,7 +104,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
 @without_trace
 class TopicBatchReader(DataSourceReader):  # type: ignore[misc]
-    """Plans a batch query, and reads its ranges in tasks, which get no more of it than they need."""
+    """Plans a batch query, and reads its ranges in tasks, which get only its parts for reading."""
 
     def __init__(self, options: TopicOptions) -> None:
         self._options: TopicOptions | None = options
@@ -133,10 +136,10 @@ class TopicBatchReader(DataSourceReader):  # type: ignore[misc]
 
 @without_trace
 class FilteringReader(TopicBatchReader):
-    """Takes the filters of a query, too, and leaves out what they leave out anyway."""
+    """A reader that also takes the filters of a query, and leaves out offsets that the filters exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Returns them all: Spark tests each record that is left."""
+        """Note the filters, and return all of them, so that Spark tests each remaining record."""
         from twinlog.dataframes.filters import ColumnFilter  # noqa: PLC0415
 
         for one in filters:
@@ -157,7 +160,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._opened: TopicStream | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Not that of `Trigger.Once`, which asks for everything: the limits of the options count."""
+        """The limits of the options; the limit of `Trigger.Once` would ask for everything."""
         options = self._options
         assert options is not None
         if options.max_offsets_per_trigger is not None:
@@ -185,7 +188,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return _read_range(self._task, partition.value)
 
     def commit(self, end: JsonOffsets) -> None:
-        """Nothing: Spark's checkpoint has the offsets, and no consumer group is used."""
+        """Do nothing: Spark's checkpoint has the offsets, and a consumer group is unnecessary."""
 
     def stop(self) -> None:
         if self._opened is not None:
@@ -213,7 +216,7 @@ def _task(options: TopicOptions) -> RowTask:
 
 
 def _read_range(task: RowTask, wanted: OffsetRange | None) -> Iterator[Any]:
-    """Nothing where there was nothing to plan."""
+    """The record batches of a range; empty when `wanted` is None, as for an empty plan."""
     from twinlog.dataframes.range_reader import read_rows  # noqa: PLC0415
 
     return iter(()) if wanted is None else read_rows(task, wanted)

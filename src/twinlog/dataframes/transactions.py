@@ -1,6 +1,6 @@
 """Exactly once: tasks write in transactions that they leave open, and the driver decides that they all count.
 
-docs/decisions/0020 has the reasons, and what follows when one of the processes ends at any point.
+docs/decisions/0020 has the reasons, and the consequences of a process that ends at any point.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""Transactions that are ended at the same time."""
+"""How many transactions are ended at the same time."""
 
 
 class BatchTransactions:
-    """The transactions of one query on one cluster; `name` begins their ids.
+    """The transactions of a query on a cluster; `name` begins their ids.
 
-    Each call tries again for the `delivery.timeout.ms` of the producer. Raises ClusterError then, RefusedError for a
-    missing right, and FencedError where another run of the query has taken over.
+    Each call tries again for the `delivery.timeout.ms` of the producer, and raises ClusterError then. It raises
+    RefusedError for a missing right, and FencedError when another run of the query has taken over.
     """
 
     def __init__(self, client: ClusterClient, name: str, query: str, *, timeout_ms: int, patience_ms: int) -> None:
@@ -45,14 +45,15 @@ class BatchTransactions:
         self._root = TransactionCoordinator(client, self._name, timeout_ms)
 
     def coordinator(self, part: int) -> TransactionCoordinator:
-        """That of the transaction of a part."""
+        """The coordinator of the transaction of a part."""
         return TransactionCoordinator(self._client, f"{self._name}-{part}", self._timeout_ms)
 
     async def begin_part(self, batch: MicroBatch) -> tuple[WriteTaskResult, ProducerEpoch | None]:
-        """What a task returns without rows, and who may write its rows: None where an earlier attempt's are committed.
+        """The result of a task without rows, and the producer for its rows.
 
-        From then on no earlier run of the query can decide anything. What an earlier attempt wrote is aborted, unless
-        it was decided that it counts: then it is committed here, if its driver could not do that any more.
+        The producer is None when the rows of an earlier attempt are committed. After this call, earlier runs of the
+        query are unable to decide. The transaction of an earlier attempt is aborted, unless a decision counts it: then
+        it is committed here, if its driver ended before the commit.
         """
         root = await self._retry(self._root.init)
         decision = await self._retry(self._decisions.last)
@@ -73,7 +74,7 @@ class BatchTransactions:
         return part, await self._retry(coordinator.init)
 
     async def _is_noted(self, number: int) -> bool:
-        """Whether a micro-batch is committed of which no decision is known: brokers forget it after a while."""
+        """Whether a note shows the commit of a micro-batch whose decision is missing: brokers forget decisions."""
         noted = await self._retry(self._decisions.noted)
         if noted is None or noted.number < number:
             return False
@@ -97,7 +98,8 @@ class BatchTransactions:
     async def commit(self, number: int, parts: Sequence[WriteTaskResult]) -> None:
         """Decide that the micro-batch with these parts counts, and commit all of them.
 
-        Raises before the decision, and then nothing counts; or after it, and then the next run commits the rest.
+        After an error before the decision, all parts are dropped. After an error later, the next run commits the
+        remaining parts.
         """
         written = [part for part in parts if part.holder != NOBODY]
         before: CommitDecision | None = None
@@ -126,7 +128,7 @@ class BatchTransactions:
         await self._note(decision, "committed")
 
     async def abort(self, number: int, parts: Sequence[WriteTaskResult]) -> None:
-        """Abort what the parts wrote, unless it was decided that it counts."""
+        """Abort the transactions of the parts, unless a decision counts them."""
         written = [part for part in parts if part.holder != NOBODY]
         if not written:
             return
@@ -142,7 +144,7 @@ class BatchTransactions:
     async def abort_parts(
         self, parts: Iterable[WriteTaskResult], patience_s: float | None = None, late: Sequence[TopicPartition] = ()
     ) -> None:
-        """Abort the transactions of parts; one that has ended already is left alone.
+        """Abort the transactions of parts; a transaction that has ended already is left alone.
 
         Appends to `late` partitions may still arrive.
         """
@@ -150,8 +152,8 @@ class BatchTransactions:
             self._patience_s = patience_s
 
         async def end(part: WriteTaskResult) -> None:
-            # Not by `init`: with an open transaction brokers compare the producer id alone, so that would abort what a
-            # later run has begun.
+            # `init` would be wrong here: with an open transaction brokers compare the producer id alone, so `init`
+            # would abort the transaction of a later run.
             coordinator = self.coordinator(part.part)
             try:
                 if await self._retry(lambda: coordinator.end(part.holder, commit=False)) and late:
@@ -164,15 +166,19 @@ class BatchTransactions:
     async def _shut_out(
         self, coordinator: TransactionCoordinator, holder: ProducerEpoch, late: Sequence[TopicPartition]
     ) -> None:
-        """Keep what arrives after an abort out: brokers before Kafka 3.6 begin a transaction with it, which nobody
-        would end (KIP-890). Another abort has partitions know a newer epoch, and ends what has arrived by then.
+        """Refuse appends that arrive after an abort.
 
-        A later run that has begun fails the first step; one that begins between both is aborted, and written again."""
+        Brokers before Kafka 3.6 begin a transaction with a late append, which stays open (KIP-890). A second abort
+        makes a newer epoch known to the partitions, and ends the transaction of appends that have arrived by then.
+
+        After the start of a later run the first step fails. A run that begins between both steps is aborted, and
+        written again.
+        """
         if not await self._retry(lambda: coordinator.add(holder, late)):
             await self._retry(lambda: coordinator.init(holder))
 
     async def _finish(self, decision: CommitDecision, written: Sequence[WriteTaskResult], parts: int) -> None:
-        """Commit what the last run decided and left, which had another number of tasks."""
+        """Commit the remaining parts of the last run's decision, which had another number of tasks."""
         lost = [part for part in range(len(decision.holders)) if not await self._commit_left(decision, part)]
         if lost or written:
             await self.abort_parts(written)
@@ -218,15 +224,15 @@ class BatchTransactions:
         await self._retry(lambda: self._decisions.write_note(decision, state, where))
 
     async def _note_decided(self, decision: CommitDecision) -> None:
-        """Note a decision whose driver did not come so far: once forgotten, nothing else shows that parts count."""
+        """Note a decision whose driver ended before its note: after the decision's expiry only the note shows it."""
         noted = await self._retry(self._decisions.noted)
         if noted is None or noted.number < decision.number:
             await self._note(decision, "decided")
 
     async def _commit_left(self, decision: CommitDecision, part: int) -> bool:
-        """Commit a part that an earlier run decided on, if it was not before; False where the target has aborted it.
+        """Commit a part that an earlier run decided on, unless it is committed; False when the target has aborted it.
 
-        Raises CopyError when that is unknown, and when a later micro-batch has begun.
+        Raises CopyError when the result is unknown, and when a later micro-batch has begun.
         """
         holder, coordinator = decision.holders[part], self.coordinator(part)
         if holder == NOBODY:
@@ -235,8 +241,9 @@ class BatchTransactions:
         try:
             return await self._retry(lambda: coordinator.end(holder, commit=True))
         except FencedError as error:
-            # Its timeout gave the transactional id another epoch, or a task of a later micro-batch did; brokers answer
-            # alike, and what they do before the parts of this one are committed is an abort.
+            # The transaction's timeout, or a task of a later micro-batch, gave the transactional id another epoch.
+            # Brokers give the same answer for both. Before the parts of this micro-batch are committed, the transaction
+            # was aborted.
             noted = await self._retry(self._decisions.noted) == DecisionNote(decision.number, "committed")
             if not isinstance(error, ForgottenError):
                 if noted:
@@ -258,7 +265,7 @@ class BatchTransactions:
         )
 
     async def _become_root(self, seen: set[ProducerEpoch]) -> ProducerEpoch:
-        """Be the producer that decides, if no task of another run has begun since these tasks did."""
+        """Become the producer that decides, unless a task of another run has begun after these tasks."""
         # Only the last epoch of a producer id can be current; a new id comes when epochs run out.
         last = {root.producer_id: root for root in sorted(seen) if root != NOBODY}
         fenced: FencedError | None = None

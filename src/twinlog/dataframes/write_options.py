@@ -22,17 +22,20 @@ log = logging.getLogger(__name__)
 
 
 DELIVERY_TIMEOUT_MS = 120_000
-"""Kafka's own default; a flow tries for ever."""
+"""Kafka's own default, in milliseconds; a flow tries for ever."""
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""As long as brokers allow by default: transactions are open until the last task of a micro-batch is done."""
+"""The longest timeout that brokers allow by default, in milliseconds.
+
+Transactions are open until the last task of a micro-batch is done.
+"""
 
 
 def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[str]]:
-    """The producer that options such as `kafka.bootstrap.servers` describe, and warnings of unknown keys.
+    """The producer that options like `kafka.bootstrap.servers` describe, and warnings of unknown keys.
 
-    Keys and values are those of a Java producer. Raises ConfigError with every problem found. Reads only the key stores
-    that are named; no cluster is contacted.
+    Keys and values are those of a Java producer. Raises ConfigError with every problem found. Reads only the named key
+    stores, and never contacts a cluster.
     """
     warnings: list[str] = []
     reading = read_kafka_options(options, PRODUCER, warnings)
@@ -54,9 +57,10 @@ def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[st
 
 
 def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings:
-    """How the flows of the file at `path` write to the cluster `alias`, or connect to it where none writes to it.
+    """The producer of the flows in the file at `path` that write to the cluster `alias`.
 
-    Raises ConfigError where the file is wrong, and OptionError where it has no such cluster.
+    When no enabled flow writes to the cluster, the connection settings of any flow with the cluster count. Raises
+    ConfigError for a wrong file, and OptionError for an unknown cluster.
     """
     producer = of_cluster(
         path,
@@ -65,7 +69,7 @@ def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings
         lambda flow: ProducerSettings(flow.target_admin.client) if flow.target == alias else None,
         lambda flow: ProducerSettings(flow.consumer.client) if flow.source == alias else None,
     )
-    # The limits of a writer in the place of a flow's own defaults.
+    # The limits of a writer replace a flow's own defaults.
     own = ProducerSettings(producer.client)
     if producer.delivery_timeout_ms == own.delivery_timeout_ms:
         producer = replace(producer, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
@@ -75,7 +79,7 @@ def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings
 
 
 def _within_limit(producer: ProducerSettings) -> ProducerSettings:
-    """No question lasts longer than rows may wait to be taken; Kafka's producer refuses such settings."""
+    """Shorten the timeouts of requests to the time that rows may wait; Kafka's producer refuses longer timeouts."""
     limit_ms, client = max(producer.delivery_timeout_ms, 1), producer.client
     client = replace(
         client,
@@ -88,7 +92,7 @@ def _within_limit(producer: ProducerSettings) -> ProducerSettings:
 WriteUse = Literal["batch", "stream"]
 
 DEFAULT_NAME = "twinlog-sink"
-"""What transactional ids begin with where `kafka.transactional.id` names nothing else."""
+"""The prefix of transactional ids when `kafka.transactional.id` is missing."""
 
 _TYPES: dict[str, tuple[str, ...]] = {
     "topic": ("string",),
@@ -98,7 +102,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
-"""The columns that are written, and the types that they may have; others are left out."""
+"""The written columns with their allowed types; other columns are left out."""
 
 _SERIALIZERS = {
     f"{what}.serializer": f"Kafka option '{what}.serializer' is not supported as {what}s are serialized with "

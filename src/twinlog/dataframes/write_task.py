@@ -1,4 +1,7 @@
-"""What a Spark task writes by, and what it reports. Travels between where Spark plans and tasks, so it is light."""
+"""The settings of a Spark task that writes, and its report.
+
+The objects travel between Spark's planning and tasks, so this module is light.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from twinlog.settings.flow import ProducerSettings
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """How tasks write: the login, the topic (None: a column names it), and whether in transactions.
+    """The settings of tasks that write: the login, the topic (None: a column names it), and the use of transactions.
 
-    `name` is what transactional ids begin with.
+    `name` is the prefix of transactional ids.
     """
 
     producer: ProducerSettings
@@ -26,7 +29,7 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """One task's part of a micro-batch: the query and the micro-batch by Spark's names, and the task's number."""
+    """A task's part of a micro-batch: the query and the micro-batch by Spark's names, and the task's number."""
 
     query: str
     number: int
@@ -34,22 +37,23 @@ class MicroBatch:
 
 
 def first_partition(query: str, number: int, part: int) -> int:
-    """Where a task begins with rows that have no key, to be taken modulo the partitions of a topic.
+    """The first partition of a task's rows without a key, modulo the number of a topic's partitions.
 
-    Tasks of a micro-batch begin one beside the other, and micro-batches anywhere: small ones would all be in the same
-    partitions otherwise, and by their numbers alone those of a query that has rows in every other one.
+    Tasks of a micro-batch have consecutive first partitions, and each micro-batch begins at a hashed partition.
+    Otherwise small micro-batches would all be in the same partitions. The numbers of micro-batches alone would have the
+    same effect for a query with rows in every second micro-batch.
     """
     return zlib.crc32(f"{query} {number}".encode()) + part
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTaskResult:
-    """What became of a task's rows: `records` of them are on the target.
+    """The result of a task: `records` rows are on the target.
 
-    Within a transaction they are once it is committed, which `holder` can do; `root` is the last producer of the query
-    as the task began (`transactions.py:begin`), and `somewhere` a partition that it wrote to. Without rows, or where an
-    earlier attempt was `committed`, nobody holds a transaction. `decided`: an earlier run decided that the micro-batch
-    counts; where nothing is committed, the target has aborted what that run wrote.
+    Rows in a transaction are on the target after its commit, which `holder` can do. `root` is the last producer of the
+    query when the task began (`transactions.py:begin_part`), and `somewhere` is a partition that the task wrote to.
+    Without rows, and after an earlier attempt that was `committed`, the holder is NOBODY. `decided` means that an
+    earlier run decided that the micro-batch counts; without `committed`, the target has aborted the rows of that run.
     """
 
     records: int

@@ -1,4 +1,4 @@
-"""Writes the rows of a task to a cluster, collected until they are worth a request; connections stay open."""
+"""Writes the rows of a task to a cluster, collected until they fill a request; connections stay open."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 
 MOST_WAITING_BYTES = 16 << 20
-"""Bytes of rows that wait; beyond it each partition's go as they are."""
+"""The bytes of waiting rows above which each partition's rows are sent at once."""
 
 MOST_HELD_BYTES = 64 << 20
-"""Bytes of Spark's batches that rows which wait may hold in memory; beyond it they are copied."""
+"""The bytes of Spark's batches that waiting rows may hold in memory; above it the rows are copied."""
 
 
 class WaitingRows:
-    """The rows of each partition that are fewer than `batch_bytes`.
+    """The rows of each partition that wait until they reach `batch_bytes`.
 
-    They are slices of the batches that Spark handed over, and a slice of one row holds all of its batch: with keys that
-    are rare, a partition that gets a row now and then would hold everything that was written meanwhile.
+    The rows are slices of Spark's batches, and a slice of a single row holds its whole batch. With rare keys, a
+    partition that gets a row now and then would hold all batches that were written meanwhile.
     """
 
     def __init__(self, batch_bytes: int) -> None:
@@ -48,12 +48,12 @@ class WaitingRows:
         self._held_bytes = 0
 
     def add_rows(self, partition: TopicPartition, some: Any) -> None:
-        """Rows that go after those of the partition that are here."""
+        """Add rows of a partition after its waiting rows."""
         self._rows.setdefault(partition, []).append(some)
         self._sizes[partition] = self._sizes.get(partition, 0) + some.nbytes
 
     def ready(self) -> list[TopicPartition]:
-        """The partitions with enough rows for a batch, or all, when too many wait."""
+        """The partitions with enough rows for a batch, or all partitions when too many rows wait."""
         crowded = sum(self._sizes.values()) > MOST_WAITING_BYTES
         return [partition for partition, size in self._sizes.items() if crowded or size >= self._batch_bytes]
 
@@ -62,12 +62,12 @@ class WaitingRows:
         return list(self._sizes)
 
     def take_rows(self, partition: TopicPartition) -> Any:
-        """The rows of a partition, which wait no longer."""
+        """Take the waiting rows of a partition."""
         del self._sizes[partition]
         return joined(self._rows.pop(partition))
 
     def note_batch(self, size: int) -> None:
-        """Note that a batch of so many bytes was divided, of which rows may wait."""
+        """Note that a batch of `size` bytes was divided, of which rows may wait."""
         self._held_bytes += size
         if self._held_bytes > MOST_HELD_BYTES:
             self._rows = {partition: [copied(some)] for partition, some in self._rows.items()}
@@ -75,16 +75,16 @@ class WaitingRows:
 
 
 DROP_S = 10.0
-"""For so long an attempt that failed tries to abort its transaction."""
+"""How long a failed attempt tries to abort its transaction, in seconds."""
 
 CONNECT_S = 30.0
 
 MOST_LINKS = 4
-"""Clusters, or logins to them, that a process keeps connections to."""
+"""The most clusters, or logins to clusters, to which a process keeps connections."""
 
 
 class WriterConnection:
-    """Connections to one cluster, on a thread of their own."""
+    """Connections to a cluster, on a thread of their own."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.loop = Loop()
@@ -92,14 +92,14 @@ class WriterConnection:
         self.loop.net.start()
 
     def open(self, patience_s: float) -> None:
-        """Connect, if it is not connected. Raises ClusterError."""
+        """Connect, unless it is connected. Raises ClusterError."""
         if not self.client.connected:
             at_once_s = min(CONNECT_S, patience_s)
             self.loop.run(patiently, self.client, patience_s, lambda: self.client.connect(at_once_s))
 
     def close(self) -> None:
         if self.loop.ended:
-            # Nothing runs there any more, and connections that close want to wake it.
+            # The loop has ended, and closing connections want to wake it.
             with contextlib.suppress(Exception):
                 self.client.close()
         else:
@@ -109,12 +109,12 @@ class WriterConnection:
 
 
 _links: dict[ClientSettings, WriterConnection] = {}
-"""Spark reuses its Python workers, for one task after the other."""
+"""The links are kept because Spark reuses its Python workers for consecutive tasks."""
 
 
 def link_to(producer: ProducerSettings) -> WriterConnection:
-    """A connected link, the one that is there or a new one. Raises ClusterError."""
-    # kafka-python logs every lost connection as an error; what lasts is raised.
+    """A connected link, the present link or a new link. Raises ClusterError."""
+    # kafka-python logs every lost connection as an error; a lasting failure is raised.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     settings = producer.client
     link = _links.pop(settings, None)
@@ -131,7 +131,7 @@ def link_to(producer: ProducerSettings) -> WriterConnection:
 def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, first: int) -> WriteTaskResult:
     """Append all rows, and return once all in-sync replicas have them; with a `batch` in an open transaction.
 
-    `first` is the number of the partition that rows without a key begin with. Raises ClusterError and CopyError.
+    `first` is the number of the first partition for rows without a key. Raises ClusterError and CopyError.
     """
     link = link_to(task.producer)
     if batch is None:
@@ -149,7 +149,7 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     try:
         records, somewhere = _write(task, link, appender, rows, first)
     except BaseException:
-        # Consumers with read_committed must not wait for a transaction that nobody will end.
+        # Consumers with read_committed would otherwise wait for the open transaction until its timeout.
         with contextlib.suppress(TwinlogError):
             late = link.loop.run(appender.wait_for_answers, DROP_S)
             link.loop.run(transactions.abort_parts, [replace(part, holder=holder)], DROP_S, late)
@@ -160,14 +160,14 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
 
 
 def commit_parts(task: WriteTask, number: int, parts: Sequence[WriteTaskResult]) -> None:
-    """Have a micro-batch count, whose parts are written. Runs where Spark commits, as `abort_parts` does."""
+    """Have a micro-batch with written parts count. Spark's driver calls this function and `abort_parts`."""
     if any(part.holder != NOBODY or part.committed for part in parts):
         link = link_to(task.producer)
         link.loop.run(transactions_of(task, link, parts[0].query).commit, number, parts)
 
 
 def abort_parts(task: WriteTask, number: int, parts: Sequence[WriteTaskResult]) -> None:
-    """Have what was written of a micro-batch that failed not count, unless it was decided that it does."""
+    """Drop the written rows of a failed micro-batch, unless a decision counts them."""
     if any(part.holder != NOBODY for part in parts):
         link = link_to(task.producer)
         link.loop.run(transactions_of(task, link, parts[0].query).abort, number, parts)
@@ -195,7 +195,7 @@ def _appender(
 def _write(
     task: WriteTask, link: WriterConnection, appender: RecordAppender, rows: Iterable[Any], first: int
 ) -> tuple[int, TopicPartition | None]:
-    """Append all rows, and close the appender; returns how many, and one of the partitions they went to."""
+    """Append all rows, and close the appender; returns their number, and a partition that got rows."""
     producer = task.producer
     batch_bytes = max(1, min(producer.merge_batch_bytes, producer.max_request_size))
     partitioner = RowPartitioner(task.topic, appender.partitions, batch_bytes, task.ignore_keys, first)
