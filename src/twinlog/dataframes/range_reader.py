@@ -30,17 +30,18 @@ log = logging.getLogger(__name__)
 
 
 MOST_READERS = 4
-"""Clusters, or logins to them, that a process keeps connections to."""
+"""The most clusters, or logins to clusters, to which a process keeps connections."""
 
 _readers: dict[ConsumerSettings, RangeReader] = {}
-"""Spark reuses its Python workers, for one task after the other."""
+"""The readers are kept because Spark reuses its Python workers for consecutive tasks."""
 
 
 def read_rows(task: RowTask, wanted: OffsetRange) -> Iterator[Any]:
     """Yield the records of a range as Arrow record batches; see `RangeReader.read`."""
-    # kafka-python logs every lost connection as an error; what lasts is raised.
+    # kafka-python logs every lost connection as an error; a lasting failure is raised.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    # One that was left in the middle, as for a LIMIT, has nothing in flight: it is asked again from its own thread.
+    # A reader that was left in the middle of a range, as for a LIMIT, is idle: its own thread uses it again for the
+    # next range.
     reader = _readers.pop(task.consumer, None) or RangeReader(task.consumer, Loop())
     _readers[task.consumer] = reader
     while len(_readers) > MOST_READERS:
@@ -53,7 +54,7 @@ def read_rows(task: RowTask, wanted: OffsetRange) -> Iterator[Any]:
 ALIAS = "of kafka.bootstrap.servers"
 
 _SIZE, _SIZE_AT = Struct(">i"), 8
-"""Where the length of a batch is, in every format."""
+"""The position of a batch's length, the same in every format."""
 
 _GONE = error_codes.OTHER_TOPIC | {Code.OFFSET_OUT_OF_RANGE}
 
@@ -61,10 +62,10 @@ _LOST = "Could not read records in offset [{}, {}) for topic partition {}: {}"
 
 
 class RangeReader:
-    """Connections to one cluster, kept for the next range; for one thread.
+    """Connections to a cluster, kept for the next range; for a single thread.
 
-    `patience_s` is how long a partition may give nothing. What retention has deleted raises GapError, or is logged and
-    left out without `fail_on_data_loss`.
+    `patience_s` is how long a partition may be silent. Records that retention has deleted raise GapError; without
+    `fail_on_data_loss` they are logged and left out.
     """
 
     def __init__(self, settings: ConsumerSettings, loop: Loop) -> None:
@@ -74,21 +75,21 @@ class RangeReader:
         self._client = ClusterClient(loop, ALIAS, settings.client)
         self._fetch = LeaderFetch(self._client, settings, read_committed=settings.isolation_level == "read_committed")
         self._ahead: tuple[OffsetRange, int, Any] | None = None
-        """What was asked for already: a range, from which offset on, and its answer to come."""
+        """The fetch that was sent ahead: a range, its first offset, and the answer to come."""
 
     def close(self) -> None:
         self._client.close()
         self._loop.close()
 
     def read(self, wanted: OffsetRange, *, headers: bool, fail_on_data_loss: bool, patience_s: float) -> Iterator[Any]:
-        """Yield the records of a range in order, as Arrow record batches that are not empty.
+        """Yield the records of a range in order, as Arrow record batches that contain records.
 
         Raises ClusterError, RefusedError, CorruptBatchError and GapError.
         """
         settings = self._settings
         self._fetch.connect_s = min(CONNECT_S, patience_s)
         rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs, bounded=True)
-        # A response that is not read within its timeout is lost with its connection.
+        # A response that stays unread for its timeout is lost with its connection.
         prompt_s = settings.client.request_timeout_ms / 1000 / 2
         took_s = 0.0
         backoff = Backoff.of(settings.client)
@@ -113,7 +114,7 @@ class RangeReader:
                 while answer is not None:
                     rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
                     if rows.position <= position or rows.position >= min(past, wanted.end):
-                        # Releases its memory for the request after the next.
+                        # Releases the answer's memory for the request after the next.
                         answer = None
                     position = max(position, rows.position)
                     yield from rows.batches
@@ -123,7 +124,8 @@ class RangeReader:
                     backoff.reset_failures()
                     if troubled.end_condition(wanted):
                         log.warning("%s is read again, from offset %d on", wanted.partition, begun)
-                    # A caller that takes long over a batch must not look like a partition that returns nothing.
+                    # The patience counts from here, so that a slow consumer of a batch is never taken for a silent
+                    # partition.
                     got_on_at = self._now()
                     took_s = got_on_at - asked_at
                     continue
@@ -157,7 +159,7 @@ class RangeReader:
             self._loop.run(self._loop.sleep, backoff.count_failure() if trouble else EMPTY_PAUSE_S)
 
     def _ask_ahead(self, wanted: OffsetRange, position: int, past: int) -> None:
-        """Ask for what comes after an answer, so that the broker and the network work while it is decoded."""
+        """Fetch the records after an answer, so that the broker and the network work while it is decoded."""
         if position < past < wanted.end:
             self._ahead = (
                 wanted,
@@ -167,7 +169,7 @@ class RangeReader:
             self._loop.run(self._loop.sleep, 0)
 
     async def _next(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
-        """What was asked for ahead, if it is that, or another answer; one for a range that was left is dropped."""
+        """The answer that was fetched ahead, or a new answer; an answer for an abandoned range is dropped."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[:2] == (wanted, position):
             answer: PartitionResponse | None = await ahead[2]
@@ -175,10 +177,11 @@ class RangeReader:
         return await self._fetch.fetch_answer(wanted.partition, position, wanted.topic_id)
 
     def _after_loss(self, wanted: OffsetRange, position: int, fail: bool, *, sure: bool, late: bool) -> int:
-        """Where to go on without an answer: after what is gone, at the end of the range when all of it is.
+        """The next position without an answer: after the lost records, or the range's end when all are lost.
 
-        The same position when nothing is lost, or that is unknown; a deleted topic has to be `sure`. `late` when the
-        patience is over: a log that ends at `position` was cut there, for the range was planned when it had more.
+        Returns the same position when no record is lost, or when that is unknown; a deleted topic has to be `sure`.
+        `late` means that the patience is over. A log that then ends at `position` was cut there: the range was planned
+        when the log had more records.
         """
         try:
             deleted, earliest, latest = self._loop.run(self._look, wanted)
@@ -199,7 +202,7 @@ class RangeReader:
         return wanted.end if deleted or cut else min(earliest, wanted.end)
 
     async def _look(self, wanted: OffsetRange) -> tuple[bool, int, int]:
-        """Whether the topic is another one now or gone, and where the partition's log begins and ends."""
+        """Whether the topic was deleted or recreated, and the start and the end of the partition's log."""
         client, part = self._client, wanted.partition
         topic = (await client.refresh([part.topic])).get(part.topic)
         if is_gone(topic, wanted.topic_id):
@@ -210,7 +213,7 @@ class RangeReader:
 
 
 def _end_of(records: memoryview) -> int:
-    """The offset after the last whole batch; -1 where there is none, or where a batch is not one."""
+    """The offset after the last whole batch; -1 when there is none, or when it is corrupt."""
     last, at = -1, 0
     while at + LOG_OVERHEAD <= len(records):
         (size,) = _SIZE.unpack_from(records, at + _SIZE_AT)
