@@ -1,4 +1,4 @@
-"""`twinlog groups`: where consumer groups stand on both clusters of a flow, and which may move."""
+"""`twinlog groups`: the offsets of consumer groups on both clusters of a flow, and the groups that may move."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def groups(
 def _look(
     readers: Sequence[GroupsReader], wanted: Sequence[str], repeats: int, timeout_s: float | None
 ) -> list[GroupsSnapshot]:
-    """What the readers see; with `timeout_s` once all groups may move, or that time is over."""
+    """Return the snapshots of the readers; with `timeout_s`, wait until all groups may move or that time is over."""
 
     def look() -> list[GroupsSnapshot]:
         return [reader.read(wanted, most_repeats=repeats) for reader in readers]
@@ -108,9 +108,9 @@ def wait_until_done(
     now: Callable[[], float] = SYSTEM.monotonic,
     sleep: Callable[[float], None] = SYSTEM.sleep,
 ) -> list[GroupsSnapshot]:
-    """Look again and again until all groups may move, for `timeout_s` seconds at most; print on stderr what lacks.
+    """Look again and again until all groups may move, for `timeout_s` seconds at most; print the obstacles on stderr.
 
-    Raises ClusterError when the last look was not possible, RefusedError at once.
+    Raises ClusterError when the last look failed, and RefusedError at once.
     """
     begun, printed = now(), ""
     while True:
@@ -142,7 +142,7 @@ def _all_done(seen: Sequence[GroupsSnapshot]) -> bool:
 
 
 def missing(seen: GroupsSnapshot) -> str:
-    """What is missing of a flow's groups, in one line."""
+    """The obstacle of a flow's groups, in one line."""
     late = [group for group in seen.groups if not group.done]
     if not late and seen.unlisted:
         return f"{seen.flow}: {_unlisted(seen)}"
@@ -180,7 +180,7 @@ def _unlisted(seen: GroupsSnapshot) -> str:
 
 
 def summary(seen: GroupsSnapshot) -> str:
-    """How many groups may move, and what keeps the others."""
+    """How many groups may move, and the obstacles of the remaining groups."""
     if not seen.groups:
         return f"{seen.flow}: no group that it follows has committed anything in a topic that it mirrors"
     safe, moved = sum(group.safe for group in seen.groups), sum(group.moved for group in seen.groups)

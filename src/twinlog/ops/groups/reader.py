@@ -1,4 +1,4 @@
-"""Reads from both clusters of a flow where its consumer groups stand, and judges which may move."""
+"""Reads the offsets of a flow's consumer groups from both clusters, and judges which groups may move."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ from twinlog.settings.flow import FlowSettings
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A flow that follows groups, those that copy what its groups read, and the flow back, if there is one.
+    """A flow that follows groups, the flows that copy the topics of these groups, and the flow back, if there is any.
 
-    A flow of a file does both itself; of a worker's connectors one follows groups, others copy.
+    A flow of a file follows groups and copies; of a worker's connectors, a checkpoint connector follows groups, and
+    source connectors copy.
     """
 
     settings: FlowSettings
@@ -60,7 +61,7 @@ def _follower(flow: FlowSettings, flows: Sequence[FlowSettings]) -> Follower:
 
 
 def _copies(flow: FlowSettings) -> bool:
-    """Also one that is not enabled: it may have run before."""
+    """A disabled flow counts, too: it may have run before."""
     return flow.kind in (None, "source")
 
 
@@ -69,7 +70,7 @@ CONNECT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class GroupPartitionStatus:
-    """One partition of a group: what is known, the verdict, and when its last checkpoint was written (Unix ms)."""
+    """One partition of a group: its facts, the verdict, and the time of its last checkpoint (Unix ms)."""
 
     facts: MoveFacts
     verdict: MoveVerdict
@@ -78,7 +79,8 @@ class GroupPartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One group by its partitions; the states are those of its coordinators, None where it is not known there."""
+    """One group by its partitions; the states come from its coordinators, and are None if the group is unknown
+    there."""
 
     group: GroupId
     partitions: tuple[GroupPartitionStatus, ...]
@@ -102,7 +104,7 @@ class GroupStatus:
 
     @property
     def reasons(self) -> list[Reason]:
-        """What keeps it, each kind once."""
+        """The obstacles of the group, each kind once."""
         found: dict[Obstacle, Reason] = {}
         for part in self.partitions:
             for reason in part.verdict.reasons:
@@ -112,11 +114,14 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupsSnapshot:
-    """The groups of one flow at one moment (`at_ms`, Unix); `left_out` were not asked for by name and are not followed.
+    """The groups of one flow at one moment (`at_ms`, Unix).
 
-    `source_trouble` is why the source does not answer, None if it does: the target then has the last word. `unlisted`
-    is how many partitions of the source's topic of groups have no leader: groups in them are only shown where they have
-    checkpoints.
+    `left_out` are groups with offsets in mirrored topics that the flow does not follow; it is empty if groups were
+    asked for by name.
+
+    `source_trouble` is the reason why the source fails to answer, None if it answers; with a reason, the target alone
+    decides. `unlisted` counts the leaderless partitions of the source's topic of groups: groups in these partitions are
+    only shown if they have checkpoints.
     """
 
     flow: str
@@ -128,10 +133,10 @@ class GroupsSnapshot:
 
 
 class GroupsReader(ClustersReader):
-    """The groups of one flow; `read` may be called again and again, and then reads only what was added.
+    """The groups of one flow; a repeated `read` reads only the new records.
 
     `settings` follow the groups: a flow of a file, or a checkpoint connector. `copied_by` are the flows that copy for
-    it, and `reverse` is the flow back, if there is one.
+    it, and `reverse` is the flow back, if there is any.
     """
 
     def __init__(
@@ -158,10 +163,11 @@ class GroupsReader(ClustersReader):
         self._last: dict[GroupId, dict[TopicPartition, tuple[Checkpoint, int]]] = {}
 
     def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSnapshot:
-        """Where the groups stand now: the `wanted` ones, or all that the flow follows.
+        """Return the present state of the `wanted` groups, or of all groups that the flow follows.
 
-        The target is read before the source: a group that goes on meanwhile is not taken for one that would skip.
-        Raises ClusterError when the target does not answer or a wanted group is nowhere, RefusedError without a right.
+        The target is read before the source: otherwise a group that commits in between would seem to skip records.
+        Raises ClusterError when the target fails to answer or both clusters lack a wanted group, RefusedError if a
+        right is missing.
         """
         names = [GroupId(name) for name in wanted]
         there = ask_twice(self._target, lambda: self._read_groups(self._target, names))
@@ -177,7 +183,7 @@ class GroupsReader(ClustersReader):
             here.offsets = ask_twice(self._source, lambda: self._without_copies(here.offsets))
         chosen, left_out = self._choose(wanted, here, trouble)
         committed = {group: here.offsets.get(group, {}) for group in chosen}
-        # The coordinator has no offsets of share groups, even when asked for them.
+        # A coordinator returns the offsets of consumer groups only, even when asked for a share group.
         read = there.offsets.keys() | there.silent
         missing = [group for group in chosen if group not in read and there.other_kind(group) is None]
         if missing:
@@ -201,7 +207,7 @@ class GroupsReader(ClustersReader):
         return read_groups(cluster, wanted, known)
 
     def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
-        """Without offsets in topics that lie as copies beside their originals, within one cluster."""
+        """Remove the offsets in topics that lie as copies beside their originals, within one cluster."""
         beside = self._translator.is_copy_beside
         return {
             group: {where: committed for where, committed in found.items() if not beside(where.topic)}
@@ -227,7 +233,7 @@ class GroupsReader(ClustersReader):
     def _choose(
         self, wanted: Sequence[str], here: ClusterGroups, trouble: str | None
     ) -> tuple[list[GroupId], list[GroupId]]:
-        """The groups to show, and others that have committed in a mirrored topic."""
+        """The groups to show, and the remaining groups that have committed in a mirrored topic."""
         if wanted:
             chosen = [GroupId(name) for name in dict.fromkeys(wanted)]
             for group in chosen:
@@ -256,7 +262,7 @@ class GroupsReader(ClustersReader):
         return f"cluster {self._source.alias}: group {group} has committed no offsets{hint}"
 
     def _not_mirrored(self, topic: TopicName) -> str | None:
-        """Why groups cannot read a topic of the source on the target, None if they can."""
+        """The reason why groups cannot read a source topic on the target, None if they can."""
         if self._translator.came_from_target(topic):
             return self._topics.refusal(topic)
         refusals = [one.refusal(topic) for one in self._topologies]
@@ -300,7 +306,7 @@ class GroupsReader(ClustersReader):
         offsets = here.offsets.get(group, {})
         wanted = {where: self._remote(where) for where in offsets}
         if trouble is not None:
-            # Without the source the remote names are all there is.
+            # While the source is silent, only the remote names are known.
             wanted = {where: where for where in checkpoints}
         other = there.other_kind(group) or self._other_application(group, there, set(wanted.values()))
         parts = []
@@ -348,8 +354,8 @@ class GroupsReader(ClustersReader):
     def _other_application(
         self, group: GroupId, there: ClusterGroups, remotes: set[TopicPartition | None]
     ) -> str | None:
-        """Who has the group's name on the target, where its members there read none of the remote topics; the group
-        has not moved then."""
+        """Describe the application with the group's name on the target, if its members read none of the remote topics;
+        in this case the group has yet to move."""
         if not there.active(group):
             return None
         try:
@@ -361,12 +367,12 @@ class GroupsReader(ClustersReader):
         return f"another application, which reads {listed(read)}"
 
     def _copied(self, where: TopicPartition, end: SourceOffset | None) -> SourceOffset | None:
-        """How far a partition is copied: by its position, or by a newer offset sync where another program copies."""
+        """How far a partition is copied: by its position, or by a newer offset sync if another program copies."""
         position = self._maps.position(where)
         stored = None if position is None else position.next_source
         synced = self._offsets_of_flow.synced_up_to(where)
         if synced is None or end is None or synced > end:
-            # One beyond the end is of another topic of that name.
+            # A sync beyond the end belongs to a former topic of the same name.
             return stored
         return synced if stored is None else max(stored, synced)
 

@@ -1,4 +1,4 @@
-"""What was read of a cluster, as values, and what could not be read."""
+"""The content of a cluster, as values, and the parts that could not be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LogOffsets:
-    """Offsets of a partition: the first that it has, and the one after its last."""
+    """Offsets of a partition: its first offset, and the offset after its last record."""
 
     start: int
     end: int
@@ -28,11 +28,11 @@ class LogOffsets:
 class Inventory:
     """A cluster's content, as far as it was asked for and as this principal may see it.
 
-    `operations` is what the principal may do with the cluster, None when unknown. `hidden` are topics whose settings
-    may not be read. `acls` is None without an authorizer, or where they could not be read. `quotas` are client quotas
-    by whom they are for, `users` have each user's SCRAM mechanisms, both None where they were not read. `committed` are
-    the offsets of each group. `sizes` are bytes of the largest replica of each partition. `unread` are sentences about
-    what could not be read, each with the permission that is missing.
+    `operations` are the operations that the principal may perform on the cluster, None when unknown. `hidden` are
+    topics with unreadable settings. `acls` is None if the cluster has no authorizer or the ACLs are unreadable.
+    `quotas` are client quotas by entity, `users` have each user's SCRAM mechanisms; both are None if unread.
+    `committed` are the offsets of each group. `sizes` are bytes of the largest replica of each partition. `unread` has
+    a sentence for each part that could not be read, with the missing permission.
     """
 
     alias: str
@@ -54,11 +54,11 @@ class Inventory:
 
     @property
     def plain_topics(self) -> dict[TopicName, Topic]:
-        """Its topics without how they are spread."""
+        """Its topics, reduced to name, id and number of partitions."""
         return {name: described.topic for name, described in self.topics.items()}
 
     def may(self, operation: AclOperation, topic: TopicName | None = None) -> bool | None:
-        """Whether the principal may do that with a topic, or with the cluster; None when that is not known."""
+        """Whether the principal may perform this operation on a topic, or on the cluster; None when unknown."""
         if topic is None:
             known = self.operations
         elif topic in self.topics:

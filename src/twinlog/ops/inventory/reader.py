@@ -1,4 +1,4 @@
-"""Reads what a cluster holds: many topics, partitions and groups in each request, and never one request for each."""
+"""Reads the content of a cluster: each request covers many topics, partitions or groups."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ CHUNK = 500
 """Topics or groups between two reports of progress; the requests are smaller still."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is read, how many were read, and how many there are."""
+"""Called with the kind of content, the number read, and the total number."""
 
 
 class Content(Flag):
-    """What to read of a cluster; topics and brokers are always read."""
+    """The parts of a cluster to read; topics and brokers are always read."""
 
     CONFIGS = auto()
     LOGS = auto()
     SIZES = auto()
     ACLS = auto()
     GROUPS = auto()
-    """Groups and what each has committed."""
+    """Groups and the committed offsets of each."""
     QUOTAS = auto()
     USERS = auto()
-    """Those that log in by SCRAM."""
+    """Users that log in by SCRAM."""
 
 
 ALL = Content.CONFIGS | Content.LOGS | Content.SIZES | Content.ACLS | Content.GROUPS
@@ -56,10 +56,10 @@ def read_inventory(
     committed: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Inventory:
-    """What the cluster of `admin`, which is connected, holds; changes nothing.
+    """Return the content of the cluster of `admin`, which is connected; changes nothing.
 
-    Settings and logs are read of topics that are `wanted`. With `committed` a log ends at its last stable offset.
-    A missing permission leaves its part out, with a sentence in `unread`. Raises ClusterError when the cluster does not
+    Settings and logs are read of topics that are `wanted`. With `committed` a log ends at its last stable offset. A
+    missing permission leaves its part out, with a sentence in `unread`. Raises ClusterError when the cluster fails to
     answer.
     """
     return _InventoryReader(admin, progress).read(parts, wanted, committed)
@@ -109,7 +109,7 @@ class _InventoryReader:
     def _part(
         self, parts: Content, part: Content, describe: Callable[[ClusterClient], Coroutine[object, object, T]]
     ) -> T | None:
-        """What `describe` reads if that is among the wanted `parts`; None without the right to."""
+        """Return the result of `describe` if `part` is among the wanted `parts`; None if the right is missing."""
         if part not in parts:
             return None
         try:

@@ -1,4 +1,4 @@
-"""`twinlog reload`: has running processes take over what has changed in their file."""
+"""`twinlog reload`: makes running processes take over the changes of their file."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def who() -> str:
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
-        # A container need not know its own user.
+        # A container may lack an entry for its own user.
         user = "an unnamed user"
     return f"{user} on {socket.gethostname()}"
 
 
 def exit_code(asked: ReloadAnswers) -> int:
-    """What scripts get; what an operator has to look at first counts most."""
+    """The exit code for scripts; the most urgent problem decides."""
     if any(report.problems for report in asked.reports):
         return EXIT_CONFIG
     if asked.troubles or asked.silent:
@@ -110,7 +110,7 @@ def exit_code(asked: ReloadAnswers) -> int:
 
 
 def lines(asked: ReloadAnswers) -> Iterator[str]:
-    """The answers for people, one process after the other."""
+    """The answers for people, process by process."""
     for report in asked.reports:
         yield from _report(report)
     for process, flows in asked.silent.items():

@@ -1,4 +1,4 @@
-"""Asks processes that run a file's flows, on whatever hosts, to read their files again, and collects the answers."""
+"""Asks the processes that run a file's flows, on any host, to read their files again, and collects the answers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ReloadAnswers:
-    """What came of a question: the answers; processes that gave none, each with its flows; what runs flows and cannot
-    be asked, such as MirrorMaker 2; and what was wrong with targets."""
+    """The answers to a question; the silent processes, each with its flows; the programs that run flows and know no
+    reload, as MirrorMaker 2; and the troubles of targets."""
 
     reports: tuple[ReloadReport, ...] = ()
     silent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -44,12 +44,12 @@ class ReloadAnswers:
 
     @property
     def nobody(self) -> bool:
-        """Whether no process was found that could be asked."""
+        """Whether no process was found to ask."""
         return not (self.reports or self.silent)
 
 
 class ReloadAsker:
-    """One question about `flows`, which are those of a file; use once."""
+    """One question about `flows`, the flows of a file; use once."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ReloadAsker:
         self._admins: list[ClusterAdmin] = []
 
     def waits(self) -> list[str]:
-        """What `request_reload`, on other threads, waits for just now, in words."""
+        """The pending answers of `request_reload`, which runs on another thread, in words."""
         with self._lock:
             silent = sorted(self._asked.keys() - self._reports.keys())
             clusters = [text for admin in self._admins if (text := admin.waits()) is not None]

@@ -1,4 +1,4 @@
-"""Reads the groups of one cluster: what could not be read is reported as unknown, not as absent."""
+"""Reads the groups of one cluster; a group that could not be read is reported as unknown rather than as absent."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from twinlog.model.types import GroupId
 
 AGAIN_S = 0.2
 TRIES = 3
-"""So often a group is asked for offsets in transactions whose coordinator moves each time."""
+"""The number of times that a group is asked for offsets in transactions while its coordinator moves each time."""
 
 
 @dataclass(slots=True)
 class ClusterGroups:
-    """The groups of one cluster: as it lists them, and what they have committed."""
+    """The groups of one cluster: their listings, and their committed offsets."""
 
     listed: Mapping[GroupId, GroupListing] = field(default_factory=dict)
     offsets: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
     in_transaction: frozenset[GroupId] = frozenset()
-    """Groups that have committed more, in transactions that have not ended."""
+    """Groups with further commits in open transactions."""
     silent: Mapping[GroupId, str] = field(default_factory=dict)
-    """Groups without a coordinator, with the reason: what they have committed is not known."""
+    """Groups that lack a coordinator, with the reason: their committed offsets are unknown."""
     unlisted: int = 0
-    """As `GroupAdmin.unlisted`; 0 where groups were named."""
+    """As `GroupAdmin.unlisted`; 0 if groups were named."""
 
     def state(self, group: GroupId) -> str | None:
         return self.listed[group].state or None if group in self.listed else None
@@ -38,15 +38,16 @@ class ClusterGroups:
         return group in self.listed and self.listed[group].state not in ("Empty", "Dead", "")
 
     def other_kind(self, group: GroupId) -> str | None:
-        """What has a name for which nobody can commit offsets, such as a share group; None for consumer groups."""
+        """The kind of a group that cannot commit offsets, as a share group; None for consumer groups."""
         known = self.listed.get(group)
         return None if known is None or known.commits else f"a {known.protocol or known.kind} group"
 
 
 def read_groups(cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()) -> ClusterGroups:
-    """The `wanted` groups, or all that the cluster lists, and those `known` from elsewhere.
+    """Return the `wanted` groups, or all groups that the cluster lists, and the groups `known` from elsewhere.
 
-    While a coordinator moves nobody lists its groups. Raises ClusterError, RefusedError without a right.
+    While a coordinator moves, its groups are missing from every list. Raises ClusterError, and RefusedError if a right
+    is missing.
     """
     admin = GroupAdmin(cluster.client)
     groups = ClusterGroups(cluster.call(admin.listed))
@@ -54,15 +55,15 @@ def read_groups(cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequenc
     for _ in range(TRIES):
         if not names:
             break
-        # What is committed meanwhile counts in both answers, or is reported as under way.
+        # Offsets committed in between count in both answers, or are reported as pending.
         _, wrong = cluster.call(admin.stable_offsets, names)
         groups.in_transaction |= {group for group, code in wrong.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
         offsets, silent = read_offsets(cluster, names)
         groups.offsets, groups.silent = {**groups.offsets, **offsets}, {**groups.silent, **silent}
-        # Whose coordinator moved in between may have committed more.
+        # Groups whose coordinator moved in between may have committed more.
         names = [group for group in offsets if wrong.get(group) in error_codes.RETRIABLE]
     if any(group not in groups.listed for group, offsets in groups.offsets.items() if offsets):
-        # By now its coordinator answers: whether it has members is not for anybody to guess.
+        # By now its coordinator answers and tells whether the group has members.
         groups.listed = cluster.call(admin.listed)
     if not wanted:
         groups.unlisted = cluster.call(admin.unlisted)
@@ -72,9 +73,9 @@ def read_groups(cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequenc
 def read_offsets(
     cluster: ClusterAdmin, groups: Sequence[GroupId]
 ) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, str]]:
-    """What groups have committed, and why that is not known of those without a coordinator.
+    """Return the committed offsets of groups, and the reason for each group whose coordinator is missing.
 
-    One that moves or loads is waited for. Raises ClusterError, RefusedError without a right.
+    Waits while a coordinator moves or loads. Raises ClusterError, and RefusedError if a right is missing.
     """
     if not groups:
         return {}, {}

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def ask_twice(cluster: ClusterAdmin, look: Callable[[], T]) -> T:
-    """What `look` returns, the second time where a cluster that is connected did not answer.
+    """Return the result of `look`; if a connected cluster fails to answer, call `look` a second time.
 
-    By the time that a broker which hangs is given up, another one leads in its place. Raises ClusterError, and
+    By the time that a hanging broker is given up, another broker leads in its place. Raises ClusterError, and
     RefusedError at once.
     """
     try:
@@ -48,5 +48,5 @@ class ClustersReader:
             cluster.close()
 
     def waits(self) -> list[str]:
-        """What a method, on another thread, waits for just now, in words."""
+        """The requests that a method, on another thread, waits for just now, in words."""
         return [text for cluster in self._clusters if (text := cluster.waits()) is not None]

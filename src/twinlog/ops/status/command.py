@@ -38,7 +38,7 @@ class MaxLag:
 
     @classmethod
     def of(cls, text: str) -> MaxLag:
-        """Such as `1000` or `30s`. Raises BadParameter."""
+        """Parse a limit as `1000` or `30s`. Raises BadParameter."""
         found = _LIMIT.fullmatch(text.strip())
         if found is None:
             raise typer.BadParameter(
@@ -47,7 +47,7 @@ class MaxLag:
         return cls(float(found[1]), bool(found[2]))
 
     def kept_by(self, seen: FlowSnapshot) -> bool:
-        """Whether a flow is known to be within it; one that copies nothing itself is."""
+        """Whether a flow is known to be within the limit; a flow that copies no records itself always is."""
         if not seen.settings.copies:
             return True
         if seen.lag is None or seen.unknown:
@@ -108,7 +108,7 @@ def status(
 
 
 def read_all(readers: Sequence[FlowReader]) -> list[FlowSnapshot]:
-    """What the readers see, all read at once: a cluster that does not answer holds up only its own flows."""
+    """Return the snapshots of all readers, read at the same time: a silent cluster delays only its own flows."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     if len(readers) < 2:
@@ -118,7 +118,7 @@ def read_all(readers: Sequence[FlowReader]) -> list[FlowSnapshot]:
 
 
 def exit_code(seen: Sequence[FlowSnapshot], limit: MaxLag | None) -> int:
-    """What scripts get; the worst of all flows."""
+    """The exit code for scripts, by the worst of all flows."""
     from twinlog.ops.status.state import FlowCondition  # noqa: PLC0415
 
     found = {one.state.condition for one in seen}
@@ -168,10 +168,10 @@ def watch(
     sleep: Callable[[float], None] = SYSTEM.sleep,
     every_s: float = WATCH_S,
 ) -> None:
-    """Show what `look` returns again and again, until it raises.
+    """Show the result of `look` again and again, until `look` raises.
 
-    While it takes longer than usual, `late` is given what was seen last, and for how long nothing has come since: what
-    stands on a screen is taken for what is so.
+    While `look` takes longer than usual, `late` is given the previous text and the age of that text: an operator takes
+    a text on the screen for the present state.
     """
     from concurrent.futures import ThreadPoolExecutor, wait  # noqa: PLC0415
 

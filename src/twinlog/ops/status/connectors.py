@@ -1,6 +1,6 @@
-"""What a group of Connect workers reports of its connectors: by its members, and by its status topic.
+"""The reports of a group of Connect workers about its connectors: by its members, and by its status topic.
 
-Kafka's own workers and MirrorMaker 2 report nothing else of what they copy.
+Kafka's own workers and MirrorMaker 2 report only these states.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class ReportedState:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSnapshot:
-    """A connector as its workers see it; `reported` is None where their status topic has none of that name.
+    """A connector as its workers see it; `reported` is None if their status topic lacks a connector of this name.
 
-    `members` is how many workers the group has, None where that may not be asked.
+    `members` is the number of workers in the group, None if the right to ask is missing.
     """
 
     group: str
@@ -49,7 +49,7 @@ class ConnectorSnapshot:
 
     @property
     def failure(self) -> str | None:
-        """Why it failed, or one of its tasks, in a line; None where neither did."""
+        """The reason why the connector or one of its tasks failed, in a line; None while all run."""
         if self.reported is not None and self.reported.state == "FAILED":
             return _first_line(self.reported)
         failed = [one for one in self.tasks if one.state == "FAILED"]
@@ -57,7 +57,7 @@ class ConnectorSnapshot:
 
 
 class ConnectorsReader:
-    """The connectors of one group of workers, over connections of somebody else; each `read` reads what was added."""
+    """The connectors of one group of workers, over borrowed connections; each `read` reads the new records."""
 
     def __init__(self, cluster: ClusterAdmin, group: str, status_topic: str) -> None:
         self._cluster = cluster
@@ -70,7 +70,8 @@ class ConnectorsReader:
         self._hidden = False
 
     def read(self) -> None:
-        """Look at the group and its topic. Raises ClusterError; without a right on one of them that stays unknown."""
+        """Look at the group and its topic. Raises ClusterError; if a right on the group or on the topic is missing,
+        that part stays unknown."""
         self._members, self._hidden = None, False
         try:
             described = self._cluster.call(GroupAdmin(self._cluster.client).described, GroupId(self._group))
@@ -92,7 +93,8 @@ class ConnectorsReader:
                     self._tasks[name][int(number)] = reported
 
     def connector(self, name: str) -> ConnectorSnapshot | None:
-        """One of them, as it was read last; None where the topic may not be read, so that nothing is known of any."""
+        """A connector by its last read status; None if the topic is unreadable and all connectors are therefore
+        unknown."""
         if self._hidden:
             return None
         tasks = [reported for _, reported in sorted(self._tasks.get(name, {}).items()) if reported is not None]
@@ -104,7 +106,7 @@ def _value_and_time(kept: KeptRecord) -> tuple[bytes | None, int]:
 
 
 def _reported(value: bytes | None, at_ms: int) -> ReportedState | None:
-    """A status as Kafka class KafkaStatusBackingStore writes it; None where it was deleted or cannot be read."""
+    """A status as Kafka class KafkaStatusBackingStore writes it; None if it was deleted or is malformed."""
     try:
         found = json.loads(value or b"null")
         return ReportedState(str(found["state"]), str(found["worker_id"]), at_ms, found.get("trace"))

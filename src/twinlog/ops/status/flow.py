@@ -1,4 +1,4 @@
-"""Reads from the target of a flow, and from its source where the target does not know enough, how the flow does."""
+"""Reads the state of a flow from its target, and from its source if the target knows too little."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ it is among the first: a driver reports every two seconds, each of its copiers e
 
 @dataclass(frozen=True, slots=True)
 class FlowSnapshot:
-    """One flow at one moment.
+    """One flow at a moment.
 
-    `lag` and the rest are those of a report that is of now, or else, with `by_positions`, by the positions that are
-    stored on the target and the ends of the source's logs; None is unknown, for the reason `lag_trouble`. With
+    `lag` and the fields below it come from a fresh report. Otherwise, with `by_positions`, they come from the stored
+    positions on the target and the ends of the source's logs. None is unknown, for the reason `lag_trouble`. With
     `by_syncs` another program copies, and offset syncs and the ends of remote topics count, too.
     """
 
@@ -56,7 +56,7 @@ class FlowSnapshot:
 
     @property
     def lag_s(self) -> float | None:
-        """How old the oldest record is that is not copied; 0 when none waits, None when unknown."""
+        """The age of the oldest record still to copy; 0 when none waits, None when unknown."""
         if self.lag == 0 and not self.unknown:
             return 0.0
         report = self.report
@@ -64,9 +64,9 @@ class FlowSnapshot:
 
     @property
     def lag_at_most_s(self) -> float | None:
-        """Where the flow does not report any more: no record that is not copied is older, by its last report.
+        """The greatest possible age of a record still to copy, by the last report of a flow that has stopped reporting.
 
-        None when that does not report it.
+        None when this report lacks it.
         """
         last = self.facts.report
         if self.report is not None or last is None or last.unknown or last.lag < 0:
@@ -77,7 +77,7 @@ class FlowSnapshot:
 
     @property
     def lag_bytes(self) -> int | None:
-        """The size of the records that are not copied, None when unknown."""
+        """The size of the records still to copy, None when unknown."""
         if self.lag is None:
             return None
         if self.report is not None:
@@ -92,7 +92,8 @@ class FlowSnapshot:
 
     @property
     def held_report(self) -> DriverReport | None:
-        """The report that has the held partitions: what a process held is held until another process runs the flow."""
+        """The report that has the held partitions: partitions that a process held stay held until another process runs
+        the flow."""
         return self.report or (self.facts.report if self.facts.others is None else None)
 
     @property
@@ -102,12 +103,12 @@ class FlowSnapshot:
 
 
 class FlowReader(ClustersReader):
-    """One flow; `read` may be called again and again, and then reads only what was added."""
+    """One flow; a repeated `read` reads only the new records."""
 
     def __init__(
         self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
     ) -> None:
-        """`worker` is that of a connector."""
+        """`worker` has the settings of the connector's worker."""
         self.settings = settings
         self._source, self._target = both_clusters(settings, connect)
         self._topology = topology_of(settings)
@@ -122,7 +123,7 @@ class FlowReader(ClustersReader):
         self._connectors: ConnectorsReader | None = None
         self._workers: ClusterAdmin | None = None
         if settings.kind is None:
-            # What MirrorMaker 2 keeps beside its positions.
+            # MirrorMaker 2 keeps this topic beside its positions.
             status_topic = f"mm2-status.{settings.source}.internal"
             self._connectors = ConnectorsReader(self._target, settings.group_id, status_topic)
         elif worker is not None and worker.group is not None:
@@ -132,8 +133,8 @@ class FlowReader(ClustersReader):
         super().__init__([one for one in (self._target, self._source, self._workers) if one is not None])
 
     def read(self) -> FlowSnapshot:
-        """How the flow does now. Raises RefusedError without a right on the target; a cluster that does not answer is a
-        part of what is seen."""
+        """How the flow does now. Raises RefusedError if a right on the target is missing; a silent cluster is a part of
+        the snapshot."""
         trouble: str | None = None
         group = GroupMembers("", "", ())
         connector: ConnectorSnapshot | None = None
@@ -149,7 +150,7 @@ class FlowReader(ClustersReader):
         return seen
 
     def _look(self) -> tuple[GroupMembers, ConnectorSnapshot | None]:
-        """Read what was added on the target. Raises ClusterError."""
+        """Read the new records on the target. Raises ClusterError."""
         if not self._target.client.connected:
             self._target.connect(CONNECT_S)
         self._reports.read_last_records(self._take_report, lambda: self._report is not None)
@@ -162,8 +163,8 @@ class FlowReader(ClustersReader):
         return group, connector
 
     def _connector(self, group: GroupMembers) -> ConnectorSnapshot | None:
-        """What workers report of the connector that the flow is, or of those of MirrorMaker 2 where that has its
-        group."""
+        """The report of workers about the connector that the flow is, or about the connectors of MirrorMaker 2 if it
+        has the flow's group."""
         reader, settings = self._connectors, self.settings
         if reader is None or (settings.kind is None and group.protocol != CONNECT_PROTOCOL):
             return None
@@ -208,7 +209,7 @@ class FlowReader(ClustersReader):
         if not key.startswith(b"driver "):
             return
         report = decode_report(record.value())
-        # The later record counts, whatever its own time is: another process may have another clock.
+        # The later record counts, whatever its own time: another process may have another clock.
         if report is not None and report.flow == self.settings.name:
             self._report = report
 
@@ -217,7 +218,7 @@ class FlowReader(ClustersReader):
             self._heartbeat_ms = max(record.timestamp, self._heartbeat_ms or 0)
 
     def _by_positions(self, seen: FlowSnapshot) -> FlowSnapshot:
-        """The lag by stored positions: of a flow that does not report, or that another program runs."""
+        """The lag by stored positions, for a flow that does not report or that another program runs."""
         try:
             if self._positions is None:
                 self._positions = PositionStore(self.settings, self._target)
@@ -232,7 +233,7 @@ class FlowReader(ClustersReader):
                 if self._topology.mirrors(name) and not heartbeats.is_heartbeats(name)
                 for number in range(topic.partitions)
             ]
-            # Of a topic that was recreated since, nothing is copied.
+            # The positions of a recreated topic are void: its records still wait.
             positions = {
                 part: position
                 for part in wanted
@@ -252,8 +253,8 @@ class FlowReader(ClustersReader):
         return replace(_with(seen, lag, unknown, topics, None, by_positions=True), by_syncs=bool(synced))
 
     def _read_syncs(self, wanted: list[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """How far another program has copied since it stored positions. In transactions it stores them at once, and
-        the markers of these are no records."""
+        """How far another program has copied since it stored positions. In transactions that program stores positions
+        at once, and the transaction markers would count as records."""
         if self.settings.exactly_once == "enabled":
             return {}
         if self._synced is None:
@@ -263,7 +264,7 @@ class FlowReader(ClustersReader):
 
 
 def by_report(settings: FlowSettings, facts: FlowStatusFacts) -> FlowSnapshot:
-    """A flow as its last report has it, if that is of now; otherwise nothing but its state."""
+    """A flow by its last report if this report is fresh; otherwise only the flow's state."""
     seen = FlowSnapshot(settings, facts, state_of(facts))
     report = seen.report
     if report is None:
@@ -282,9 +283,8 @@ def lag_by_positions(
 ) -> tuple[int | None, int, tuple[TopicProgress, ...]]:
     """The lag of a flow in offsets, of how many partitions it is unknown, and both by topic.
 
-    Of a partition without a position nothing was copied: everything waits from where it begins, in `starts`; but where
-    it is in `synced`, it was copied at least so far. `mean_bytes` is the mean size of a record, None if it is not
-    known.
+    Of a partition that lacks a position, all records wait from its first offset, in `starts`; if it is in `synced`, it
+    was copied at least up to there. `mean_bytes` is the mean size of a record, None if unknown.
     """
     sums: dict[TopicName, tuple[int, int, int]] = {}
     for part in wanted:
@@ -307,7 +307,7 @@ def lag_by_positions(
 
 
 def _mean_bytes(report: DriverReport | None) -> float | None:
-    """The mean size of the records that a process copied, None if it copied none."""
+    """The mean size of the records that a process copied, None before its first record."""
     return None if report is None or not report.records else report.bytes / report.records
 
 
@@ -323,7 +323,7 @@ def processes_of(group: GroupMembers) -> tuple[tuple[ProcessSnapshot, ...], floa
         if one.metadata or mate is None:
             name, ready = member.name, member.ready
         else:
-            # While the group chooses anew a coordinator gives no metadata.
+            # While the group chooses a new leader, a coordinator gives empty metadata.
             name, ready = mate.name, mate.ready
         leads = bool(leadership.term.runner) and leadership.term.runner == one.member_id
         found.append(ProcessSnapshot(name, leads, ready))
@@ -331,7 +331,7 @@ def processes_of(group: GroupMembers) -> tuple[tuple[ProcessSnapshot, ...], floa
 
 
 def others_of(group: GroupMembers, name: str) -> str | None:
-    """Which members of another kind have a flow's group, None if there are none."""
+    """The members of another kind that have a flow's group, None if there are none."""
     if group.protocol in ("", TWINLOG_PROTOCOL) or not group.members:
         return None
     who = ", ".join(sorted({f"{one.client_id} at {one.host}" for one in group.members})[:3])
@@ -340,7 +340,8 @@ def others_of(group: GroupMembers, name: str) -> str | None:
 
 
 class _Tail:
-    """The end of a topic: looked through backwards in growing steps until something is found, then what is added."""
+    """The end of a topic: searched backwards in growing steps until a record is found; then only new records are
+    read."""
 
     def __init__(self, target: ClusterAdmin, topic: TopicName) -> None:
         self._target = target

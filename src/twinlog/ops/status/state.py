@@ -16,22 +16,22 @@ from twinlog.ops.status.connectors import ConnectorSnapshot
 from twinlog.worker.status.report import EVERY_S, DriverReport
 
 LOOKS_ON_S = 2.5 * EVERY_S
-"""For how long one looks on whether a process reports whose last report is not of now by its clock."""
+"""The time that a reader watches for a new report, if the last report is stale by the reader's clock."""
 
 LOOK_AGAIN_S = 0.25
 SKEW_S = 2.0
-"""Clocks that differ by less are taken for one."""
+"""Clocks that differ by less count as equal."""
 
 
 class Clocks:
-    """The clock of this process, and what is known of the clock of the process that reports."""
+    """The clock of this process, and the known difference to the clock of the reporting process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.skew_ms = 0
-        """How far the clock of who reports is behind."""
+        """How far the clock of the reporting process is behind."""
         self.reports_on: bool | None = None
-        """Whether another report came while somebody looked on; None where nobody had to."""
+        """Whether another report came while this process watched for it; None if the comparison was unnecessary."""
 
     @property
     def now_ms(self) -> int:
@@ -41,8 +41,8 @@ class Clocks:
     def compare(
         self, report: DriverReport, next_report: Callable[[], DriverReport | None], *, lives: bool = False
     ) -> None:
-        """Look on where a report is of a time to come, or old though its process seems to live: when another one comes
-        from `next_report`, it is of now by the other clock."""
+        """Watch for another report if `report` has a future time, or is old though its process seems to live. If
+        `next_report` returns another report, that report is fresh by the other clock."""
         self.reports_on = None
         if report.state in ENDED:
             return
@@ -75,18 +75,18 @@ BY_OTHERS = "run by others"
 
 
 class FlowCondition(Enum):
-    """What scripts ask first; the value is its name in JSON."""
+    """The condition that scripts ask for first; the value is its name in JSON."""
 
     RUNNING = "running"
     NOT_YET = "not yet"
-    """Somebody runs the flow or is about to, and it does not copy now."""
+    """A process runs the flow or starts it, and does not copy now."""
     DOWN = "down"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSnapshot:
-    """A process that takes part in the election of a flow; `ready` ones would copy at once."""
+    """A process that takes part in the election of a flow; a process that is `ready` would copy at once."""
 
     name: str
     leads: bool = False
@@ -95,13 +95,13 @@ class ProcessSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatusFacts:
-    """What is known of one flow `at_ms` (Unix); ages are by the clocks of the processes that wrote.
+    """The known facts of one flow `at_ms` (Unix); ages are by the clocks of the writing processes.
 
-    `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
-    `processes` take part in its election, the one that leads `since_s` (Unix) among them; of a worker's connectors
-    there is none. `others` names the program of another kind that has the group, such as MirrorMaker 2.
-    `target_trouble` is why the target does not answer. `connector` is what workers report of the connector that this
-    flow is, or that copies for it where others run it.
+    `report` is the last report of the process that runs or ran the flow, `heartbeat_ms` the time of its last heartbeat.
+    `processes` take part in its election; the leader among them leads `since_s` (Unix). The flows of a worker's
+    connectors have an empty tuple. `others` names a program of another kind that has the group, as MirrorMaker 2.
+    `target_trouble` is the reason why the target fails to answer. `connector` is the report of workers about the
+    connector that this flow is, or that copies for it in another program.
     """
 
     at_ms: int
@@ -115,11 +115,12 @@ class FlowStatusFacts:
     target_trouble: str | None = None
     connector: ConnectorSnapshot | None = None
     skew_s: float = 0.0
-    """How far the clock of who reports is behind that of who looks; `at_ms` is by the former."""
+    """How far the clock of the reporting process is behind the reader's clock; `at_ms` is by the clock of the reporting
+    process."""
     reports_on: bool | None = None
-    """Whether another report came while somebody looked on; None where nobody had to, as clocks agree."""
+    """Whether another report came while a reader watched; None if the clocks agreed."""
     heartbeat_writer: bool = False
-    """Whether it is a connector that does nothing but write heartbeats."""
+    """Whether this flow is a connector that only writes heartbeats."""
 
     def age_s(self, at_ms: int | None) -> float | None:
         """Seconds since a moment, 0 at least: clocks differ a little."""
@@ -141,13 +142,13 @@ class FlowStatusFacts:
 
     @property
     def running(self) -> DriverReport | None:
-        """The report, if it is of now and of a process that runs: an ended process counts no record that came since."""
+        """The report, if it is fresh and its process runs: an ended process counts no later record."""
         report = self.report
         return report if self.fresh and report is not None and report.state not in ENDED else None
 
     @property
     def leader(self) -> str | None:
-        """The process that leads by the group, None while there is none."""
+        """The process that leads by the group, None while the group lacks a leader."""
         return next((one.name for one in self.processes if one.leads), None)
 
     @property
@@ -168,7 +169,7 @@ class ShownState:
 
 
 def state_of(facts: FlowStatusFacts) -> ShownState:
-    """The state of a flow by what is known of it."""
+    """Return the state of a flow by its facts."""
     if facts.target_trouble is not None:
         return ShownState(FlowCondition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
     if facts.others is not None:
@@ -212,7 +213,7 @@ def _reported(report: DriverReport) -> ShownState:
 
 
 def _of_connector(facts: FlowStatusFacts, seen: ConnectorSnapshot) -> ShownState:
-    """A connector that does not report itself now: what its workers reported of it."""
+    """The state of a connector that has stopped reporting: by the report of its workers."""
     report, reported = facts.report, seen.reported
     if seen.members == 0:
         word = "not running" if report is None else report.state if report.state in ENDED else "dead"
@@ -245,7 +246,8 @@ def _of_connector(facts: FlowStatusFacts, seen: ConnectorSnapshot) -> ShownState
 
 
 def _of_others(facts: FlowStatusFacts, others: str) -> ShownState:
-    """Another program has the flow's group; it reports nothing but heartbeats and the states of its connectors."""
+    """The state while another program has the flow's group; this program reports only heartbeats and the states of its
+    connectors."""
     failure = None if facts.connector is None else facts.connector.failure
     if failure is not None:
         return ShownState(FlowCondition.DOWN, "failed", f"{others}; {failure}")

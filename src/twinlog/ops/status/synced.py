@@ -13,12 +13,12 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 MOST = 4_000
-"""So many syncs before the end are read: those that are further back are older than stored positions."""
+"""The number of syncs that are read before the end: earlier syncs are older than stored positions."""
 
 
 class SyncedOffsets:
-    """The newest offset sync of each partition of a flow, and what the target got after it; `read` may be called again
-    and again."""
+    """The newest offset sync of each partition of a flow, and the number of records that the target received after it;
+    `read` may be called repeatedly."""
 
     def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
         self._target = target
@@ -30,8 +30,9 @@ class SyncedOffsets:
     def read(
         self, wanted: Iterable[TopicPartition], remote: Callable[[TopicPartition], TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """The next source offset to copy, of partitions of which that is known; where the source has holes it is less
-        than the true one. Raises ClusterError; without the right to read syncs nothing is known."""
+        """Return the next source offset to copy of each partition with a known sync; if the source has holes, the
+        result is below the true offset. Raises ClusterError; if the right to read syncs is missing, the result is
+        empty."""
         try:
             self._reader.read_last(self._news)
         except RefusedError:

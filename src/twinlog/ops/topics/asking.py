@@ -1,4 +1,5 @@
-"""How a command asks something of topics: shows what it costs, asks whether to do it, writes it down, and waits."""
+"""Submits a command for topics: shows its cost, asks for a confirmation, writes the command, and waits for its
+outcome."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ LOOK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TopicCommandOptions:
-    """What is asked of the topics that `words` mean, and how; `sure` asks no question before."""
+    """A verb for the topics that `words` name, with its options; with `sure` the command skips the confirmation."""
 
     verb: TopicVerb
     words: Sequence[str]

@@ -331,7 +331,7 @@ def _copying(flows: Sequence[FlowSettings], name: str | None) -> list[FlowSettin
 def _one(
     file: Path, connectors: Sequence[Path] | None, secrets: Path | None, name: str | None
 ) -> tuple[FlowSettings, FlowsOfFile]:
-    """The flow that is meant. Raises BadParameter where there are several."""
+    """The flow that is meant. Raises BadParameter if the file has several flows."""
     known = _read(file, connectors or (), secrets)
     flows = _copying(known.flows, name)
     if len(flows) > 1:

@@ -1,7 +1,7 @@
-"""Reads from both clusters of a flow what becomes of each topic: copied, paused, waiting, left out; and asks for more.
+"""Reads the state of each topic of a flow from both clusters (copied, paused, waiting, left out), and submits commands.
 
-Whatever is asked goes into the flow's control topic, on the target; the process that runs the flow does it, now or when
-one starts.
+A command is a record in the flow's control topic, on the target. The process that runs the flow executes the command,
+now or at its next start.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
 class TopicState(StrEnum):
-    """What becomes of a topic, or of a partition."""
+    """The state of a topic, or of a partition."""
 
     COPYING = "copying"
     PAUSED = "paused"
     HELD = "held"
-    """It cannot be copied further, see `model.held`."""
+    """The copier cannot continue in this partition, see `model.held`."""
     ASKED = "asked"
-    """Somebody asked something of it that is not done yet."""
+    """A command for this partition is pending."""
     WAITING = "waiting"
     LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
-    """One source partition: copied up to source offset `copied` (None: nothing was), which is target offset `target`;
-    the source ends at `end`. None is unknown. `resume` is the offset before `copied` at which a log is copied further
-    that was created again or cut back, None where there is none."""
+    """One source partition: its records are copied up to source offset `copied`, which is target offset `target`; the
+    source ends at `end`. `copied` is None before the first copied record. None is unknown. `resume` is an offset before
+    `copied`: copying resumes there after the log was created again or cut back. Otherwise it is None."""
 
     partition: TopicPartition
     state: TopicState
@@ -84,7 +84,7 @@ class PartitionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TopicSnapshot:
-    """One source topic by its partitions; a topic that is left out has none."""
+    """One source topic by its partitions; a topic that is left out has an empty tuple."""
 
     topic: TopicName
     remote: TopicName
@@ -101,14 +101,14 @@ class TopicSnapshot:
 
     @property
     def lag(self) -> int | None:
-        """Source offsets still to copy in all partitions, None where one is unknown."""
+        """Source offsets still to copy in all partitions, None if the lag of a partition is unknown."""
         lags = [part.lag for part in self.partitions]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsSnapshot:
-    """The topics of one flow, and what is asked of them. `trouble` is why offsets are not known."""
+    """The topics of one flow, and the commands for them. `trouble` is the reason why offsets are unknown."""
 
     flow: FlowSnapshot
     topics: tuple[TopicSnapshot, ...]
@@ -117,13 +117,13 @@ class TopicsSnapshot:
 
 
 class TopicsReader(ClustersReader):
-    """The topics of one flow; all methods raise ClusterError where the target does not answer, and RefusedError without
-    a right. Used by one thread."""
+    """The topics of one flow. All methods raise ClusterError if the target fails to answer, and RefusedError if a right
+    is missing. Used by one thread."""
 
     def __init__(
         self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
     ) -> None:
-        """`worker` is that of a connector."""
+        """`worker` has the settings of the connector's worker."""
         self.settings = settings
         self._flow = FlowReader(settings, worker, connect=connect)
         self._source, self._target = both_clusters(settings, connect)
@@ -142,7 +142,7 @@ class TopicsReader(ClustersReader):
     # Looking.
 
     def read(self) -> TopicsSnapshot:
-        """What becomes of each topic now."""
+        """Return the present state of each topic."""
         seen = self._flow.read()
         asked = ask_twice(self._target, self._read_asked)
         try:
@@ -200,22 +200,24 @@ class TopicsReader(ClustersReader):
         return TopicsSnapshot(seen, tuple(found), asked)
 
     def read_state(self) -> FlowSnapshot:
-        """How the flow does now, without its topics."""
+        """Return the state of the flow only, and skip its topics."""
         return self._flow.read()
 
     @property
     def control_topic(self) -> str:
-        """Where what is asked is written."""
+        """The topic with the records of commands."""
         return self._journal.topic
 
     def selectors(
         self, words: Sequence[str], numbers: Sequence[int] = (), *, unchecked: Callable[[str], None] | None = None
     ) -> tuple[PartitionSelector, ...]:
-        """What somebody means by topics: each word is a pattern of source topics, and where no topic matches it whole
-        and it ends in a number, as `orders-3`, the partition of that number. `numbers` are partitions of each word.
+        """Return a selector of source topics for each word.
 
-        Raises OptionError where a word means no topic that the flow mirrors. With `unchecked` a source that does not
-        answer is passed over, and this is called with why.
+        A word is a pattern of source topics. If it matches no topic as a whole and ends in a number, as `orders-3`, it
+        names the partition of that number. `numbers` are partitions of each word.
+
+        Raises OptionError if a word matches no topic that the flow mirrors. With `unchecked`, a source that fails to
+        answer is ignored, and `unchecked` is called with the reason.
         """
         try:
             partitions = self._mirrored()
@@ -246,7 +248,7 @@ class TopicsReader(ClustersReader):
                 return one
         known = self._journal.asked.pauses.entries
         if any(entry.selector == wanted for entry in known):
-            # What was paused once is resumed by the same words, whatever became of its topics.
+            # The words of a pause also resume its topics, even after these topics were deleted.
             return wanted
         raise OptionError(
             f"{wanted} is no topic that {self.settings.name} mirrors, nor a pattern of one; it mirrors "
@@ -254,7 +256,8 @@ class TopicsReader(ClustersReader):
         )
 
     def preview(self, command: TopicCommand) -> list[PartitionMove]:
-        """What would become of each partition that a command means, by what is stored now; nothing is changed."""
+        """Return the move of each partition that a command selects, computed from the stored positions; changes
+        nothing."""
         partitions = sorted(self._meant(command, self._mirrored()))
         stored = self._positions.read(partitions)
         logs = look(self.settings, self._source, command, partitions, stored)
@@ -267,7 +270,7 @@ class TopicsReader(ClustersReader):
         return [_naming(move, held.get(move.partition)) for move in moves]
 
     def is_redundant(self, command: TopicCommand, asked: ControlState) -> bool:
-        """Whether a `pause` or `resume` would change nothing; false where the source does not answer."""
+        """Whether a `pause` or `resume` would change nothing; false if the source fails to answer."""
         if command.verb not in (TopicVerb.PAUSE, TopicVerb.RESUME) or asked.pending:
             return False
         try:
@@ -280,14 +283,15 @@ class TopicsReader(ClustersReader):
     # Asking.
 
     def submit_command(self, command: TopicCommand) -> CommandOutcome:
-        """Ask for it; what became of it until now is returned where its id is known already. Raises OptionError where
-        that id stands for something else."""
+        """Write the command; if its id is known already, return its outcome until now. Raises OptionError if another
+        command has this id."""
         return self._journal.write_command(command)
 
     def wait(
         self, outcome: CommandOutcome, timeout_s: float, runs: Callable[[], bool] = lambda: True, poll_s: float = POLL_S
     ) -> CommandOutcome:
-        """What became of a command once it is over, or `timeout_s` seconds have passed, or `runs()` is false."""
+        """Return the outcome of a command when the command is over, or `timeout_s` seconds have passed, or `runs()` is
+        false."""
         clock = self._target.clock
         until = clock.monotonic() + timeout_s
         found = outcome
@@ -298,7 +302,7 @@ class TopicsReader(ClustersReader):
             except RefusedError:
                 raise
             except ClusterError:
-                # It was written, and is done whether somebody looks on or not.
+                # The command is written: the process executes it also while this reader is disconnected.
                 continue
         return found
 
@@ -311,7 +315,7 @@ class TopicsReader(ClustersReader):
                 cluster.connect(CONNECT_S)
 
     def read_asked(self) -> ControlState:
-        """What is asked of the topics of the flow."""
+        """Return the commands for the topics of the flow."""
         return ask_twice(self._target, self._read_asked)
 
     def _read_asked(self) -> ControlState:
@@ -330,7 +334,7 @@ class TopicsReader(ClustersReader):
         }
 
     def _missing(self, report: DriverReport | None, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """Source partitions without a remote partition, each with the reason that the process reports."""
+        """Source partitions that lack a remote partition, each with the reason that the process reports."""
         reasons = {} if report is None else dict(report.missing_topics)
         if not reasons:
             return {}
@@ -350,7 +354,8 @@ class TopicsReader(ClustersReader):
 
 
 def _unchecked(word: str, numbers: Sequence[int]) -> PartitionSelector:
-    """What a word means by itself. Raises OptionError where it could be a topic, and a partition of another one."""
+    """The selector of a word, read by its form alone. Raises OptionError if the word could be a topic as well as a
+    partition of another topic."""
     if not numbers and _PARTITION.fullmatch(word):
         raise OptionError(
             f"{word} may be a topic or a partition, and the source does not answer: name the topic, and its partition "
@@ -369,19 +374,19 @@ def _held(seen: FlowSnapshot) -> dict[TopicPartition, HeldPartition]:
 
 
 def _naming(move: PartitionMove, held: HeldPartition | None) -> PartitionMove:
-    """A partition that has no gap, with the reason for which it is held."""
+    """The move of a partition that has no gap, with the reason for which the partition is held."""
     if move.changes or held is None:
         return move
     return replace(move, text=f"{move.text}; the partition is held for {held.message_id}, way out: {held.way_out}")
 
 
 def _word(seen: FlowSnapshot) -> str:
-    """The state of a flow: what the process that runs it reports, or else what is known without."""
+    """The state of a flow: the state that its process reports, or else the state known from the target."""
     return seen.report.state if seen.runs and seen.report is not None else seen.state.word
 
 
 def _troubles(report: DriverReport | None, topic: TopicName) -> Callable[[TopicPartition], str]:
-    """What keeps a partition of a topic from being copied, by the last report; it names one of several."""
+    """The reason why a partition of a topic waits, by the last report, which names a single partition of the topic."""
     trouble = next((one.trouble or "" for one in report.topics if one.topic == topic), "") if report else ""
 
     def of(part: TopicPartition) -> str:

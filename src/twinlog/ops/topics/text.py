@@ -1,4 +1,4 @@
-"""What `twinlog topics` prints for people."""
+"""The text of `twinlog topics`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_MOVES = 50
 
 
 def lines(seen: TopicsSnapshot, *, partitions: bool) -> list[str]:
-    """The topics of one flow, or their partitions, and the commands that are not done."""
+    """The topics of one flow, or their partitions, and the pending commands."""
     detail = f": {seen.flow.state.detail}" if seen.flow.state.detail else ""
     found = [f"{seen.flow.settings.name}: {seen.flow.state.word}{detail}"]
     if seen.trouble:
@@ -65,12 +65,12 @@ def _partition_row(part: PartitionSnapshot) -> tuple[str, ...]:
 
 
 def move_lines(verb: TopicVerb, moves: Sequence[PartitionMove], *, done: bool) -> list[str]:
-    """What becomes of partitions, or became of them, and what that costs in all."""
+    """The moves of partitions, planned or done, and their total cost."""
     if not verb.moves:
         names = [str(move.partition) for move in moves]
         more = len(names) - MOST_MOVES
         return [f"  {', '.join(names[:MOST_MOVES])}{f' and {more} more' if more > 0 else ''}"] if names else []
-    # Those that cost something first.
+    # Moves with a cost come first.
     ordered = sorted(moves, key=lambda move: (not move.changes, -move.passed, -move.repeated, move.partition))
     rows = [
         (
@@ -91,7 +91,7 @@ def move_lines(verb: TopicVerb, moves: Sequence[PartitionMove], *, done: bool) -
 
 
 def costs(moves: Sequence[PartitionMove], *, done: bool = False) -> str:
-    """What moves cost, in a sentence."""
+    """The cost of moves, in a sentence."""
     passed, repeated = sum(move.passed for move in moves), sum(move.repeated for move in moves)
     changed = sum(move.changes for move in moves)
     if not changed:
@@ -107,7 +107,7 @@ def costs(moves: Sequence[PartitionMove], *, done: bool = False) -> str:
 
 
 def outcome_lines(flow: str, outcome: CommandOutcome) -> list[str]:
-    """What became of a command."""
+    """The outcome of a command."""
     command = outcome.command
     by = f" by {outcome.by}" if outcome.by else ""
     reason = f": {outcome.reason}" if outcome.reason else ""

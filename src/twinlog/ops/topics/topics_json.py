@@ -1,4 +1,4 @@
-"""Topics of a flow, and what was asked of them, as JSON: for `twinlog topics --json` and the REST API of a worker."""
+"""Topics of a flow, and the commands for them, as JSON: for `twinlog topics --json` and the REST API of a worker."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _pause_json(entry: TopicPause) -> dict[str, Any]:
 
 
 def outcome_json(outcome: CommandOutcome, *, moves: bool = True) -> dict[str, Any]:
-    """A command and what became of it, with `moves` partition by partition."""
+    """A command and its outcome, with `moves` partition by partition."""
     found = {
         **command_json(outcome.command),
         "result": outcome.result.value,
@@ -73,7 +73,7 @@ def outcome_json(outcome: CommandOutcome, *, moves: bool = True) -> dict[str, An
 
 
 def command_json(command: TopicCommand) -> dict[str, Any]:
-    """What is asked."""
+    """A command."""
     place = command.place
     return {
         "id": command.id,
@@ -86,7 +86,7 @@ def command_json(command: TopicCommand) -> dict[str, Any]:
 
 
 def moves_json(moves: Sequence[PartitionMove]) -> list[dict[str, Any]]:
-    """What becomes of partitions."""
+    """The moves of partitions."""
     return [
         {
             "topic": move.partition.topic,

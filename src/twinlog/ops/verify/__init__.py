@@ -1,1 +1,1 @@
-"""`twinlog verify`: compares copies with their sources record by record, in Spark tasks; nothing is written."""
+"""`twinlog verify`: compares copies with their sources record by record, in Spark tasks; it only reads."""

@@ -1,4 +1,5 @@
-"""Finds by content where two logs go on together, and where they begin to: for copies that no exact map knows."""
+"""Finds by content the next records that two logs have in common, and their first common records: for copies outside
+every exact map."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from twinlog.ops.verify.log_reader import LogReader
 from twinlog.ops.verify.model import Section, Side
 
 NEAR_OFFSETS = 1_000
-"""So far away a record is looked for that the target may have twice."""
+"""The distance in offsets within which a second copy of a record is searched."""
 
 _AT_ONCE = 4 * NEAR_OFFSETS
-"""Offsets that are read at once: where one record is of somebody else, others often follow."""
+"""Offsets that are read together: a foreign record is often followed by further foreign records."""
 
 
 class NearbyRecords:
-    """The source of one partition, of which offsets from `start` to below `end` are compared."""
+    """The source of one partition, with compared offsets from `start` to below `end`."""
 
     def __init__(self, logs: LogPair, start: int, end: int) -> None:
         self._logs = logs
@@ -46,13 +47,13 @@ class NearbyRecords:
 
 
 WINDOWS = (64, 1_024, 16_384)
-"""So many records of both sides are looked at, one number after the other, until some go together."""
+"""The numbers of records of each side to search, in turn, until common records are found."""
 
 MOST_BYTES = 16 << 20
-"""A window ends with so many bytes of one side."""
+"""A window ends with this number of bytes of one side."""
 
 ALIKE = 3
-"""So many records in a row must be the same; a single one may be there more than once."""
+"""The number of records in a row that must be equal; a single record may be in the log more than once."""
 
 SAME_CANDIDATES = 64
 
@@ -63,17 +64,18 @@ class LogPair(Protocol):
     """Both logs of a partition."""
 
     def open(self, side: Side, start: int, end: int) -> LogReader:
-        """The log of one side from an offset to another one."""
+        """Open the log of one side from `start` to below `end`."""
 
     def at_timestamp(self, side: Side, timestamp: int) -> int:
-        """The first offset of a side with a record of this timestamp in ms or a later one, -1 without any."""
+        """Return the first offset of a side with a record of this timestamp in ms or a later timestamp, -1 if there is
+        none."""
 
 
 @dataclass(slots=True)
 class AlignmentGap:
-    """Records of both sides that do not go together, and the offsets after them, where both sides go on alike.
+    """Unmatched records of both sides, and the offsets after them, from which both sides are equal again.
 
-    `to_end` when no record further on is the same, up to the end of at least one side.
+    `to_end` is set when the rest has no common record, up to the end of at least one side.
     """
 
     ours: Bodies
@@ -83,16 +85,16 @@ class AlignmentGap:
     to_end: bool = False
 
     def explained(self, *, source_compacted: bool, target_compacted: bool) -> bool:
-        """Whether compaction alone may have made the gap: then no record is there on both sides in two forms."""
+        """Whether compaction alone may have made the gap: then each record of the gap is on one side only."""
         if (len(self.ours) and not target_compacted) or (len(self.theirs) and not source_compacted):
             return False
-        # Compaction removes a record, and changes none.
+        # Compaction removes records; it never changes a record.
         ours, theirs = Counter(self.ours.timestamps.tolist()), Counter(self.theirs.timestamps.tolist())
         return not ours & theirs
 
 
 def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> AlignmentGap | None:
-    """As `find_next_common` where the records at hand are enough: a topic may have somebody else's records all over, or
+    """As `find_next_common`, but only among the records already read: a topic may have many foreign records, or many
     holes of compaction."""
     most = WINDOWS[0] if alike > 1 else WINDOWS[1]
     mine, copies = ours.part(0, min(len(ours), most)), theirs.part(0, min(len(theirs), most))
@@ -106,7 +108,8 @@ def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> AlignmentGap | Non
 def find_next_common(
     logs: LogPair, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
 ) -> AlignmentGap | None:
-    """Where two logs go on together, each from its first offset to its second; None when nothing near fits."""
+    """Return the gap before the next common records of two logs, each searched from its first offset to its second;
+    None when the windows have none in common."""
     for most in WINDOWS:
         mine, mine_ends = window(logs, "source", *ours, most)
         copies, copies_end = window(logs, "target", *theirs, most)
@@ -127,7 +130,7 @@ def find_next_common(
 def find_begin(
     logs: LogPair, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
 ) -> tuple[int, int] | None:
-    """Where the records of a section begin that both sides have; None when that is not found."""
+    """Return the offsets of the first records of a section that both sides have; None when they are not found."""
     source, target = section.source, section.target
     tried: set[tuple[int, int]] = set()
 
@@ -139,22 +142,23 @@ def find_begin(
             tried.add(begin)
         return None
 
-    # As a rule offsets are in step around a sync, and where there is none as well. A sync in the middle of a compacted
-    # log does not show where the copies begin.
+    # Usually source and target offsets grow in step around a sync, and also in logs that lack a sync. In a compacted
+    # log, a sync in the middle says nothing about the first copies.
     known = sorted(syncs) if alike == ALIKE else []
     back = [(one, min(one[0] - source, one[1] - target)) for one in ((source, target), (0, 0), *known)]
     return (
         first_alike((upstream - steps, downstream - steps) for (upstream, downstream), steps in back)
-        # Last, the syncs themselves, which may be far after the beginning: one wrong record there must not decide.
+        # Last come the syncs themselves, which may be far after the first records: a single wrong record there must not
+        # decide.
         or _by_timestamp(logs, section, alike)
         or first_alike(known)
     )
 
 
 def before_changes(logs: LogPair, begin: tuple[int, int], section: Section, *, by_key: bool) -> tuple[int, int]:
-    """Where wrong copies begin that lie right before a begin: records that both sides have there, as old as each other.
+    """Return the begin of wrong copies right before `begin`: there both sides have records with equal timestamps.
 
-    `by_key`: both sides are compacted, and each may lack another record that is as old.
+    `by_key`: both sides are compacted, and each may lack another record with the same timestamp.
     """
     for most in (WINDOWS[1], WINDOWS[0], ALIKE):
         mine, mine_end = window(logs, "source", max(section.source, begin[0] - most), begin[0], most + 1)
@@ -175,10 +179,10 @@ def before_changes(logs: LogPair, begin: tuple[int, int], section: Section, *, b
 
 
 def copied_up_to(logs: LogPair, section: Section, source: int, target: int) -> bool:
-    """Whether a section begins in the middle of what was copied, and both sides go on together after its begin: the
-    records right before that on the target are copies of what the source has before the section.
+    """Whether a section begins in the middle of copied records, and both sides match after its begin: the target
+    records right before it are copies of source records before the section.
 
-    Then no record of the source in between has a copy.
+    Then the source records in between have no copies.
     """
     if source <= section.source or target <= section.target or "source" in section.retained:
         return False
@@ -200,10 +204,11 @@ def _key(rows: Bodies, place: int) -> bytes | None:
 
 
 def find_far(logs: LogPair, section: Section, source: int, target: int) -> tuple[int, int] | None:
-    """Where two compacted logs go on together, each from an offset on, however much one has between them."""
+    """Return the offsets from which two compacted logs match again, each searched from an offset on, over any number of
+    unmatched records."""
     mine, _ = window(logs, "source", source, section.source_end, ALIKE + 1)
     copies, _ = window(logs, "target", target, section.target_end, ALIKE + 1)
-    # The other side may lack the first ones.
+    # The other side may lack the first records.
     for ours, theirs in ((mine.offsets, copies.offsets[:1]), (mine.offsets[:1], copies.offsets[1:])):
         for begin in product(ours.tolist(), theirs.tolist()):
             found = _by_timestamp(logs, replace(section, source=begin[0], target=begin[1]), 1)
@@ -213,7 +218,7 @@ def find_far(logs: LogPair, section: Section, source: int, target: int) -> tuple
 
 
 def begins_after(logs: LogPair, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
-    """Whether the first record of the target is a copy of one after an open section."""
+    """Whether the first record of the target is a copy of a record after an open section."""
     behind = replace(section, source=section.source_end, source_end=section.source_past)
     if not section.open_end or behind.source >= behind.source_end:
         return False
@@ -225,7 +230,7 @@ def begins_after(logs: LogPair, section: Section, syncs: Sequence[tuple[int, int
 
 
 def _by_timestamp(logs: LogPair, section: Section, alike: int) -> tuple[int, int] | None:
-    """The first record of one side, looked for on the other one where records are as old."""
+    """Search the first record of one side on the other side, among the records with its timestamp."""
     mine, _ = window(logs, "source", section.source, section.source_end, WINDOWS[0])
     copies, _ = window(logs, "target", section.target, section.target_end, WINDOWS[0])
     if not len(mine) or not len(copies):
@@ -236,7 +241,7 @@ def _by_timestamp(logs: LogPair, section: Section, alike: int) -> tuple[int, int
         common = _first_common(*keys(mine, found), alike)
         if common is not None:
             return int(mine.offsets[common[0]]), int(found.offsets[common[1]])
-    # Timestamps that the target's brokers set do not help to find the place.
+    # Timestamps that the target's brokers set are useless for this search.
     here = logs.at_timestamp("source", int(copies.timestamps.min())) if copies.timed.all() else section.source
     if here >= 0:
         found, _ = window(logs, "source", max(here, section.source), section.source_end, WINDOWS[-1])
@@ -255,7 +260,7 @@ def _alike(logs: LogPair, section: Section, source: int, target: int, alike: int
 
 
 def window(logs: LogPair, side: Side, start: int, end: int, most: int) -> tuple[Bodies, bool]:
-    """The next records of a log, and whether there are no more."""
+    """The next records of a log, and whether the log ends with them."""
     if start >= end:
         return join([]), True
     log = logs.open(side, start, end)
@@ -273,7 +278,8 @@ def window(logs: LogPair, side: Side, start: int, end: int, most: int) -> tuple[
 
 
 def keys(ours: Bodies, theirs: Bodies) -> tuple[list[Key], list[Key]]:
-    """What makes records the same, of both sides; timestamps only where they can be compared."""
+    """The keys by which records of both sides count as equal; they include timestamps only if timestamps can be
+    compared."""
     a, b = ours.cells.to_pylist(), theirs.cells.to_pylist()
     if not theirs.timed.all() or (ours.timestamps == NO_TIMESTAMP).any():
         return [(0, one) for one in a], [(0, one) for one in b]

@@ -1,4 +1,4 @@
-"""Compares a section by content: for copies that no exact map knows, record by record from where both sides begin."""
+"""Compares a section by content, for copies outside every exact map: record by record from the first common record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from twinlog.ops.verify.sections import (
 )
 
 MOST_PLACES = 1_000
-"""At so many places of a section without a map both logs are searched for where they go on together."""
+"""The number of places of a section at which both logs are searched for common records."""
 
 TOO_MANY = (
     f"before them the two sides differ in more than {MOST_PLACES} places; --from-timestamp with the time of the first "
@@ -45,10 +45,10 @@ TOO_MANY = (
 
 
 class ContentComparison:
-    """The sections of one partition that are compared so, read by `source` and `target`.
+    """The sections of one partition that are compared by content, read by `source` and `target`.
 
-    `same_batch(section)` takes the next batch of both sides where they are the same as they are stored, and
-    `progress(offsets)` is called with the number of offsets that were compared since.
+    `same_batch(section)` takes the next batch of both sides if their stored bytes are equal, and `progress(offsets)` is
+    called with the number of offsets compared since the last call.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ContentComparison:
 
     @property
     def _alike(self) -> int:
-        """How many records in a row must be the same: next to each one compaction may have made a hole."""
+        """The number of records in a row that must be equal: next to each record compaction may have made a hole."""
         return 1 if self._part.compacted else ALIKE
 
     def compare(self, section: Section) -> None:
@@ -117,7 +117,7 @@ class ContentComparison:
                 return
 
     def _leave_before(self, section: Section, source: int, target: int) -> None:
-        """Find by the first records of one side's log what the other one has before them."""
+        """Report the records of each side before the first common record."""
         if not self._part.compacted and copied_up_to(self._logs, section, source, target):
             self._count_missing(section.source, source, target)
             section = replace(section, source=source)
@@ -144,10 +144,10 @@ class ContentComparison:
             start = int(lacking.offsets[-1]) + 1
 
     def _is_retained(self, section: Section) -> bool:
-        """Whether nothing in common is there because retention took all that one side had.
+        """Whether common records are missing because retention removed all records of one side.
 
-        A side that still has records is compared, wherever it begins, unless they are copies of later ones: its begin
-        excuses no record that is there.
+        A side with records is compared from any begin, unless its records are copies of later source records: its begin
+        excuses no present record.
         """
         part, verdict = self._part, self._findings.verdict
         if part.compacted:
@@ -164,9 +164,9 @@ class ContentComparison:
         return True
 
     def _resolve(self, section: Section, ours: Bodies | None, theirs: Bodies | None) -> bool:
-        """Find where both sides go on together, and count what lies before it; False where they do not.
+        """Find the next common records, and count the gap before them; False if there are none.
 
-        `ours` and `theirs` are next, as far as they are at hand.
+        `ours` and `theirs` are the next records, as far as they are already read.
         """
         compacted, alike = self._part.compacted, self._alike
         at = self._source.position, self._target.position
@@ -199,7 +199,7 @@ class ContentComparison:
             self._target.discard_before(found.target_next)
             return False
         if section.open_end and found.to_end:
-            # Records of the target after the end of the source were not to be compared.
+            # Target records after the end of the source are outside the comparison.
             found = without_tail(found)
         self._count_gap(found)
         self._source.discard_before(found.source_next)
@@ -208,7 +208,8 @@ class ContentComparison:
         return True
 
     def _skip_far(self, section: Section, ours: Bodies, theirs: Bodies) -> bool:
-        """Go where both sides go on together, however much compaction took of one; False where they do not."""
+        """Continue at the next common records, however many records compaction removed from one side; False if there
+        are none."""
         at = self._source.position, self._target.position
         found = find_far(self._logs, section, *at)
         if found is None:
@@ -229,8 +230,8 @@ class ContentComparison:
         return True
 
     def _count_timestamp(self, mine: Bodies, copy: Bodies) -> None:
-        """One record that differs by nothing else, near others whose timestamps cannot be compared: where both sides go
-        on is looked for without timestamps there, and is here."""
+        """Count one record whose timestamp alone differs, near records with incomparable timestamps: there the search
+        ignores timestamps and finds this very record."""
         self._findings.differs(1, lambda: describe(mine, copy, 0, crossed=False))
         self._findings.count(mine, 1)
         self._findings.digests.of_source(mine.content())

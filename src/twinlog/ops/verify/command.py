@@ -120,7 +120,7 @@ def _compare(
     """A row of each partition, and how many seconds the comparison took."""
     parts = [part for plan in plans for part in plan.parts]
     if not any(part.sections for part in parts):
-        # Nothing to read, so Spark need not start.
+        # There are no sections to read, so Spark is not started.
         from twinlog.ops.verify.model import Verdict  # noqa: PLC0415
 
         return _sorted([Verdict.of(part).without_sections() for part in parts]), 0.0
@@ -139,7 +139,7 @@ def _compare(
 
 
 def _seconds(found: Sequence[Verdict]) -> float:
-    """From the first partition's begin to the last one's end: Spark takes seconds to start, whatever there is to do."""
+    """The seconds from the begin of the first partition to the end of the last: Spark itself takes seconds to start."""
     spans = [one.span for one in found if one.span is not None]
     return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
 

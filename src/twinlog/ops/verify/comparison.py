@@ -1,4 +1,5 @@
-"""Compares one partition on both sides, section by section: batches copied whole as bytes, others by record."""
+"""Compares one partition on both sides, section by section: whole batches as bytes, and all other records one by
+one."""
 
 from __future__ import annotations
 
@@ -24,16 +25,16 @@ from twinlog.ops.verify.model import (
 from twinlog.ops.verify.sections import COMPACTED_SOURCE, COMPACTED_TARGET, DELETED_SOURCE, DELETED_TARGET, NOT_YET
 
 MOST_MARKERS = 1_000
-"""So many offsets after a position are looked at for whether there is a record."""
+"""The number of offsets after a position that are searched for a record."""
 
 
 _NOTHING = Section("foreign", 0, 0, 0, 0)
 
 
 class PartitionComparison:
-    """One partition; `run` reads both logs once and returns the row.
+    """The comparison of one partition; `run` reads both logs once and returns the row.
 
-    `progress(offsets)` is called with the number of offsets that were compared since.
+    `progress(offsets)` is called with the number of offsets compared since the last call.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class PartitionComparison:
         self._gone: list[tuple[int, int]] = []
 
     def run(self) -> Verdict:
-        """Raises ClusterError where a side cannot be read."""
+        """Raises ClusterError if a side cannot be read."""
         verdict, part, logs = self._findings.verdict, self._part, self._logs
         if not part.sections or part.problem is not None:
             return verdict.without_sections()
@@ -88,8 +89,8 @@ class PartitionComparison:
         return verdict.without_sections()
 
     def _is_of_markers(self, left: UncomparedRange) -> bool:
-        """Whether nothing was to be copied after the position: MirrorMaker 2 stores that of the last record, and the
-        marker of a transaction follows."""
+        """Whether only markers follow the position: MirrorMaker 2 stores the position of the last record, and the
+        marker of its transaction follows."""
         if left.reason != NOT_YET or left.end - left.start > MOST_MARKERS:
             return False
         rows, _ = window(self._logs, "source", left.start, left.end, 1)
@@ -97,11 +98,11 @@ class PartitionComparison:
 
     @property
     def so_far(self) -> Verdict:
-        """The row as far as it is known, for a partition that cannot be read to its end."""
+        """The row up to now, for a partition that cannot be read to its end."""
         return self._findings.result()
 
     def lost(self, side: Side, start: int, end: int) -> None:
-        """Retention has deleted offsets of one side meanwhile."""
+        """Note that retention deleted offsets of one side during the comparison."""
         self._findings.verdict.add_uncompared(side, start, end, DELETED_SOURCE if side == "source" else DELETED_TARGET)
         self._gone.append((start, end))
 
@@ -118,7 +119,7 @@ class PartitionComparison:
     # Whole batches.
 
     def _same_batch(self, section: Section, shift: int | None) -> bool:
-        """Take the next batch of both sides where they are the same as they are stored."""
+        """Take the next batch of both sides if their stored bytes are equal."""
         if self._rules.every_record:
             return False
         ours = self._source.whole_batch(section.source_end)
@@ -150,7 +151,8 @@ class PartitionComparison:
     # By offsets.
 
     def _exact(self, section: Section) -> None:
-        """Offsets are in step: what lies where must be the same, and a side without a record must be compacted."""
+        """Compare by offsets, which grow in step: records at the same place must be equal, and a side may lack a record
+        only if it is compacted."""
         shift = section.target - section.source
         source, target = self._source, self._target
         while source.position < section.source_end:
@@ -173,7 +175,7 @@ class PartitionComparison:
     def _match(self, ours: Bodies, theirs: Bodies, shift: int) -> None:
         matched = match_offsets(ours, theirs, shift)
         for start, end in spans(theirs.offsets[matched.target_only]):
-            # A copy, whose original the source does not have any more.
+            # A copy of an original that the source has lost.
             if not self._was_lost(start - shift, end - shift):
                 self._findings.verdict.add_uncompared("target", start, end, COMPACTED_SOURCE)
         for start, end in spans(ours.offsets[matched.source_only]):
@@ -213,7 +215,8 @@ class PartitionComparison:
         return any(first <= start and end <= past for first, past in self._gone)
 
     def _missing_in(self, section: Section) -> None:
-        """By the map nothing of these source offsets was copied: they were holes then, or left out."""
+        """Report source records that lack a copy by the map: at the time of copying these offsets were holes, or left
+        out."""
         while True:
             ours, past = self._source.rows(section.source_end)
             if ours is None:
@@ -225,7 +228,7 @@ class PartitionComparison:
             self._source.discard_before(past)
 
     def _foreign_in(self, section: Section) -> None:
-        """By the map these target offsets are no copies: markers, or records of somebody else."""
+        """Report target records that are no copies by the map: they are markers, or foreign records."""
         while True:
             theirs, past = self._target.rows(section.target_end)
             if theirs is None:

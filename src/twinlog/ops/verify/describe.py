@@ -1,4 +1,4 @@
-"""Describes what differs between records that should be the same."""
+"""Describes the difference of records that should be equal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from twinlog.ops.verify.alignment import AlignmentGap, keys
 from twinlog.ops.verify.model import RecordDifference
 
 SHOWN = 40
-"""Bytes of a key or value that are shown."""
+"""The number of bytes of a key or value to show."""
 
 
 def describe(ours: Bodies, theirs: Bodies, place: int, *, crossed: bool) -> RecordDifference:
-    """What differs between the records at a place; `crossed` when the next one is there in its stead."""
+    """Return the difference between the records at a place; `crossed` when the next record is there in its stead."""
     at = int(ours.offsets[place]), int(theirs.offsets[place])
     if crossed:
         return RecordDifference("order", *at, "this record and the next one are there in the other order")
@@ -25,7 +25,7 @@ def describe(ours: Bodies, theirs: Bodies, place: int, *, crossed: bool) -> Reco
 
 
 def fields_of(ours: Bodies, theirs: Bodies, place: int) -> list[tuple[str, str]]:
-    """The fields that differ, each with what both sides have."""
+    """The different fields, each with the contents of both sides."""
     try:
         mine, copy = _record(ours, place), _record(theirs, place)
     except IndexError:
@@ -45,7 +45,7 @@ def fields_of(ours: Bodies, theirs: Bodies, place: int) -> list[tuple[str, str]]
 
 
 def between(gap: AlignmentGap) -> tuple[int, Callable[[], RecordDifference]]:
-    """How many records of a gap are changed, missing or too many, and what the first of them is."""
+    """Return how many records of a gap are changed, missing or too many, and a description of the first."""
     mine, copies = keys(gap.ours, gap.theirs)
     missing, extra = Counter(mine) - Counter(copies), Counter(copies) - Counter(mine)
     if not missing and not extra:
@@ -67,8 +67,8 @@ def between(gap: AlignmentGap) -> tuple[int, Callable[[], RecordDifference]]:
 
 
 def without_tail(gap: AlignmentGap) -> AlignmentGap:
-    """A gap at the end of the source, without the copies of records after it: either as many are changed, or some
-    are missing."""
+    """A gap at the end of the source, reduced by the copies of later records: either equally many records are changed,
+    or some are missing."""
     count = min(len(gap.ours), len(gap.theirs))
     theirs = gap.theirs.part(0, count if count and _of_one_record(gap) else 0)
     behind = int(theirs.offsets[-1]) + 1 if len(theirs) else int(gap.theirs.offsets[0]) if count else gap.target_next
@@ -76,7 +76,7 @@ def without_tail(gap: AlignmentGap) -> AlignmentGap:
 
 
 def _of_one_record(gap: AlignmentGap) -> bool:
-    """Whether the first records of both sides may be one that was changed."""
+    """Whether the first records of both sides may be a record and its changed copy."""
     try:
         mine, copy = _record(gap.ours, 0), _record(gap.theirs, 0)
     except IndexError:
@@ -98,7 +98,7 @@ def _shown(data: bytes | None) -> str:
 
 
 def _changed(ours: bytes | None, theirs: bytes | None) -> str:
-    """Where two values part, not all of them: they may be secret, and long."""
+    """Shows only the first different byte of two values, as values may be secret and long."""
     if ours is None or theirs is None:
         return f"{_shown(ours)} became {_shown(theirs)}"
     at = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))

@@ -13,10 +13,10 @@ from twinlog.ops.verify.alignment import NearbyRecords
 from twinlog.ops.verify.model import RecordDifference, Verdict
 
 Content = Sequence[bytes | memoryview]
-"""Parts of some records, each of which goes into a hash of its own; so their batches do not matter."""
+"""Parts of some records. Each part goes into a hash of its own, so the result is independent of batches."""
 
 _PARTS = 4
-"""Timestamps, lengths and bodies of records; and blocks of records that both sides have as they are."""
+"""Timestamps, lengths and bodies of records; and blocks of records that both sides store alike."""
 
 
 class Digests:
@@ -73,7 +73,7 @@ _SHAPE = Struct(">qqi")
 
 
 class VerifyFindings:
-    """Adds up in `verdict` what is the same and what is not. `nearby` is the source, to be looked at around a copy."""
+    """Adds up equal and different records in `verdict`. `nearby` is the source, for a search around a copy."""
 
     def __init__(self, verdict: Verdict, nearby: NearbyRecords, *, ignore_foreign: bool) -> None:
         self.verdict = verdict
@@ -91,12 +91,12 @@ class VerifyFindings:
         self.digests.same_block(block, _SHAPE.pack(timestamp, batch.record_count, batch.codec))
 
     def same(self, ours: Bodies, theirs: Bodies) -> None:
-        """As many records of both sides, which are the same."""
+        """Count equal records of both sides."""
         self.count(ours, 0)
         if theirs.timed.all() and not (ours.timestamps == NO_TIMESTAMP).any():
             self.digests.same(ours.content())
         else:
-            # Timestamps were not compared, so they are in neither digest.
+            # Timestamps were skipped in the comparison, so both digests leave them out.
             self.digests.same((b"", *ours.content()[1:]))
 
     def count(self, ours: Bodies, different: int) -> None:
@@ -112,7 +112,7 @@ class VerifyFindings:
         self.verdict.differences += count
 
     def extra(self, theirs: Bodies, source_offset: int) -> None:
-        """Records that are no copies, or copies for the second time."""
+        """Count target records that are no copies, or are second copies."""
         doubled = self._nearby.count_known(theirs, source_offset)
         self.verdict.foreign += len(theirs) - doubled
         if self._ignore_foreign and not doubled:

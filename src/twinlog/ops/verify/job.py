@@ -14,13 +14,13 @@ from twinlog.spark.cluster_settings import TaskResources
 from twinlog.spark.engine import Engine
 
 SHARES_PER_SLOT = 4
-"""So many tasks for each that Spark runs at once: the last ones end at about the same time."""
+"""The number of tasks for each slot of Spark: with several, the last tasks end at about the same time."""
 
 _Share = tuple[VerifyRules, tuple[PartitionToVerify, ...]]
 
 
 def run_verification(engine: Engine, plans: Sequence[VerifyPlan], address: DriverAddress | None) -> list[Verdict]:
-    """Compare what is planned; tasks report to the server at `address`, if there is one, how far they are.
+    """Compare the planned partitions; tasks report their progress to the server at `address`, if there is any.
 
     Raises EngineError.
     """
@@ -34,7 +34,8 @@ def run_verification(engine: Engine, plans: Sequence[VerifyPlan], address: Drive
 
 
 def need_of_verification(plans: Sequence[VerifyPlan]) -> TaskResources:
-    """As many tasks as the flows may have, and for each two fetches of either side and what is decoded of one."""
+    """The need is as many tasks as the flows may have, and for each task two fetches of either side and the decoded
+    bytes of one."""
     partitions = sum(len(plan.parts) for plan in plans)
     tasks = min(partitions, sum(plan.tasks for plan in plans))
     sides = (

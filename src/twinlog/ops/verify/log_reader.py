@@ -1,4 +1,4 @@
-"""Reads a range of one partition of one cluster as it is stored: batches, and where they are wanted, their records."""
+"""Reads a range of one partition of one cluster as it is stored: batches, and on demand their records."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from twinlog.settings.flow import ConsumerSettings
 log = logging.getLogger(__name__)
 
 GRANULE_BYTES = 512 << 10
-"""Bytes of batches that are decoded at once at first; more where record after record has to be looked at."""
+"""The initial number of bytes of batches that are decoded together; it grows while records are compared singly."""
 
 
 @dataclass(slots=True)
 class _Fetched:
-    """What is left of one fetch: the `batches` that a consumer sees, and the offset after it."""
+    """The unread rest of one fetch: the `batches` that a consumer sees, and the offset after the fetch."""
 
     records: memoryview
     batches: deque[Batch]
@@ -42,8 +42,8 @@ class _Fetched:
 
 
 class ClusterLogs:
-    """Connections to one cluster, on a loop of the task's thread; those of a `client` that is there already, or new
-    ones."""
+    """Connections to one cluster, on a loop of the task's thread; a given `client` is used, otherwise a new client is
+    made."""
 
     def __init__(self, loop: Loop, alias: str, settings: ConsumerSettings, client: ClusterClient | None = None) -> None:
         self.loop = loop
@@ -58,9 +58,10 @@ class ClusterLogs:
 class LogReader:
     """The records of `partition` with offsets from `start` to below `end`, in order.
 
-    `position` is after the last one taken. `committed` leaves out aborted transactions. What retention has deleted
-    meanwhile is passed over, and `lost(start, end)` is called for it. Raises ClusterError when nothing comes for
-    `patience_s`. `ahead` asks for the next fetch while one is looked at, where the loop runs on the thread that reads.
+    `position` is the offset after the last taken record. `committed` leaves out aborted transactions. Offsets that
+    retention deletes during the read are skipped, and `lost(start, end)` is called for them. Raises ClusterError when
+    the broker returns no progress for `patience_s`. `ahead` requests the next fetch while the present fetch is
+    compared, if the loop runs on the reading thread.
     """
 
     def __init__(
@@ -97,8 +98,8 @@ class LogReader:
     # Whole batches.
 
     def whole_batch(self, limit: int) -> tuple[memoryview, Batch] | None:
-        """The next batch with the fetch that it is in, where the position is at its begin and it can be compared as it
-        is: no holes, all of it below `limit`. None otherwise, and at the end."""
+        """Return the next batch with its fetch, if the position is at the begin of the batch and its bytes can be
+        compared: it has no holes, and lies below `limit`. Return None otherwise, and at the end."""
         fetched = self._current(limit)
         if fetched is None:
             return None
@@ -121,9 +122,9 @@ class LogReader:
     # Records.
 
     def rows(self, limit: int) -> tuple[Bodies | None, int]:
-        """Some of the next records below `limit`, and the offset up to which there are no others.
+        """Return some of the next records below `limit`, and the offset up to which these are all records.
 
-        None for the records where there are none. Raises CorruptBatchError.
+        The records are None if there are none below `limit`. Raises CorruptBatchError.
         """
         while self.position < limit:
             rows = self._rows
@@ -149,7 +150,7 @@ class LogReader:
             fetched.batches.popleft()
 
     def more_at_once(self) -> None:
-        """Decode more at once from now on: batches of both sides do not go together here."""
+        """Decode more bytes at once from now on: the batches of both sides differ here."""
         self._granule = min(4 * self._granule, self._bytes)
 
     def _decode(self, fetched: _Fetched) -> None:
@@ -185,7 +186,7 @@ class LogReader:
         return None
 
     def _current(self, limit: int) -> _Fetched | None:
-        """The fetch whose first batch is the next one; None where there is none below `limit`."""
+        """Return the fetch whose first batch is next; None if there is none below `limit`."""
         while self.position < limit:
             fetched = self._fetched
             if fetched is not None and fetched.batches:
@@ -205,7 +206,7 @@ class LogReader:
         return None
 
     def _read(self) -> _Fetched | None:
-        """One fetch from the position on; None when the position moved over what is lost."""
+        """Return one fetch from the position on; None when the position moved over lost offsets."""
         now = self._logs.loop.clock.monotonic
         backoff = Backoff.of(self._logs.settings.client)
         began = now()
@@ -244,7 +245,7 @@ class LogReader:
             self._logs.loop.run(self._logs.loop.sleep, backoff.count_failure() if trouble else EMPTY_PAUSE_S)
 
     async def _response(self) -> PartitionResponse | None:
-        """The answer that is on its way for the position, or else a new one; the next one is asked for at once."""
+        """Return the expected answer for the position, or else a new answer."""
         expected, self._next = self._next, None
         answer = None
         if expected is not None and expected[0] == self.position:
@@ -274,7 +275,7 @@ class LogReader:
         return _Fetched(answer.records, batches, past, answer.aborted or ())
 
     async def _ahead(self, position: int) -> PartitionResponse | None:
-        """The fetch after the one that is being compared; trouble is for the next try to report."""
+        """Request the fetch after the present fetch; the next attempt reports a failure."""
         try:
             answer = await self._fetch.fetch_answer(self.partition, position, self._topic_id)
         except ClusterError:

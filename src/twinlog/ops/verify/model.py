@@ -1,4 +1,4 @@
-"""What is compared of a partition, and what came out. Travels between the driver and tasks: plain values only."""
+"""The plan of a comparison of a partition, and its result. Travels between the driver and tasks: plain values only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from twinlog.settings.flow import ConsumerSettings
 Side = Literal["source", "target"]
 
 Kind = Literal["exact", "by content", "not copied", "foreign", "copied from"]
-"""How a section is compared: `exact` by offsets, which are in step; `by content` where only the records show which one
-a copy is of, and `copied from` so, too, with a begin that has still to be found. `not copied` are source offsets that
-the exact map has no copies of, `foreign` target offsets that are no copies."""
+"""How a section is compared. `exact`: by offsets, which grow in step. `by content`: only the records show the original
+of a copy. `copied from`: by content, and the first common record has still to be found. `not copied` are source offsets
+that have no copies by the exact map, `foreign` are target offsets that are no copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Section:
     """Source offsets from `source` to below `source_end`, whose copies lie from `target` to below `target_end`.
 
     With `open_end` the target may have copies of later records, too, which are on the source below `source_past`. The
-    logs of the `retained` sides begin here, after what retention has deleted.
+    logs of the `retained` sides begin here, after the records deleted by retention.
     """
 
     kind: Kind
@@ -37,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class UncomparedRange:
-    """Offsets of one side that were not compared, and why."""
+    """Uncompared offsets of one side, and the reason."""
 
     side: Side
     start: int
@@ -47,10 +47,11 @@ class UncomparedRange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionToVerify:
-    """One partition of a flow, in sections in the order of their offsets; `left` is known before to be incomparable.
+    """One partition of a flow, in sections in the order of their offsets; `left` are ranges that are known in advance
+    to be incomparable.
 
-    `syncs` are pairs of offsets of the same record. A compacted side may lack records that the other one has. With a
-    `problem` there is nothing to compare.
+    `syncs` are pairs of offsets of the same record. A compacted side may lack records of the other side. A partition
+    with a `problem` has no sections.
     """
 
     flow: str
@@ -67,7 +68,7 @@ class PartitionToVerify:
 
     @property
     def compacted(self) -> bool:
-        """Whether either side may lack records that the other one has."""
+        """Whether either side may lack records of the other side."""
         return self.source_compacted or self.target_compacted
 
     @property
@@ -78,11 +79,11 @@ class PartitionToVerify:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRules:
-    """How tasks read the clusters of a flow, and what counts.
+    """How tasks read the clusters of a flow, and which differences count.
 
-    `every_record` decodes all records, so that digests do not depend on batches. With `ignore_foreign` records of
-    somebody else in a remote topic are counted, and are no difference. A task gives a partition up when it gives
-    nothing for `patience_s`.
+    `every_record` decodes all records, so that digests are independent of batches. With `ignore_foreign`, foreign
+    records in a remote topic are counted, but are no difference. A task gives a partition up when it returns no
+    progress for `patience_s`.
     """
 
     source: ConsumerSettings
@@ -96,9 +97,9 @@ class VerifyRules:
 
 @dataclass(frozen=True, slots=True)
 class RecordDifference:
-    """What differs first: `what` names fields of a record, or missing, doubled, extra, order or damaged.
+    """The first difference: `what` names fields of a record, or missing, doubled, extra, order or damaged.
 
-    Both offsets are where the record is, or would be.
+    Both offsets are the actual or the expected places of the record.
     """
 
     what: str
@@ -109,10 +110,10 @@ class RecordDifference:
 
 @dataclass(slots=True)
 class Verdict:
-    """A row: what was compared of one partition, between which offsets of both sides, and what differed.
+    """A row: the compared ranges of offsets of one partition on both sides, and their differences.
 
-    `records` were found on both sides and are the same; `bytes` are those of the source as they are stored. `equal` is
-    None where nothing could be compared. `differences` counts records that are changed, missing or too many.
+    `records` counts the equal records of both sides; `bytes` are their stored bytes on the source. `equal` is None if
+    no offset could be compared. `differences` counts records that are changed, missing or too many.
     """
 
     flow: str
@@ -138,20 +139,20 @@ class Verdict:
 
     @classmethod
     def of(cls, part: PartitionToVerify) -> Verdict:
-        """A row about a partition of which nothing was compared yet."""
+        """Return a row about a partition before its comparison."""
         return cls(
             part.flow, part.source.topic, part.remote.topic, part.source.partition, left=list(part.left),
             problem=part.problem,
         )  # fmt: skip
 
     def without_sections(self) -> Verdict:
-        """The same, when there is nothing to compare: equal where the source has no records, else unknown."""
+        """Return the row of a partition with an empty comparison: equal if the source is empty, else unknown."""
         unknown = self.problem is not None or any(one.side == "source" for one in self.left)
         self.equal = None if unknown else True
         return self
 
     def add_uncompared(self, side: Side, start: int, end: int, reason: str) -> None:
-        """Note that offsets were not compared."""
+        """Note uncompared offsets."""
         if end <= start:
             return
         for place, one in enumerate(self.left):
@@ -194,4 +195,4 @@ class Verdict:
 
 
 MOST_LEFT = 100
-"""So many ranges that were not compared are listed of a partition; further ones are joined."""
+"""The number of uncompared ranges that are listed of a partition; further ranges are joined."""

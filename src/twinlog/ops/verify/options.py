@@ -27,7 +27,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """Which flow is verified, what of it, and in how many tasks at most."""
+    """The flow to verify, the selected part of it, and the most tasks."""
 
     flow: FlowSettings
     options: VerifyOptions

@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 
 
 def expressions(text: str) -> tuple[str, ...]:
-    """The Java expressions of such an option, which stand between commas."""
+    """The Java expressions of an option, which are separated by commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def named(wanted: tuple[str, ...], topics: Collection[TopicName]) -> tuple[list[TopicName], str]:
-    """The topics that Java expressions match, and what is lacking: names that are spelled out, or all of `wanted`.
+    """Return the topics that Java expressions match, and the missing topics: spelled-out names, or all of `wanted`.
 
-    Raises OptionError for what is no expression, or takes too long.
+    Raises OptionError for a malformed expression, and for an expression that takes too long.
     """
     try:
         compiled = compile_list(wanted)
@@ -61,7 +61,8 @@ W = TypeVar("W", bound=Work)
 
 
 def share_out(parts: Iterable[W], most: int) -> list[tuple[W, ...]]:
-    """At most so many shares of about the same size, large ones first; thousands of small parts need no task each."""
+    """Return at most `most` shares of about the same size, large parts first; thousands of small parts fit into few
+    tasks."""
     loads: list[tuple[int, int, list[W]]] = [(0, number, []) for number in range(max(1, most))]
     for part in sorted(parts, key=lambda one: -one.offsets):
         load, number, share = heapq.heappop(loads)
@@ -76,13 +77,13 @@ RECREATED = "the source topic was recreated since its last position was stored: 
 TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
 
 Progress = Callable[[str, str, int, int], None]
-"""Called with a cluster, what is read of it, how much was and how much there is."""
+"""Called with a cluster, the kind of content read from it, the number read, and the total number."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What is to be verified of a flow: topics of the source by Java expressions (none: all that it mirrors), records
-    from a timestamp in ms to below another one. The last two are as in `VerifyRules`."""
+    """The part of a flow to verify: topics of the source by Java expressions (empty: all mirrored topics), records from
+    a timestamp in ms to below another timestamp. The last two fields are as in `VerifyRules`."""
 
     topics: tuple[str, ...] = ()
     since_ms: int | None = None
@@ -93,7 +94,7 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPlan:
-    """What tasks compare, and how; `tasks` of the flow may run at once."""
+    """The partitions for tasks to compare, and the rules; `tasks` of the flow may run at once."""
 
     rules: VerifyRules
     parts: tuple[PartitionToVerify, ...]
@@ -127,7 +128,7 @@ class VerifyPlanner:
         self._target.close()
 
     def plan(self) -> VerifyPlan:
-        """What is to be compared now: up to the last stored position, where a flow has stored one."""
+        """Return the partitions to compare now: up to the last stored position, if the flow has stored a position."""
         settings, options = self._settings, self._options
         since, until = options.since_ms, options.until_ms
         if since is not None and until is not None and since >= until:
@@ -163,7 +164,7 @@ class VerifyPlanner:
                 for number in range(topic.partitions):
                     yield self._part(topic.name, remote, number, problem=sentence)
             return
-        # Positions first: what is stored is on the target by then.
+        # Positions are read first: the records of stored positions are on the target by then.
         store = MapStore(settings, self._target, PositionStore(settings, self._target, optional=True))
         store.read()
         compacted = self._compacted([topic.name for topic, remote in pairs if remote in copies], self._source)
@@ -196,7 +197,7 @@ class VerifyPlanner:
                     yield replace(self._part(topic.name, remote, number), left=left)
                     continue
                 if position is not None and not _is_of(position, copy):
-                    # What was copied before the remote topic was recreated is not in this one.
+                    # Copies from before the recreation of the remote topic are absent from the present topic.
                     known = position = None
                 bounds = Bounds(
                     logs[part].start,
@@ -265,18 +266,18 @@ class VerifyPlanner:
         }
 
     def _at(self, parts: Iterable[TopicPartition], timestamp: int | None) -> Mapping[TopicPartition, int] | None:
-        """The first source offset of each partition with this timestamp or a later one."""
+        """The first source offset of each partition with this timestamp or a later timestamp."""
         return None if timestamp is None else self._source.first_since(parts, timestamp)
 
     def _first(self, found: Mapping[TopicPartition, int] | None, part: TopicPartition, none: int | None) -> int | None:
-        """`none` where no record is as new."""
+        """`none` if all records are older."""
         if found is None:
             return None
         offset = found.get(part, -1)
         return none if offset < 0 else offset
 
     def _syncs(self, parts: Sequence[TopicPartition]) -> Callable[[TopicPartition], list[tuple[int, int]]]:
-        """Pairs of offsets of partitions without a map; months of offset syncs take long to read."""
+        """Pairs of offsets of partitions that lack a map; months of offset syncs take long to read."""
         settings = self._settings
         wanted = set(parts)
         here = self._source if settings.offset_syncs_location == "source" else self._target
@@ -307,5 +308,5 @@ def _compared(
 
 
 def _is_of(position: Position, copy: Topic) -> bool:
-    """Whether a position counts records of this remote topic, and not of an earlier one of its name."""
+    """Whether a position counts records of this remote topic rather than of a former topic of the same name."""
     return position.remote_topic in {None, copy.name} and not copy.recreated(position.remote_topic_id)

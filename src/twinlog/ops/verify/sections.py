@@ -1,4 +1,4 @@
-"""Cuts a partition into sections: by its exact map, by what logs still hold, and by what was asked for."""
+"""Cuts a partition into sections: by its exact map, by the present ends of both logs, and by the options."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ BEFORE_BEGIN = "after them is the first record that is known to be on both sides
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What there is of a partition: the ends of both logs, up to where the source was copied, and where the copies end.
+    """The bounds of a partition: the ends of both logs, the offset up to which the source was copied, and the end of
+    the copies.
 
-    `copied_up_to` and `copies_end` are those of the stored position, None where it does not name them. Of what lies
-    before `since` and from `until` on nothing was asked; both are source offsets. With `hidden` the target has more
-    after its end than readers see yet.
+    `copied_up_to` and `copies_end` come from the stored position, None if it lacks them. The comparison leaves out
+    offsets before `since` and from `until` on; both are source offsets. With `hidden` the target has more after its end
+    than readers see yet.
     """
 
     source_start: int
@@ -44,9 +45,9 @@ class Bounds:
 
 
 def sections_of(known: ExactMap | None, bounds: Bounds) -> tuple[list[Section], list[UncomparedRange]]:
-    """The sections of a partition in the order of their offsets, and what cannot be compared.
+    """Return the sections of a partition in the order of their offsets, and the incomparable ranges.
 
-    Without a map everything is compared by content.
+    A partition that lacks a map is compared by content as a whole.
     """
     source_end = bounds.source_end if bounds.copied_up_to is None else min(bounds.source_end, bounds.copied_up_to)
     target_end = bounds.target_end if bounds.copies_end is None else min(bounds.target_end, bounds.copies_end)
@@ -80,7 +81,7 @@ def _by_map(
         if bounds.source_start < first.source:
             left.append(UncomparedRange("source", bounds.source_start, first.source, BEFORE_COPYING))
         if bounds.target_start < first.target:
-            # Copying had not begun: earlier records there are another producer's.
+            # Copying began after them: earlier records there belong to another producer.
             found.append(Section("foreign", first.source, first.source, bounds.target_start, first.target))
     elif bounds.source_start < first.source and bounds.target_start < first.target:
         found.append(Section("copied from", bounds.source_start, first.source, bounds.target_start, first.target))
@@ -120,7 +121,7 @@ def _by_map(
 
 
 def _between(source: int, target: int, past_source: int, past_target: int, uncertainty: int) -> Iterable[Section]:
-    """What lies between two points of a map."""
+    """The sections between two points of a map."""
     if uncertainty:
         yield Section("by content", source, past_source, target, past_target)
         return
@@ -135,7 +136,7 @@ def _between(source: int, target: int, past_source: int, past_target: int, uncer
 
 
 def _cut(one: Section, source_end: int, target_end: int) -> Iterable[Section]:
-    """A section up to where both logs reach: one that lost its end is shorter than the map."""
+    """Cut a section at the ends of both logs: a log that lost its end is shorter than the map."""
     past_source = max(one.source, min(one.source_end, source_end))
     past_target = max(one.target, min(one.target_end, target_end))
     cut = replace(one, source_end=past_source, target_end=past_target)
@@ -174,7 +175,7 @@ def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[Uncompar
     asked = bounds.since is not None or bounds.until is not None
     if source >= until and (asked or target >= one.target_end):
         return None, []
-    # Where one side lacks the begin, that of the other one has to be found.
+    # If one side lacks the begin, the begin on the other side has to be found.
     kind: Kind = "copied from" if source > one.source or target > one.target else one.kind
     return (
         Section(
@@ -192,7 +193,7 @@ def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[Uncompar
 
 
 def _retained(bounds: Bounds, source: int, target: int) -> tuple[Side, ...]:
-    """The sides whose logs begin at these offsets, and once had others before them."""
+    """The sides whose logs begin at these offsets, and had earlier records."""
     begins: tuple[tuple[Side, int, int], ...] = (
         ("source", source, bounds.source_start),
         ("target", target, bounds.target_start),
@@ -201,7 +202,7 @@ def _retained(bounds: Bounds, source: int, target: int) -> tuple[Side, ...]:
 
 
 def _joined(left: Sequence[UncomparedRange]) -> list[UncomparedRange]:
-    """The same without empty ones, and neighbours as one."""
+    """The same ranges, with empty ranges removed and neighbours joined."""
     found: list[UncomparedRange] = []
     for one in sorted(left, key=lambda part: (part.side, part.reason, part.start)):
         last = found[-1] if found else None

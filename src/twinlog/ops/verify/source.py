@@ -1,6 +1,6 @@
-"""The format `twinlog-verify`: a row for each partition of a flow, with what was compared and what differs.
+"""The format `twinlog-verify`: a row for each partition of a flow, with its compared range and its differences.
 
-Spark imports this module in tasks, too, where planning is not needed: what plans is imported when Spark plans.
+Spark imports this module in tasks, too, which need no planning: the planner is imported when Spark plans.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class VerifySource(DataSource):  # type: ignore[misc]
 
 @without_trace
 class VerifyReader(DataSourceReader):  # type: ignore[misc]
-    """Plans with both clusters where Spark plans; tasks get their partitions alone."""
+    """Plans with both clusters in the process that plans; tasks get their partitions alone."""
 
     def __init__(self, asked: VerifyRequest) -> None:
         self._asked: VerifyRequest | None = asked
@@ -63,7 +63,7 @@ class VerifyReader(DataSourceReader):  # type: ignore[misc]
         from twinlog.ops.verify.task import verify_partitions  # noqa: PLC0415
 
         if partition.value is None:
-            # There was nothing to plan.
+            # The plan is empty.
             return iter(())
         rules, parts = partition.value
         return map(row_of, verify_partitions(parts, rules))

@@ -1,4 +1,4 @@
-"""A Spark task of a verification: compares some partitions, one after the other, and yields a row of each."""
+"""A Spark task of a verification: compares some partitions in turn, and yields a row of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_PAIRS = 2
 """Flows that a process keeps connections for."""
 
 _pairs: dict[VerifyRules, ClusterPair] = {}
-"""Spark reuses its Python workers, for one task after the other."""
+"""Spark reuses its Python workers for successive tasks."""
 
 
 class ClusterPair:
@@ -31,7 +31,7 @@ class ClusterPair:
         self._target = ClusterLogs(loop, rules.target_alias, rules.target)
 
     def compare(self, part: PartitionToVerify, progress: Callable[[int], None] = lambda _: None) -> Verdict:
-        """The row about one partition; one that cannot be read has a problem in it."""
+        """Return the row about one partition; the row of an unreadable partition has a problem."""
         logs = PartitionLogs(self, part)
         work = PartitionComparison(part, self.rules, logs, progress)
         logs.lost = work.lost
@@ -55,7 +55,8 @@ class ClusterPair:
 
 
 class PartitionLogs:
-    """Both logs of one partition; `lost(side, start, end)` is called for what retention deletes meanwhile."""
+    """Both logs of one partition; `lost(side, start, end)` is called for offsets that retention deletes during the
+    comparison."""
 
     def __init__(self, pair: ClusterPair, part: PartitionToVerify) -> None:
         self._pair = pair
@@ -70,7 +71,7 @@ class PartitionLogs:
             part.source if side == "source" else part.remote,
             start,
             end,
-            # In a transaction that was aborted nothing was copied.
+            # An aborted transaction has no copies.
             committed=side == "target" or rules.source.isolation_level == "read_committed",
             topic_id=topic_id,
             patience_s=rules.patience_s,
@@ -99,8 +100,8 @@ class PartitionLogs:
 def verify_partitions(
     parts: Iterable[PartitionToVerify], rules: VerifyRules, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[Verdict]:
-    """Compare partitions, one after the other; `progress(offsets)` is called as it goes on."""
-    # kafka-python logs every lost connection as an error; what lasts is in the row.
+    """Compare partitions in turn; `progress(offsets)` is called during the comparison."""
+    # kafka-python logs every lost connection as an error; a lasting error is in the row.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     pair = _pairs.pop(rules, None) or ClusterPair(rules, Loop())
     _pairs[rules] = pair

@@ -1,4 +1,4 @@
-"""What `twinlog verify` prints for people."""
+"""The text of `twinlog verify`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from twinlog.ops.verify.sections import NOT_YET
 _HEAD = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "BYTES", "DIFFERENCES", "")
 _NONE: Mapping[str, str] = {}
 SHOWN = 5
-"""Ranges of a topic that were not compared, and different partitions; `--all` prints all of them."""
+"""The uncompared ranges of a topic, and different partitions, to print; `--all` prints all of them."""
 
 
 def verdict_lines(
     found: Sequence[Verdict], seconds: float, failed: Mapping[str, str] = _NONE, *, everything: bool
 ) -> list[str]:
-    """A table of topics, below it what differs, and what was not compared; with flows where there are several.
+    """A table of topics, below it the differences and the uncompared ranges; it names flows if there are several.
 
-    `failed` are flows of which nothing was compared, and why.
+    `failed` are wholly uncompared flows, each with the reason.
     """
     several = len({one.flow for one in found} | failed.keys()) > 1
     rows: list[tuple[str, ...]] = [("FLOW", *_HEAD) if several else _HEAD]
@@ -48,7 +48,7 @@ def verdict_lines(
     )
     foreign = [one for one in found if one.first is None and one.foreign]
     lines += _some([_foreign(names[id(one)], one) for one in foreign], everything, "partitions with such records")
-    # What is not copied yet comes last: each partition of a flow that runs has it.
+    # Ranges that are still to copy come last: each partition of a running flow has a range of this kind.
     ranges = [(left.reason == NOT_YET, f"{names[id(one)]}: {_left(left)}") for one in found for left in one.left]
     lines += _some(
         [line for _, line in sorted(ranges, key=lambda one: one[0])], everything, "ranges that were not compared"
@@ -60,7 +60,7 @@ def verdict_lines(
 
 
 def _sum(found: Sequence[Verdict], seconds: float, failed: int) -> str:
-    """The last line. Many read no other one, so what is wrong comes first."""
+    """The last line. Many people read only this line, so problems come first."""
     records, size = sum(one.records for one in found), sum(one.bytes for one in found)
     rate = size / seconds / 1e6 if seconds > 0 else 0.0
     different = [one for one in found if one.equal is False]
