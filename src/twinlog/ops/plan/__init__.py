@@ -1,1 +1,2 @@
-"""`twinlog plan`: what a run would create, change, copy and fail at; no cluster is changed."""
+"""`twinlog plan`: the topics that a run would create, change and copy, and the problems that would stop it; it only
+reads."""

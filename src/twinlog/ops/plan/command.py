@@ -1,4 +1,4 @@
-"""`twinlog plan`: what a run would do, and what it would fail at."""
+"""`twinlog plan`: the changes of a run, and its problems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinlog.console.wrong_file import ends_if_wrong, print_problems, print_warn
 from twinlog.errors import ConfigError, TwinlogError
 
 UNREACHABLE, WRONG, WOULD_FAIL = 1, 2, 3
-"""Exit codes: a cluster does not answer or refuses the login; the file is wrong; a run would fail."""
+"""Exit codes: a cluster is silent or refuses the login; the file is wrong; a run would fail."""
 
 RATE = "50MB/s"
 

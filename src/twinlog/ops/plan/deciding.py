@@ -1,4 +1,4 @@
-"""Has the code of a run decide what to create and change, and the target look whether it would take that."""
+"""Lets the code of a run decide about topics to create and change, and asks the target whether it would accept them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BROKER_LIMIT = "message.max.bytes"
 
 @dataclass(slots=True)
 class PlanFindings:
-    """What a plan warns of."""
+    """The warnings of a plan."""
 
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class PlanFindings:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChanges:
-    """The changes of one flow, by what was read of its clusters `here` (the source) and `there`."""
+    """The changes of one flow, by the inventories of its clusters: `here` is the source, `there` the target."""
 
     flow: FlowSettings
     topology: Topology
@@ -75,13 +75,13 @@ class PlannedChanges:
         ], configs
 
     def internal(self) -> tuple[list[NewRemoteTopic], list[SettingChange]]:
-        """Topics that the flow keeps for itself: those to create, and settings of others that have too few bounds."""
+        """The internal topics of the flow: topics to create, and settings of existing topics that are too weak."""
         topics = internal_topics(self.flow)
         missing = absent(topics, {self.flow.source: self.here.topics, self.flow.target: self.there.topics})
         found = []
         for admin in (self.source, self.target):
             wanted = [topic for topic in missing if topic.cluster == admin.alias]
-            # Without it records are copied all the same.
+            # Copying works even if this topic is missing.
             optional = {offset_syncs(self.flow).name} if self.flow.emit_offset_syncs else set()
             created, _ = self._validated(admin, [topic.new() for topic in wanted], optional)
             found += [
@@ -165,7 +165,8 @@ class PlannedChanges:
     def _validated(
         self, admin: ClusterAdmin, topics: Sequence[NewTopic], optional: Iterable[TopicName] = ()
     ) -> tuple[list[NewTopic], dict[TopicName, list[ConfigEntry]]]:
-        """Those of `topics` that the cluster would create, as it would create them, with all their settings."""
+        """Return those of `topics` that the cluster would create, in the form it would accept, with all their
+        settings."""
         if not topics:
             return [], {}
         configs: dict[TopicName, list[ConfigEntry]] = {}
@@ -180,15 +181,14 @@ class PlannedChanges:
         self.findings.notes += [f"{name}: {refused[name].text}" for name in optional if name in refused]
         self._reductions(admin, reduced)
         last = {topic.name: topic for topic in topics} | {one.topic.name: one.topic for one in reduced}
-        # What only a permission is missing for is created once that is there.
+        # A topic that only lacks a permission is created once the permission is present.
         kept = {name for name, refusal in refused.items() if error_codes.refused(refusal.code)}
         made = [topic for name, topic in last.items() if name not in refused or name in kept]
         configs |= self._limits(admin, [topic for topic in made if topic.name not in configs])
         return made, configs
 
     def _limits(self, admin: ClusterAdmin, topics: Sequence[NewTopic]) -> dict[TopicName, list[ConfigEntry]]:
-        """How large the records may be that new topics take, of a cluster that does not say what settings these would
-        have (before KIP-525)."""
+        """The record size limits of new topics, for a cluster that hides their future settings (before KIP-525)."""
         if not topics:
             return {}
         try:
@@ -213,7 +213,7 @@ class PlannedChanges:
                 self.findings.problems.append(Problem("refused", f"{self.flow.target} refuses {listed(names)}: {text}"))
 
     def _reductions(self, admin: ClusterAdmin, reduced: Sequence[ReducedTopic]) -> None:
-        """What a run would leave out, so that topics are created all the same."""
+        """Note the settings that a run would leave out, so that topics are created all the same."""
         topics: dict[tuple[str, str, str], list[ReducedTopic]] = defaultdict(list)
         for one in reduced:
             topics[one.what, one.instead, one.why].append(one)

@@ -1,4 +1,5 @@
-"""Whether what a flow would write fits the target: names, record sizes, retention, disks. Facts in, findings out."""
+"""Whether the topics and records of a flow would fit the target: names, record sizes, retention, disks. Facts in,
+findings out."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _Configs = Mapping[TopicName, Sequence[ConfigEntry]]
 
 
 def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Problem]:
-    """Names that differ in dots and underscores only, which Kafka does not take side by side (Kafka class Topic)."""
+    """Names that differ in dots and underscores only; Kafka refuses the second of them (Kafka class Topic)."""
     by_metric: dict[str, list[TopicName]] = defaultdict(list)
     fresh = set(new)
     for name in sorted({*fresh, *there}):
@@ -44,10 +45,10 @@ def written_by_others(
     alias: Alias,
     others: str | None = None,
 ) -> tuple[list[Problem], list[str]]:
-    """Remote topics that are there although this flow has copied nothing to them; with notes on odd partition counts.
+    """Remote topics that exist although this flow has copied no record to them; with notes on odd partition counts.
 
-    `logs` are those of the target, `copied` the source partitions that have a position. `others` run the flow now, if
-    anybody does, and may not have stored theirs yet.
+    `logs` are the target's logs, `copied` the source partitions that have a position. `others` is another program that
+    runs the flow now, if any; its newest positions may be missing.
     """
     known = {part.topic for part in copied}
     problems, notes = [], []
@@ -100,8 +101,8 @@ def after_last_copy(
     positions: Mapping[TopicPartition, Position],
     flow: FlowSettings,
 ) -> list[str]:
-    """Notes on remote topics that hold records after the last copy of which a position is stored; `logs` are those of
-    the target."""
+    """Notes on remote topics that hold records after the last copy with a stored position; `logs` are the target's
+    logs."""
     # After the last record of a transaction is its marker.
     markers = 0 if flow.exactly_once == "disabled" else 1
     found: dict[TopicName, int] = defaultdict(int)
@@ -148,7 +149,7 @@ def too_small_limits(
 
 
 def shorter_retention(flow: FlowSettings, pairs: Iterable[TopicPair], source: _Configs, target: _Configs) -> list[str]:
-    """Notes on remote topics that keep records for less time: old ones are deleted as soon as they are copied."""
+    """Notes on remote topics that keep records for less time: old records are deleted as soon as they are copied."""
     shorter: dict[tuple[str, str], list[TopicName]] = defaultdict(list)
     for pair in pairs:
         mine, theirs = (
@@ -176,7 +177,7 @@ def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alia
         return [], [f"the free space of {alias}'s disks is not known"]
     needed = size * max(1, replicas)
     text = f"{shown_bytes(needed)} are to be written on {alias} ({replicas} replicas), whose disks have "
-    # Directories of one volume report its space each.
+    # All directories of one volume report the space of the volume.
     volumes = {(disk.broker, disk.total, disk.usable): disk.usable or 0 for disk in disks if disk.usable is not None}
     room = sum(volumes.values())
     if needed > room:

@@ -1,4 +1,4 @@
-"""What a run of one flow would do, as values: each thing to create, change and copy, and what would fail."""
+"""The plan of one flow, as values: each topic to create, change and copy, and each problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ProblemKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class NewRemoteTopic:
-    """A topic to create. `source` is the topic that it is the copy of, None for one that the flow keeps for itself.
+    """A topic to create. `source` is the original of a copy, None for an internal topic of the flow.
 
     A replication factor of -1 is the broker's default.
     """
@@ -84,7 +84,8 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What becomes of a consumer group's offsets: committed on the target, in step already, or not, and why not."""
+    """The result for a consumer group's offsets: committed on the target, in step already, or staying, with the
+    reason."""
 
     group: GroupId
     partitions: int
@@ -97,9 +98,9 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicCopyPlan:
-    """What is to be copied of a topic: offsets, which are at least as many as records, and an estimate of bytes.
+    """The part of a topic to copy: offsets, which are at least as many as records, and an estimate of bytes.
 
-    `bytes` is None where the sizes of logs may not be read.
+    `bytes` is None if the sizes of logs are unreadable.
     """
 
     topic: TopicName
@@ -122,7 +123,7 @@ class TopicCopyPlan:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedTopic:
-    """A topic of the source that is not copied."""
+    """A source topic that is left out."""
 
     topic: TopicName
     why: str
@@ -133,7 +134,7 @@ class ExcludedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a run would fail at, with the way out."""
+    """A problem that a run would fail at, with the way out."""
 
     kind: ProblemKind
     text: str
@@ -144,7 +145,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """One flow's plan. `rate` is bytes a second, as assumed; `notes` are what an operator should know beforehand."""
+    """The plan of one flow. `rate` is the assumed speed in bytes a second; `notes` are hints for the operator."""
 
     flow: str
     source: Alias
@@ -167,7 +168,7 @@ class FlowPlan:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes to copy, None where they are not known of each topic."""
+        """Bytes to copy, None if the size of a topic is unknown."""
         known = [one.bytes for one in self.copy]
         return None if None in known else sum(one for one in known if one is not None)
 
@@ -178,13 +179,14 @@ class FlowPlan:
 
     @property
     def changes(self) -> int:
-        """How many things a run would create, change or commit; 0 when there is nothing left but to copy."""
+        """The number of topics, settings and offsets that a run would create, change or commit; 0 when only records are
+        left to copy."""
         moving = sum(one.becomes == "moves" for one in self.groups)
         return len(self.create) + len(self.grow) + len(self.settings) + len(self.acls) + moving
 
     @property
     def done(self) -> bool:
-        """Whether a run would find nothing to do; with a problem that is unknown."""
+        """Whether a run would have no work; false with a problem, because then it is unknown."""
         return not self.changes and not self.records and not self.problems
 
     def as_json(self) -> dict[str, Any]:

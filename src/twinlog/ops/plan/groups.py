@@ -1,4 +1,5 @@
-"""What becomes of each consumer group of the source: its offsets are committed on the target, or not, and why not."""
+"""Plans the result for each consumer group of the source: its offsets are committed on the target, or the reason
+against it."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from twinlog.settings.flow import FlowSettings
 
 @dataclass(frozen=True, slots=True)
 class FlowCopies:
-    """What is known of a flow's copies: how a source topic is called on the target, or why it is not there, stored
-    positions, and where an offset is on the target."""
+    """The facts about a flow's copies: the target name of a source topic or the reason for its absence, stored
+    positions, and translated offsets."""
 
     remote_name: Callable[[TopicName], TopicName]
     not_mirrored: Callable[[TopicName], str | None]

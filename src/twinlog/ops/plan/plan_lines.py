@@ -10,11 +10,11 @@ from twinlog.model.amounts import shown_bytes
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, TopicCopyPlan
 
 MOST = 20
-"""Lines of a section, unless all are asked for."""
+"""Lines of a section, unless all are requested."""
 
 
 def plan_lines(plan: FlowPlan, *, everything: bool = False) -> list[str]:
-    """The plan of one flow; each section has `MOST` lines at most unless `everything` is wanted."""
+    """The plan of one flow; each section has `MOST` lines at most, or all lines with `everything`."""
     remotes = [one for one in plan.create if one.source is not None]
     own = [one for one in plan.create if one.source is None]
     sections: list[tuple[str, list[str]]] = [

@@ -1,4 +1,4 @@
-"""Finds out what a run of one flow would do: reads both clusters, and lets the code of the run decide."""
+"""Plans a run of one flow: reads both clusters, and lets the code of the run decide."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 
 def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -> str | None:
-    """Who copies now and stores positions from time to time only, as MirrorMaker 2 does once a minute; None where
-    nobody does, or where that may not be asked."""
+    """The program that copies now and stores positions only from time to time, as MirrorMaker 2 does once a minute;
+    None if there is none, or if the right to ask is missing."""
     # To ask for the coordinator of a group makes a broker create this topic.
     if GROUPS_TOPIC not in there.topics:
         return None
@@ -63,7 +63,7 @@ def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -
 CONNECT_S = 15.0
 
 Progress = Callable[[str, str, int, int], None]
-"""Called with a cluster's alias, what is read of it, how many were read, and how many there are."""
+"""Called with a cluster's alias, the kind of content, the number read, and the total number."""
 
 _Positions = Mapping[TopicPartition, Position]
 _Find = Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
@@ -72,8 +72,8 @@ _Find = Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
 class FlowPlanner:
     """Plans one flow; use it as a context manager. Making it raises ConfigError.
 
-    `flows` are all flows of the file. A connector that only follows groups has `copied_by`, those that copy what it
-    translates.
+    `flows` are all flows of the file. For a connector that only follows groups, `copied_by` are the flows that copy its
+    topics.
     """
 
     def __init__(
@@ -105,15 +105,15 @@ class FlowPlanner:
         self._target.close()
 
     def plan(self, rate: float) -> FlowPlan:
-        """What a run would do now, with an estimate of time at `rate` bytes a second; changes nothing.
+        """Return the plan of a run now, with an estimate of time at `rate` bytes a second; changes nothing.
 
-        Raises ClusterError when a cluster does not answer, and RefusedError when it refuses the login.
+        Raises ClusterError when a cluster fails to answer, and RefusedError when it refuses the login.
         """
         flow, findings = self._flow, PlanFindings()
         plan = FlowPlan(flow.name, flow.source, flow.target, rate)
         self._target.connect(CONNECT_S)
         if not flow.enabled:
-            # It writes heartbeats to its target, and never asks its source.
+            # A disabled flow writes heartbeats to its target, and never reads its source.
             there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
             nothing = Inventory(flow.source, None, ())
             deciding = PlannedChanges(flow, self._topology, self._source, self._target, nothing, there, findings)
@@ -165,7 +165,7 @@ class FlowPlanner:
         internal, bounds = deciding.internal()
         settings, changed_configs = deciding.settings(changes)
         acls = deciding.acls(refresh.leaves_out)
-        # Heartbeats are mirrored whatever is configured, and come all the time.
+        # Heartbeats are mirrored with any configuration, and arrive all the time.
         pairs = [pair for pair in changes.pairs if not pair.heartbeats]
         passing = [name for pair in pairs if self._topology.mirrors_past_filter(name := pair.source.name)]
         if passing:
@@ -214,7 +214,8 @@ class FlowPlanner:
         return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
 
     def _read(self, findings: PlanFindings) -> tuple[Inventory, Inventory]:
-        """What both clusters hold: of the source the topics that may be mirrored, of the target their copies."""
+        """The inventories of both clusters: of the source the topics that may be mirrored, of the target their
+        copies."""
         flow, topology = self._flow, self._topology
         parts = Content.CONFIGS | Content.LOGS | Content.SIZES
         if flow.sync_topic_acls_interval_s is not None:
@@ -230,14 +231,14 @@ class FlowPlanner:
             progress=partial(self._progress, flow.source),
         )
         remotes = {topology.remote_name(name) for name in here.topics if topology.mirrors(name)}
-        # Also without AclSync: only ACLs show whether topics that are not there yet could be written.
+        # ACLs are read even if AclSync is off: only they show whether topics still to create would be writable.
         there = read_inventory(
             self._target,
             parts | Content.ACLS,
             wanted=lambda name: name in remotes or (flow.target, name) in own,
             progress=partial(self._progress, flow.target),
         )
-        # A part that may not be read is a problem only where the run needs it: see `missing_rights`.
+        # An unreadable part is a problem only if the run needs it: see `missing_rights`.
         findings.notes += [*here.unread, *there.unread]
         if not here.topics:
             findings.notes.append(f"no topic of {flow.source} can be seen; does the login have DESCRIBE on them?")
@@ -246,7 +247,7 @@ class FlowPlanner:
     def _positions(
         self, there: Inventory, findings: PlanFindings
     ) -> tuple[PositionStore | None, dict[TopicPartition, Position] | None]:
-        """Stored positions, none where nothing was ever copied; and None where they may not be read."""
+        """Stored positions, empty before the first copied record; None if they are unreadable."""
         names = {self._copier.positions_topic, self._copier.earlier_positions_topic}
         if not names.intersection(there.topics):
             return None, {}
@@ -273,7 +274,7 @@ class FlowPlanner:
         starts: PlannedStarts,
         findings: PlanFindings,
     ) -> None:
-        """Where partitions begin or go on: gaps, a reset that refuses, offsets that will be others on the target."""
+        """Note the first offsets of partitions: gaps, a reset that refuses, offsets that will differ on the target."""
         flow = self._flow
         for part, gap in self._gaps(pairs, here, positions).items():
             text = gap.describe(part)
@@ -324,7 +325,7 @@ class FlowPlanner:
         pairs: Iterable[TopicPair] | None,
         findings: PlanFindings,
     ) -> list[GroupPlan]:
-        """`pairs` are the topics that this flow copies, None where others copy."""
+        """`pairs` are the topics that this flow copies, None if another flow copies."""
         flow, topology = self._flow, self._topology
         if flow.emit_checkpoints_interval_s is None and not here.groups:
             return []
@@ -340,7 +341,7 @@ class FlowPlanner:
             return others.get(topic) or topology.refusal(topic) or f"{flow.source} has no such topic"
 
         def accepts(topic: TopicName) -> bool:
-            # Within one cluster copies are there as well, and offsets in them belong to those who read copies.
+            # Within one cluster copies are there as well, and their offsets belong to consumers of the copies.
             beside = self._one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
             return filter_.accepts(topic) and not beside
 
@@ -361,7 +362,7 @@ class FlowPlanner:
         accepts: Callable[[TopicName], bool],
         findings: PlanFindings,
     ) -> _Find:
-        """Where an offset is on the target, by what was copied so far."""
+        """Return a translator from source to target offsets, by the copies so far."""
         if store is None:
             return lambda where, offset: None
         flow = self._flow

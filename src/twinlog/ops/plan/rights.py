@@ -22,7 +22,7 @@ from twinlog.settings.flow import ClientSettings, FlowSettings
 
 
 def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Problem]:
-    """A problem where the login could not see topics afterwards: a broker then refuses to answer that there are none.
+    """A problem if the login could not see topics after their creation: a broker then refuses to confirm their absence.
 
     Raises ClusterError.
     """
@@ -36,8 +36,8 @@ def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Prob
 def unwritable_topics(
     target: ClusterAdmin, producer: ClientSettings, names: Sequence[TopicName], there: Inventory
 ) -> list[Problem]:
-    """A problem where the login of the producer could not write to topics, by the target's ACLs."""
-    # A super user has every right without any ACL. Brokers give names of their own to certificates and tokens.
+    """A problem if the login of the producer could not write to topics, by the target's ACLs."""
+    # A super user has every right independent of ACLs. Brokers give names of their own to certificates and tokens.
     if not there.acls or there.may(AclOperation.CLUSTER_ACTION) is not False or producer.sasl_username is None:
         return []
     login = f"User:{producer.sasl_username}"
@@ -51,7 +51,7 @@ def unwritable_topics(
 
 
 def unreadable_groups(target: ClusterAdmin, groups: Sequence[GroupId], there: Inventory, purpose: str) -> list[Problem]:
-    """A problem where the login may not take part in groups, or commit for them. Raises ClusterError."""
+    """A problem if the login may not take part in groups, or commit for them. Raises ClusterError."""
     # To ask for the coordinator of a group makes a broker create this topic.
     if not groups or GROUPS_TOPIC not in there.topics:
         return []
@@ -72,8 +72,8 @@ EVERYBODY = "User:*"
 def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
     """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
 
-    Without any ACL on the topic the brokers' `allow.everyone.if.no.acl.found` decides, which cannot be read: False
-    then. A right for one host counts as one for every host.
+    If a topic has no ACL, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
+    False. A right for a single host counts as a right for every host.
     """
     here = [acl for acl in acls if acl.resource == ResourceType.TOPIC and _covers(acl, topic)]
     mine = [
@@ -98,18 +98,18 @@ Lacks = Callable[[str, str, str], RefusedError]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """One cluster of a flow: what is known of it, and how a missing permission is worded."""
+    """The rights on one cluster of a flow: its inventory, and the wording of a missing permission."""
 
     inventory: Inventory
     lacks: Lacks
 
     def topics(self, operation: AclOperation, names: Iterable[TopicName], purpose: str) -> list[Problem]:
-        """A problem where the login may not do that with some of the topics that it sees."""
+        """A problem if the login may not perform this operation on some of the topics that it sees."""
         lacking = [name for name in names if self.inventory.may(operation, name) is False]
         return [self._problem(operation, f"topic {listed(lacking)}", purpose)] if lacking else []
 
     def cluster(self, operation: AclOperation, purpose: str) -> list[Problem]:
-        """A problem where the login may not do that with the cluster."""
+        """A problem if the login may not perform this operation on the cluster."""
         if self.inventory.may(operation) is not False:
             return []
         return [self._problem(operation, "the cluster", purpose)]
@@ -125,8 +125,8 @@ def missing_rights(
     changes: TopicChanges,
     acls: Sequence[object] | None,
 ) -> list[Problem]:
-    """What a run would be refused, of topics that are there; what it may create the clusters are asked when it is
-    validated. `acls` are those to create, None where rights are not carried over."""
+    """Return the permissions that a run would lack for existing topics; clusters check new topics when these are
+    validated. `acls` are the ACLs to create, None if the flow leaves rights alone."""
     mirrored = [pair.source.name for pair in changes.pairs]
     remotes = [pair.remote for pair in changes.pairs]
     own = [topic.name for topic in internal_topics(flow) if topic.cluster == flow.target]

@@ -1,4 +1,4 @@
-"""Where a run would begin with partitions that have no position, as the run decides it; nothing is stored."""
+"""Plans the first offsets of partitions that lack a position, as the run decides them; stores nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twinlog.worker.topics.starts import differs, find_places, first_start, plan
 
 @dataclass(frozen=True, slots=True)
 class PlannedStarts:
-    """Offsets of partitions that do not begin at their first record, notes for people, and topics that may not begin
+    """Offsets of partitions that begin after their first record, notes for people, and topics that may not begin
     (`auto.offset.reset = none`)."""
 
     begins: Mapping[TopicPartition, SourceOffset]
@@ -35,9 +35,10 @@ def planned_starts(
     positions: Collection[TopicPartition],
     stored: StoredStarts,
 ) -> PlannedStarts:
-    """Where the partitions of `topics` begin that are not in `positions`; `stored` is what the flow decided before.
+    """Return the first offsets of the partitions of `topics` that are missing in `positions`; `stored` are earlier
+    decisions of the flow.
 
-    Asks the source for offsets by time where topics begin so. Raises ClusterError.
+    Asks the source for offsets by time, for topics that begin at a time. Raises ClusterError.
     """
     now = wall_ms(source.clock)
     chosen = ChosenTopics.of(flow)

@@ -14,7 +14,8 @@ from twinlog.ops.plan.flow_plan import TopicCopyPlan
 
 
 def remaining(log: LogOffsets, position: Position | None, begin: SourceOffset | None = None) -> int:
-    """Offsets of a partition that are still to be copied; without a position it begins at `begin`, or at its first."""
+    """Offsets of a partition that are still to be copied; if it lacks a position it begins at `begin`, or at its first
+    offset."""
     next_source = position.next_source if position is not None else log.start if begin is None else begin
     return max(0, log.end - max(next_source, log.start))
 
@@ -27,9 +28,9 @@ def to_copy(
     configs: Mapping[TopicName, Iterable[ConfigEntry]],
     begins: Mapping[TopicPartition, SourceOffset],
 ) -> list[TopicCopyPlan]:
-    """What is to be copied of each pair that has something; bytes are a share of the log's, by its offsets.
+    """The part to copy of each pair with remaining records; its bytes are a share of the log's bytes, by offsets.
 
-    `begins` has partitions without a position that do not begin at their first record.
+    `begins` has partitions that lack a position and begin after their first record.
     """
     found = []
     for pair in pairs:
@@ -48,7 +49,7 @@ def to_copy(
 
 
 def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, LogOffsets]) -> list[TopicPartition]:
-    """Partitions whose amount to copy is unknown, as no broker leads them now."""
+    """Partitions that no broker leads now, so that their amount to copy is unknown."""
     return [
         part
         for pair in pairs

@@ -46,14 +46,14 @@ from twinlog.ops.switchover.world import Side
 from twinlog.settings.flow import FlowSettings
 
 MEASURED_S = 2.0
-"""For so long the pre-flight looks how fast records are copied."""
+"""The seconds for which the pre-flight measures the speed of copying."""
 
 
 class LiveClusters:
-    """See `World`. `flow` leads from the source to the target, `back` the other way; `follows` is the flow that has
-    the filter of groups, where that is another connector. `aliases` are those of the file.
+    """See `World`. `flow` leads from the source to the target, `back` the other way; `follows` is the flow with the
+    filter of groups, if this is another connector. `aliases` are the clusters of the file.
 
-    `connect` comes first. With `source_lost` a source that does not answer is no error.
+    `connect` comes first. With `source_lost`, a silent source raises no error.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LiveClusters:
         self._other_journal = TopicJournal(self.ends.back, self.source, back.offset_storage_replication_factor)
 
     def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
-        """Connect to both; raises ClusterError, and RefusedError also where both are one cluster."""
+        """Connect to both clusters; raises ClusterError, and RefusedError also if both are the same cluster."""
         self.target.connect(timeout_s)
         try:
             self.source.connect(timeout_s)
@@ -166,7 +166,7 @@ class LiveClusters:
             except ClusterError as error:
                 if options.kind is not SwitchoverKind.EMERGENCY:
                     raise
-                # It answers, but not all that is asked.
+                # The source answers only a part of the questions.
                 self._source_error = str(error)
         return judge(self._lost(), options.fence)
 
@@ -183,7 +183,7 @@ class LiveClusters:
         return found
 
     def _facts(self, kind: SwitchoverKind) -> PreflightFacts:
-        """What was read of both clusters."""
+        """Read the facts of both clusters."""
         here = self.source.topics()
         topics = self._moved(here)
         before, began_ms = self.read_copied_positions(), self.now_ms()
@@ -229,7 +229,7 @@ class LiveClusters:
         )
 
     def _stays(self, topic: TopicName) -> bool:
-        """Whether producers may write to a topic of the source that the flow does not mirror."""
+        """Whether producers may write to a source topic that the flow does not mirror."""
         policy = self._topology.policy
         copy = not self._flow.keeps_names and policy.source_alias(topic) in self._aliases
         ours = copy or policy.is_internal(topic) or self._topology.is_heartbeats(topic)
@@ -239,7 +239,7 @@ class LiveClusters:
         return self._flow.sync_topic_acls_interval_s is not None
 
     def _lost(self) -> PreflightFacts:
-        """What the target alone knows of a source that does not answer."""
+        """The facts that the target alone knows about a silent source."""
         copied = self.read_copied_positions()
         counts: dict[TopicName, int] = {}
         for where in copied:
@@ -265,7 +265,7 @@ class LiveClusters:
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         parts = _partitions(topics)
-        # The stable end last: a log that grows meanwhile does not seem to have a transaction open.
+        # The stable end comes last: otherwise a growing log would seem to have an open transaction.
         ends = self.source.offsets(parts, latest=True, log_end=True)
         stable = self.source.offsets(parts, latest=True, read_committed=True)
         if len(stable) < len(parts) or len(ends) < len(parts):

@@ -21,10 +21,10 @@ from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 def flows_between(
     flows: Sequence[FlowSettings], source: str, target: str
 ) -> tuple[FlowSettings, FlowSettings, FlowSettings]:
-    """The flow that leads there, the one that follows its groups, and the flow back.
+    """Return the flow that leads there, the flow that follows its groups, and the flow back.
 
-    Connectors of a worker copy and follow groups apart from each other. Where the file has no flow back it has the
-    settings of the first.
+    A worker has separate connectors for copying and for following groups. If the file lacks a flow back, this flow has
+    the settings of the first.
     """
     known = sorted({str(alias) for flow in flows for alias in (flow.source, flow.target)})
     for alias, option in ((source, "--from"), (target, "--to")):
@@ -226,7 +226,7 @@ def _main(
 
 
 def _require_room_for(report: Path) -> None:
-    """Raise BadParameter where no report could be written: that would else be noticed once all is done."""
+    """Raise BadParameter if the report cannot be written: otherwise this would only show at the end."""
     found = [report.parent / f"{report.name}.{ending}" for ending in ("md", "json")]
     taken = next((path for path in found if path.exists() and not (path.is_file() and os.access(path, os.W_OK))), None)
     if taken is not None:

@@ -39,7 +39,7 @@ _FENCED = "fenced"
 
 
 class StepPhase(StrEnum):
-    """What is known of a step: what will be done, or what was done."""
+    """The phase of a step: its intent, or its result."""
 
     BEGUN = "begun"
     DONE = "done"
@@ -47,7 +47,7 @@ class StepPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One line of the journal; `at_ms` is when, in milliseconds since 1970."""
+    """One line of the journal; `at_ms` is its time in milliseconds since 1970."""
 
     at_ms: int
     data: Data
@@ -55,7 +55,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class SwitchoverRun:
-    """One switchover: a name of its own, its options, how far it is, and who worked on it last."""
+    """One switchover: its name, its options, its state, and the process that worked on it last."""
 
     name: str
     ends: SwitchoverDirection
@@ -74,15 +74,15 @@ class JournalEntries:
     run: SwitchoverRun | None = None
     steps: Mapping[tuple[str, StepPhase], JournalEntry] = field(default_factory=dict)
     fenced: Data | None = None
-    """The fence on the cluster that keeps this journal, which is the one that is moved to."""
+    """The fence on the cluster that keeps this journal, which is the cluster to move to."""
 
     def begun(self, step: str) -> Data | None:
-        """What a step meant to do; None before it began."""
+        """Return the intent of a step; None before it began."""
         entry = self.steps.get((step, StepPhase.BEGUN))
         return None if entry is None else entry.data
 
     def done(self, step: str) -> Data | None:
-        """What a step did; None before it was done."""
+        """Return the result of a step; None before it was done."""
         entry = self.steps.get((step, StepPhase.DONE))
         return None if entry is None else entry.data
 
@@ -92,7 +92,7 @@ class JournalEntries:
         return None if entry is None else entry.at_ms
 
     def next_step(self, order: Sequence[str]) -> str | None:
-        """The first step that is not done; None at the end."""
+        """Return the first step that is still to do; None at the end."""
         return next((step for step in order if self.done(step) is None), None)
 
     def last_begun(self, order: Sequence[str]) -> str | None:
@@ -133,14 +133,14 @@ def line_record(run: SwitchoverRun, line: JournalLine) -> tuple[bytes, bytes | N
 
 
 def fence_record(ends: SwitchoverDirection, plan: Data | None) -> tuple[bytes, bytes | None]:
-    """The fence on the cluster that keeps the journal of `ends`, as key and value; None when it has none any more."""
+    """The fence on the cluster that keeps the journal of `ends`, as key and value; None once it is lifted."""
     return _key(ends, _FENCED, ""), None if plan is None else utf8_json(plan)
 
 
 def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> JournalEntries:
     """The newest run of these two clusters and its lines, from all records of the journal in their order.
 
-    Records that are no entries, or of a form that this version does not know, are left out.
+    Malformed records, and records of a form unknown to this version, are left out.
     """
     last = {key: value for key, value in records if key is not None}
     runs = object_of(last.get(_key(ends, "run", "")))
@@ -179,7 +179,7 @@ def other_fences(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None
 def with_lines(
     entries: JournalEntries, lines: Iterable[JournalLine], run: SwitchoverRun | None = None
 ) -> JournalEntries:
-    """The entries once these lines, and a run, are written; those of another run count no more."""
+    """Return the entries as they are once these lines, and a run, are written; lines of an earlier run are dropped."""
     now = entries.run if run is None else run
     same = entries.run is not None and now is not None and entries.run.name == now.name
     steps = dict(entries.steps) if same else {}

@@ -42,7 +42,7 @@ SILENT_S = 2.0
 """Fast producers have met their first quota by then."""
 
 ANSWER_S = 1.0
-"""For so long a broker is asked whether it has heard of the fence; after that the caller waits for it."""
+"""The seconds for which brokers are asked whether they know the fence; after them the caller waits for a fixed time."""
 
 
 def plan_fence(
@@ -55,11 +55,12 @@ def plan_fence(
     others: Iterable[Data],
     heartbeats: HeartbeatNames,
 ) -> Data:
-    """What to add or set so that nobody but the two flows writes to topics, and what to restore; reads only.
+    """Return the settings to add so that only the two flows write to topics, and the settings to restore afterwards;
+    reads only.
 
-    `left` is the fence of a move whose journal is lost: it is restored with this one. `others` are the fences of other
-    moves, which are lifted by themselves. Raises RefusedError, ClusterError, and NotReadyError where it would open a
-    topic or could not be restored.
+    `left` is the fence of a move whose journal is lost: its restoration becomes part of this plan. `others` are the
+    fences of other moves, which are lifted by themselves. Raises RefusedError, ClusterError, and NotReadyError if the
+    fence would open a topic or could not be restored.
     """
     if fence is FenceMethod.ACL:
         present = cluster.call(describe_topic_acls, cluster.client)
@@ -103,7 +104,7 @@ def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
 
 
 def holds_everywhere(cluster: ClusterAdmin, plan: Data) -> bool:
-    """Whether every broker reports that it refuses producers by now; False where that is unknown."""
+    """Whether every broker already refuses producers; False while this is unknown."""
     denials = [acl for acl in acls_of(plan.get("add", [])) if acl.permission == AclPermissionType.DENY]
     if not denials:
         return False
@@ -114,9 +115,10 @@ def holds_everywhere(cluster: ClusterAdmin, plan: Data) -> bool:
 
 
 def lift_fence(cluster: ClusterAdmin, plan: Data) -> None:
-    """Restore what was there before, but for what somebody changed since. Raises RefusedError, ClusterError."""
+    """Restore the state before the fence, except for settings that were changed since. Raises RefusedError,
+    ClusterError."""
     if plan.get("remove"):
-        # The denials first: without the right beside it a denial would close its topic to readers, too.
+        # Denials come first: a denial that loses its accompanying right would close its topic to readers, too.
         denials_first = sorted(acls_of(plan["remove"]), key=lambda acl: acl.permission)
         cluster.call(delete_topic_acls, cluster.client, denials_first)
     if plan.get("restore"):
@@ -129,8 +131,8 @@ def lift_fence(cluster: ClusterAdmin, plan: Data) -> None:
 def exempt(flow: FlowSettings, back: FlowSettings) -> tuple[set[str], set[str]]:
     """Users and client ids by which both flows, and this command, append to the source of `flow`.
 
-    Offset syncs of the flow, records and positions of the flow back; MirrorMaker 2's own producers included. Where
-    clients have no user name of their own, only by client ids they differ.
+    Offset syncs of the flow, records and positions of the flow back; MirrorMaker 2's own producers included. Clients
+    that have no user name differ only by client ids.
     """
     here = (flow.source_admin.client, flow.consumer.client, back.producer.client, back.target_admin.client)
     users = {one.sasl_username for one in here if one.sasl_username is not None}

@@ -1,17 +1,17 @@
-"""Which ACLs or quotas keep producers from a cluster, and what has to be restored afterwards; decisions only.
+"""Decides which ACLs or quotas keep producers from a cluster, and which settings are restored afterwards.
 
 An ACL that denies refuses an append at once, and the producer gets the reason. It denies WRITE alone, so consumers and
 copiers read on, offset syncs and heartbeats have topics of their own, and a transaction can still be ended. A super
 user passes it.
 
-Copying flows carry literal ACLs over to remote topics, denials too (Kafka class MirrorSourceConnector, syncTopicAcls),
-where they would refuse the flow itself; they leave out those for prefixes. So a topic is denied as a prefix while the
+Copying flows carry literal ACLs over to remote topics, denials too (Kafka class MirrorSourceConnector, syncTopicAcls).
+There they would refuse the flow itself. Flows leave out ACLs for prefixes. So a topic is denied as a prefix while the
 flow keeps ACLs in step.
 
-Brokers take no quota of zero (Kafka class ClientQuotaControlManager), and compare with it only what they have appended:
-what is in flight still arrives, and so does the first request of a producer that begins later. The wait that a broker
-prescribes is (observed - quota) / quota * window, without a bound, and turns negative above 2^31 ms (Kafka class
-ClientQuotaManager): so fast producers meet `FIRST_RATE` first, and `RATE` counts once they are silent.
+Brokers take no quota of zero (Kafka class ClientQuotaControlManager), and compare a quota only with appended bytes:
+requests in flight still arrive, and so does the first request of a later producer. A broker prescribes an unbounded
+wait of (observed - quota) / quota * window, which turns negative above 2^31 ms (Kafka class ClientQuotaManager). So
+fast producers meet `FIRST_RATE` first, and `RATE` once they are silent.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from twinlog.ops.switchover.model import Data
 
 EVERYONE, ANYWHERE = "User:*", "*"
 FIRST_RATE, RATE, UNLIMITED = 1000.0, 10.0, 1e15
-"""Bytes per second; a broker takes the last one for no limit."""
+"""Bytes per second; a broker treats `UNLIMITED` as no limit."""
 
 
 def fenced_too(
     topics: Collection[TopicName], others: Iterable[TopicName], heartbeats: HeartbeatNames
 ) -> list[TopicName]:
-    """Topics that are denied although they do not move, for their names begin with that of one that does."""
+    """Topics that are denied although they stay, because their names begin with the name of a moving topic."""
     prefixes = tuple(topics)
     return sorted(
         name for name in set(others) - set(topics) if name.startswith(prefixes) and not _of_flows(name, heartbeats)
@@ -55,12 +55,12 @@ def denials(
     open_without_acls: bool,
     passing: Collection[TopicAcl] = (),
 ) -> tuple[list[TopicAcl], list[TopicAcl]]:
-    """The rights to add so that nobody writes to topics, and those of them that must be removed afterwards.
+    """Return the rights to add so that topics accept no writes, and those among them to remove afterwards.
 
-    `others` are all topics of the cluster; the flow's own are never denied. With `carried` the flow keeps ACLs in step.
-    `passing` are those of the fences of other moves: on a prefix they may concern these topics, too, for a time.
-    A topic without any right is open to all where `open_without_acls`, and would be closed to readers by its first
-    one: it gets a right for everything beside, which the denial overrules.
+    `others` are all topics of the cluster; the flow's own topics are never denied. With `carried` the flow keeps ACLs
+    in step. `passing` are the rights of the fences of other moves: on a prefix they may concern these topics, too, for
+    a time. With `open_without_acls`, a topic that has no right is open to all, and its first right would close it to
+    readers. So it also gets a right for all operations, which the denial overrules.
     """
     there = set(present)
     lasting = lasting_acls(present, passing)
@@ -76,7 +76,7 @@ def denials(
 
 
 def lasting_acls(present: Iterable[TopicAcl], passing: Collection[TopicAcl]) -> list[TopicAcl]:
-    """The rights that are there but for those that pass."""
+    """The present rights except for the passing rights."""
     gone = set(passing)
     return [acl for acl in present if acl not in gone]
 
@@ -100,10 +100,10 @@ def _concerns(acl: TopicAcl, topic: TopicName) -> bool:
 def throttles(
     present: Collection[Quota], exempt_users: Collection[str], exempt_clients: Collection[str]
 ) -> tuple[list[Quota], list[Quota]]:
-    """The quotas to set so that nobody appends but those exempt, and the quotas to set afterwards.
+    """Return the quotas to set so that only exempt clients append, and the quotas to set afterwards.
 
-    Every entity that has a quota gets the lowest, for it counts before the one of all users. A user who is exempt is
-    exempt whatever his client id, a client id whatever its user: of a login by certificate or OAuth only brokers know
+    Every entity with a quota gets the lowest rate, as its quota precedes the quota of all users. An exempt user is
+    exempt with any client id, an exempt client id with any user: of a login by certificate or OAuth only brokers know
     the user.
     """
     before = {quota.entity: quota.rate for quota in present}
@@ -119,9 +119,10 @@ def throttles(
 
 
 def still_ours(present: Collection[Quota], wanted: Iterable[Quota], restore: Iterable[Quota]) -> list[Quota]:
-    """What has to be restored: all but what is neither as the fence set it nor as before, for somebody else set it.
+    """Return the quotas to restore: a quota is left out if its rate is neither the fence's nor the former rate, as it
+    was changed since.
 
-    A broker that is behind may still report what was there before.
+    A broker that is behind may still report the former rate.
     """
     now = {quota.entity: quota.rate for quota in present}
     fenced = {quota.entity: quota.rate for quota in wanted}
@@ -144,7 +145,7 @@ def kept(plan: Data) -> list[TopicName]:
 
 
 def shared(plan: Data, other: Data) -> list[TopicName]:
-    """Topics that a fence would deny and that another one denies already: it would lift both."""
+    """Topics that a fence would deny and that another fence denies already: lifting one would lift both."""
     theirs = set(acls_of(other.get("remove", [])))
     return sorted(
         acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == AclPermissionType.DENY and acl in theirs
@@ -157,14 +158,14 @@ def acls_before(present: Sequence[TopicAcl], left: Data) -> list[TopicAcl]:
 
 
 def quotas_before(present: Collection[Quota], left: Data) -> list[Quota]:
-    """The quotas as they were before a fence that is still there, but for what somebody changed since."""
+    """The quotas before a fence that is still present, with the changes made since."""
     ours = still_ours(present, quotas_of(left.get("set", [])), quotas_of(left.get("restore", [])))
     rates = {one.entity: one.rate for one in present} | {one.entity: one.rate for one in ours}
     return [Quota(entity, rate) for entity, rate in rates.items() if rate is not None]
 
 
 def with_left(plan: Data, left: Data) -> Data:
-    """A plan that takes away, with its own fence, one that is still there."""
+    """Return a plan that also lifts a present fence together with its own."""
     found = dict(plan)
     if left.get("remove"):
         own = plan.get("remove", [])

@@ -1,4 +1,4 @@
-"""Reads the groups of both clusters, and where each would go on."""
+"""Reads the groups of both clusters, and the offsets at which each would continue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _trouble(code: int) -> str:
 
 
 def _better(ways: Iterable[Callable[[], Found]]) -> Found:
-    """The first exact place, else the furthest: what is not exact repeats records, and skips none."""
+    """Return the first exact place, else the furthest: an inexact place repeats records, and skips none."""
     found = []
     for way in ways:
         place = way()
@@ -44,7 +44,7 @@ def _better(ways: Iterable[Callable[[], Found]]) -> Found:
 
 
 class SwitchoverGroups:
-    """The groups of one flow, as `follows` filters them; `back` is the flow in the other direction."""
+    """The groups of one flow, as `follows` filters them; `back` is the flow in the opposite direction."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class SwitchoverGroups:
     def _offsets(
         self, admin: ClusterAdmin, groups: Collection[GroupId]
     ) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, int]]:
-        """The committed offsets of groups, and the error codes of those that cannot be read.
+        """Return the committed offsets of groups, and the error codes of unreadable groups.
 
-        A coordinator that moves or loads is waited for, and then ClusterError is raised: a group whose offset on the
-        target is not known could be set back. On the source transactions with offsets of a group are waited for, too.
+        Waits while a coordinator moves or loads, and then raises ClusterError: a group with an unknown target offset
+        could be set back. On the source transactions with offsets of a group are waited for, too.
         """
         reader = GroupAdmin(admin.client)
         read = reader.stable_offsets if admin is self._source else reader.offsets
@@ -113,11 +113,11 @@ class SwitchoverGroups:
         """See `World.groups`."""
         self._refreshed.clear()
         listed = self._listed(self._source)
-        # While its coordinator moves, no broker lists a group: the old one no longer and the new one not yet.
+        # While its coordinator moves, a group is missing from the lists of both the old and the new broker.
         self.known |= {*listed, *map(GroupId, known)}
         committed, wrong = self._offsets(self._source, self.known)
         if any(name not in listed for name in committed if committed[name]):
-            # By now its coordinator answers: whether it has members is not for anybody to guess.
+            # By now its coordinator answers and tells whether the group has members.
             listed = self._listed(self._source)
         groups = {
             name: listed.get(name) for name in self.known if name in listed or name in wrong or committed.get(name)
@@ -141,7 +141,7 @@ class SwitchoverGroups:
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
     ) -> Found | None:
-        """Where a group that stands there goes on; None for topics that do not move."""
+        """Return the place at which a group continues that has committed `offset`; None for topics that stay."""
         upstream = self._upstream(where.topic)
         if upstream is not None:
             return self._came_back(TopicPartition(upstream, where.partition), offset)
@@ -149,11 +149,12 @@ class SwitchoverGroups:
             return None
         remote = TopicPartition(moved[where.topic], where.partition)
         if where in cut and offset == cut[where] and offset >= began.get(where, 0):
-            # Both ends: nothing lies after them, whatever is known of the way.
+            # Both are ends: the group has read all records, and needs no translation.
             return remote, there.get(where), where in there
         if where not in began:
             return self._went(where, remote, offset)
-        # Moved to and fro, the log is in turns what was written here and what came over: each flow knows its own.
+        # After moves to and fro, the log alternates between records written here and copied records: each flow knows
+        # its own part.
         ways = [lambda: self._went(where, remote, offset), lambda: self._came_back(remote, offset)]
         return _better(ways[::-1] if offset < began[where] else ways)
 
@@ -243,10 +244,10 @@ class SwitchoverGroups:
         topics: Collection[MovedTopic],
         cut: Mapping[TopicPartition, int],
     ) -> list[GroupOffset]:
-        """Where groups begin in what producers will write to beside the copies: at its first record.
+        """Set groups at the first record of new topics that producers will use beside the copies.
 
-        With `auto.offset.reset=latest` a group would skip what came before it. Where something is there already, it is
-        for the group to choose.
+        With `auto.offset.reset=latest` a group would skip earlier records. If a topic has records already, the group
+        itself chooses its begin.
         """
         new = {topic.name: topic for topic in topics if topic.producers and not topic.keeps_name}
         parts = [
@@ -274,7 +275,7 @@ class SwitchoverGroups:
         ]
 
     def _existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Those of partitions that are there; before the topics are made, none."""
+        """The existing partitions among these; empty before the topics are created."""
         topics = self._target.topics() if partitions else {}
         return {one for one in partitions if one.topic in topics and one.partition < topics[one.topic].partitions}
 

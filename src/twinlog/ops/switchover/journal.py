@@ -1,4 +1,4 @@
-"""The journal of switchovers: a compacted topic on the cluster that is moved to, with one writer at a time."""
+"""The journal of switchovers: a compacted topic on the cluster to move to, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from twinlog.ops.switchover.entries import (
 from twinlog.ops.switchover.model import Data, SwitchoverDirection
 
 TOPIC = TopicName("mm2-twinlog-switchover.internal")
-"""It begins with `mm2` and ends with `internal`, so that neither twinlog nor MirrorMaker 2 mirrors it."""
+"""It begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 leave it out."""
 
 ROOM = {**JOURNALS, "segment.bytes": str(64 * MIB), "max.message.bytes": str(32 * MIB)}
-"""What became of all groups is one entry: 2 MB for a hundred thousand offsets, and brokers take one by default."""
+"""The result of all groups is one entry: 2 MB for a hundred thousand offsets, while brokers take 1 MB by default."""
 
 READ_S = 60.0
 _LOSS = "a switchover that was interrupted could not be gone on with"
@@ -56,9 +56,9 @@ class TopicJournal:
         """Whether this process has made itself the writer."""
 
     def read(self) -> JournalEntries:
-        """Read what is written. A cluster without the topic has no entries.
+        """Read the entries. A cluster that lacks the topic has no entries.
 
-        What a process that was killed had in a transaction is waited for: brokers abort it. Raises ClusterError.
+        Waits for the open transaction of a killed process: brokers abort it. Raises ClusterError.
         """
         if self._there():
             last: LastRecords = {}
@@ -70,14 +70,15 @@ class TopicJournal:
         return self.entries
 
     def read_unclaimed(self) -> JournalEntries:
-        """What is written, and what may yet be taken back: who works on it at the moment. Raises ClusterError."""
+        """Read also the entries of open transactions, which may be aborted: they show the process that works now.
+        Raises ClusterError."""
         if not self._there():
             return JournalEntries()
         reader = TopicReader(self._cluster, TOPIC, optional=True)
         return read_entries(self._ends, [(record.key, record.value) for _, record in reader.read()])
 
     def claim_journal(self) -> JournalEntries:
-        """Make this process the writer, create the topic where it is missing, and read what is written until then.
+        """Make this process the writer, create a missing topic, and read all entries up to now.
 
         The previous writer gets a FencedError with its next entry. Raises RefusedError, ClusterError.
         """

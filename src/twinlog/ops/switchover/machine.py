@@ -1,6 +1,6 @@
-"""Does the steps of a switchover one after the other, and writes each down before and after it is done.
+"""Does the steps of a switchover in turn, and writes an entry before and after each.
 
-A process that is killed at any point leaves entries from which the next one goes on: a step that has begun is repeated
+A process that is killed at any point leaves entries from which the next process continues: a begun step is repeated
 with the same plan, a step that is done is not repeated. One process at a time can write the journal.
 """
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 TRY_FOR_MS = 60_000
 AGAIN_S = 1.0
 SEEN_MS = 5_000
-"""How often a step that waits writes down that its process works on, and so hears of another one that took over."""
+"""How often a waiting step notes that its process works on it; the note also reveals a process that took over."""
 
 ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverState.RETURNED})
 _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
@@ -56,7 +56,7 @@ class SwitchoverMachine:
         self._owner = owner
         self._show = show
         self._shown = ""
-        """What the step under way waits for, as it was shown last."""
+        """The last shown words of the step under way."""
 
     def run(self, options: SwitchoverOptions) -> JournalEntries:
         """Begin, or go on where a process was killed, until all is done; returns the journal.
@@ -104,9 +104,9 @@ class SwitchoverMachine:
         return self._journal.entries
 
     def abort(self) -> JournalEntries:
-        """Undo what was done, last step first; returns the journal.
+        """Undo all steps done so far, last step first; returns the journal.
 
-        Raises UnderWayError when there is nothing to undo.
+        Raises UnderWayError when there are no steps to undo.
         """
         run = self._journal.entries.run
         if run is None or run.state in ENDED:
@@ -134,8 +134,8 @@ class SwitchoverMachine:
         return self._journal.entries
 
     def release_fence(self) -> JournalEntries:
-        """Lift the fence of a switchover that is done, for good, or of one whose journal is lost; returns the journal.
-        Raises UnderWayError."""
+        """Lift the fence of a switchover that is done, for good, or of a switchover whose journal is lost; returns the
+        journal. Raises UnderWayError."""
         run = self._journal.entries.run
         if (run is None or run.state is SwitchoverState.ABORTED) and (
             left := self._world.read_earlier_journal().fenced
@@ -160,7 +160,7 @@ class SwitchoverMachine:
         self._world.note_fence(None, "source")
 
     def _sync_again(self, run: SwitchoverRun, *, emergency: bool) -> None:
-        """Groups read on on the source until their consumers stop; bring along those that did since."""
+        """Sync groups again: they read from the source until their consumers stop."""
         options = replace(run.options, kind=SwitchoverKind.EMERGENCY) if emergency else run.options
         context = StepContext(self._world, options, self._journal.entries, self._show)
         self._show("groups", STEPS["groups"].words)
@@ -172,11 +172,11 @@ class SwitchoverMachine:
             )
 
     def _is_open(self, run: SwitchoverRun) -> bool:
-        """Whether one is not at its end whose producers may write to the target already: nothing moves them back."""
+        """Whether a switchover is unfinished while its producers may already write to the target: they stay there."""
         return run.state is SwitchoverState.RUNNING and self._journal.entries.done("open") is not None
 
     def _end_without_source(self, run: SwitchoverRun) -> SwitchoverRun:
-        """End one whose source was lost after `open`: what is left to do would only look at it."""
+        """End a switchover that lost its source after `open`: its remaining steps would only read the source."""
         run = replace(run, state=SwitchoverState.DONE, owner=self._owner, seen_ms=self._world.now_ms())
         cut = from_json((self._journal.entries.done("settle") or {}).get("cut", {}))
         copied = self._world.read_copied_positions()
@@ -186,13 +186,13 @@ class SwitchoverMachine:
         return run
 
     def _is_over(self, run: SwitchoverRun, *, emergency: bool) -> bool:
-        """Whether a switchover that is done has nothing more to bring along, so that the next one is another."""
+        """Whether a switchover that is done has nothing more to copy, so that the next command is a new switchover."""
         entries = self._journal.entries
         if entries.done("release") is not None:
             return True
         if emergency:
-            # The way back is in the journal of the lost source. Without a way back, only the late records that were
-            # seen were copied after the cut.
+            # The way back is in the journal of the lost source. Before a way back, only the seen late records were
+            # copied after the cut.
             copied, cut = self._world.read_copied_positions(), from_json((entries.done("settle") or {}).get("cut", {}))
             ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
             return any(copied[where].source > end for where, end in ends.items() if where in copied)
@@ -221,7 +221,7 @@ class SwitchoverMachine:
         return run
 
     def _require_same(self, *parts: str) -> None:
-        """Raise UnderWayError where the journal is of other topics or clusters than the file."""
+        """Raise UnderWayError if the journal belongs to other topics or clusters than the file."""
         before, now = (self._journal.entries.done("check") or {}).get("scope", {}), self._world.scope()
         for part in parts:
             if before.get(part) and now.get(part) and before[part] != now[part]:
@@ -249,7 +249,7 @@ class SwitchoverMachine:
         return run
 
     def _tried(self, name: str, part: Callable[[StepContext], T], context: StepContext) -> T:
-        """Do a part of a step again while a cluster does not answer, for a minute; every part may be repeated."""
+        """Repeat a part of a step while a cluster fails to answer, for a minute; every part may be repeated."""
         give_up_ms = self._world.now_ms() + TRY_FOR_MS
         while True:
             try:
@@ -264,7 +264,8 @@ class SwitchoverMachine:
         context = StepContext(self._world, run.options, self._journal.entries, self._showing(run))
         order = ORDER[run.options.kind]
         ended: list[JournalLine] = []
-        """What was done: it is written down together with what begins next, for producers wait meanwhile."""
+        """Finished steps: they are written together with the begin of the next step, because producers wait
+        meanwhile."""
         while (name := with_lines(self._journal.entries, ended).next_step(order)) is not None:
             step = STEPS[name]
             context.entries = with_lines(self._journal.entries, ended)
@@ -279,7 +280,7 @@ class SwitchoverMachine:
                 self._journal.write(ended)
                 ended = []
                 context.entries = self._journal.entries
-            # Operators act on what is shown: producers go on after `open`, so the end of that step is written first.
+            # Operators act on shown words: producers resume after `open`, so the end of that step is written first.
             self._show(name, step.words)
             result = self._tried(name, step.act, context)
             if isinstance(result, EarlierStep):

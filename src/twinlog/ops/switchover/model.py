@@ -1,4 +1,4 @@
-"""The values of a switchover: its options, the facts of both clusters, and what went wrong."""
+"""The values of a switchover: its options, the facts of both clusters, and its errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from twinlog.errors import TwinlogError
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
 Data = dict[str, Any]
-"""What a step writes down: values of JSON only."""
+"""The data of a step's entry: values of JSON only."""
 
 
 class SwitchoverKind(StrEnum):
-    """What is done: a planned switchover, one whose source is lost, or the way back of either."""
+    """The kind: a planned switchover, a switchover whose source is lost, or the way back of either."""
 
     PLANNED = "planned"
     EMERGENCY = "emergency"
@@ -42,10 +42,10 @@ class SwitchoverState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SwitchoverOptions:
-    """What the operator asked for. Times are seconds; `fence` None chooses by the source's authorizer.
+    """The options of the operator. Times are seconds; `fence` None chooses by the source's authorizer.
 
     `near` is the lag in records below which producers are fenced. When producers have been fenced for `at_most_s` and
-    not everything is copied, all is undone.
+    records are still to copy, all is undone.
     """
 
     kind: SwitchoverKind
@@ -71,8 +71,8 @@ class SwitchoverOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """Where a partition of the source ends: the next offset of its leader, and up to where records are readable: on
-    all in-sync replicas, and in no open transaction."""
+    """The end of a source partition: the next offset of its leader, and the end of the readable records, which are on
+    all in-sync replicas and outside open transactions."""
 
     end: int
     stable: int
@@ -80,7 +80,8 @@ class SourceEnd:
 
 @dataclass(frozen=True, slots=True)
 class CopiedPosition:
-    """How far a source partition is copied, and the target offset that follows; None when that is not stored."""
+    """How far a source partition is copied, and the target offset that follows; None when the target offset is
+    missing."""
 
     source: int
     target: int | None
@@ -88,7 +89,7 @@ class CopiedPosition:
 
 @dataclass(frozen=True, slots=True)
 class MovedTopic:
-    """A topic that moves: its copy on the target, and what its producers write to there."""
+    """A moving topic: its copy on the target, and the topic that its producers write to there."""
 
     name: TopicName
     remote: TopicName
@@ -97,13 +98,13 @@ class MovedTopic:
 
     @property
     def keeps_name(self) -> bool:
-        """Whether producers go on after the copies, so that the way back must begin at the cut."""
+        """Whether producers append after the copies, so that the way back must begin at the cut."""
         return self.producers == self.remote
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What the pre-flight check found. `problems` prevent the switchover, `notes` are for the operator to know."""
+    """The result of the pre-flight check. `problems` prevent the switchover, `notes` are for the operator to know."""
 
     topics: tuple[MovedTopic, ...]
     fence: FenceMethod
@@ -111,14 +112,14 @@ class Preflight:
     notes: tuple[str, ...] = ()
     lag: int = 0
     rate: float | None = None
-    """Records per second copied while it looked; None when nothing had to be."""
+    """Copied records per second during the check; None when no record was to copy."""
     groups: tuple[str, ...] = ()
     """The groups of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """A committed offset of a group on the source and where it is on the target; `exact` ones repeat nothing."""
+    """A committed offset of a group on the source and its place on the target; an `exact` place repeats no record."""
 
     group: str
     source: TopicPartition
@@ -127,13 +128,13 @@ class GroupOffset:
     there: int | None
     exact: bool = False
     present: int | None = None
-    """What the group has committed on the target so far."""
+    """The group's committed offset on the target so far."""
     metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MovedGroups:
-    """The groups of a flow: states on both clusters by group ("" where it is not), and their offsets."""
+    """The groups of a flow: states on both clusters by group ("" if it is absent), and their offsets."""
 
     source_states: Mapping[str, str]
     target_states: Mapping[str, str]
@@ -142,7 +143,7 @@ class MovedGroups:
 
 
 class NotReadyError(TwinlogError):
-    """The pre-flight found what prevents a switchover; nothing was changed."""
+    """The pre-flight found obstacles of a switchover; both clusters are unchanged."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("; ".join(problems))
@@ -150,7 +151,7 @@ class NotReadyError(TwinlogError):
 
 
 class UnderWayError(TwinlogError):
-    """Another process works on a switchover of these clusters, or one of another kind is not at its end."""
+    """Another process works on a switchover of these clusters, or a switchover of another kind is unfinished."""
 
 
 class TooLongError(TwinlogError):
@@ -159,7 +160,8 @@ class TooLongError(TwinlogError):
 
 @dataclass(frozen=True, slots=True)
 class SwitchoverDirection:
-    """The clusters: `source` is moved from, `target` moved to. Topics that move apart from others are a `wave`."""
+    """The clusters: `source` is moved from, `target` moved to. A `wave` moves its topics apart from all other
+    topics."""
 
     source: Alias
     target: Alias

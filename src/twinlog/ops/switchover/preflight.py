@@ -1,4 +1,4 @@
-"""The pre-flight: what prevents a switchover, and what an operator should know; facts in, words out."""
+"""The pre-flight: derives the obstacles of a switchover, and notes for the operator, from facts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from twinlog.ops.switchover.steps.waiting import lag
 
 @dataclass(frozen=True, slots=True)
 class PreflightFacts:
-    """What was read of both clusters. `operations` is what this principal may do with the source, None when unknown;
-    `authorizer` whether the source keeps ACLs, None when that may not be read, `quotas` whether it takes client quotas
-    from a client (KIP-546). `members` are groups of the source that have members, `runs` whether a process of the flow
-    is a member of its group on the target."""
+    """The facts of both clusters. `operations` are the operations that this principal may perform on the source, None
+    when unknown. `authorizer` tells whether the source keeps ACLs, None when unreadable; `quotas` whether it takes
+    client quotas from a client (KIP-546). `members` are groups of the source that have members, `runs` whether a
+    process of the flow is a member of its group on the target."""
 
     source: Alias
     target: Alias
@@ -39,9 +39,9 @@ class PreflightFacts:
     fenced_too: Collection[TopicName] = ()
     earlier: bool = True
     staying: Collection[TopicName] = ()
-    """Topics of the source that the flow does not mirror."""
+    """Source topics that the flow does not mirror."""
     under_way: bool = False
-    """Whether a switchover the other way has begun and is not at its end."""
+    """Whether a switchover the other way has begun and is unfinished."""
     rate: float | None = None
     unread: tuple[str, ...] = field(default=())
 
@@ -49,7 +49,7 @@ class PreflightFacts:
 def moved_topics(
     topology: Topology, aliases: Collection[Alias], source: Mapping[TopicName, Topic]
 ) -> tuple[MovedTopic, ...]:
-    """The topics of a flow, but for heartbeats. One that is a copy from a third cluster has no producers here."""
+    """The topics of a flow, but for heartbeats. A copy from a third cluster has no producers here."""
     found = []
     for name, topic in sorted(source.items()):
         if topology.mirrors(name) and not topology.is_heartbeats(name):
@@ -60,7 +60,7 @@ def moved_topics(
 
 
 def judge(facts: PreflightFacts, wanted: FenceMethod | None) -> Preflight:
-    """What the facts mean for a switchover whose fence is `wanted`, None to choose one."""
+    """Return the verdict for a switchover whose fence is `wanted`, None to choose a fence."""
     fence = wanted or (FenceMethod.QUOTA if facts.authorizer is False else FenceMethod.ACL)
     problems, notes = [], list(facts.unread)
     if not facts.topics:

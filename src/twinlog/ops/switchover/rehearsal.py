@@ -1,4 +1,4 @@
-"""What a switchover would do and how long it would take, from what the pre-flight read; nothing is changed."""
+"""The steps and the duration of a switchover, from the facts of the pre-flight; changes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUPS_PER_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class RehearsedStep:
-    """A step: what it would call, in words, and for how many seconds it would last, None when unknown."""
+    """A step: its calls, in words, and its duration in seconds, None when unknown."""
 
     step: str
     words: str
@@ -111,7 +111,7 @@ def _group_calls(
     if options.kind is SwitchoverKind.EMERGENCY:
         seen = world.groups_by_checkpoints(preflight.topics, {})
     else:
-        # As if nobody wrote any more: groups that have read everything are at the end of both logs.
+        # As if producers had stopped: groups that have read all records are at the end of both logs.
         copied = world.read_copied_positions()
         cut = {where: one.source for where, one in copied.items()}
         there = {where: one.target for where, one in copied.items() if one.target is not None}

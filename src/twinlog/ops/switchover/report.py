@@ -1,4 +1,5 @@
-"""The hand-over report: what was done and when, where each topic and group stands, and what an operator does next."""
+"""The hand-over report: the steps with their times, the state of each topic and group, and the next steps of an
+operator."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 
 _EMPTY = ("", "Empty", "Dead")
 _LAST = "open"
-"""After this step producers may go on."""
+"""After this step producers may resume."""
 
 
 def report(entries: JournalEntries) -> Data:

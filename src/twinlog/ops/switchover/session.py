@@ -41,7 +41,7 @@ def this_process() -> str:
 
 
 def require_free(entries: JournalEntries) -> None:
-    """Raise UnderWayError while another process seems to work; one of this host that is gone does not."""
+    """Raise UnderWayError while another process seems to work; a process of this host that is gone does not count."""
     run = entries.run
     if run is None or run.state in ENDED:
         return
@@ -50,7 +50,7 @@ def require_free(entries: JournalEntries) -> None:
     host, _, pid = run.owner.rpartition(" ")
     if host == socket.gethostname():
         if pid == str(os.getpid()):
-            # In a container that was started anew, processes have their numbers again.
+            # In a restarted container, processes get the same numbers again.
             return
         try:
             os.kill(int(pid), 0)
@@ -72,7 +72,7 @@ CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class SwitchoverArguments:
-    """What the command line asks for. `mode` is run, rehearse, abort, release or status."""
+    """The arguments of the command line. `mode` is run, rehearse, abort, release or status."""
 
     mode: str
     kind: str
@@ -152,7 +152,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
 
 
 def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
-    """Every point is one to go on from, so the process just ends, and prints where it stood."""
+    """The next process can continue at every point, so this process just ends, and prints its last step."""
     typer.echo(f"\nended by {number.name}: {stands(journal.entries)}", err=True)
     end_process(signals.exit_code(number))
 

@@ -1,4 +1,5 @@
-"""Topics on the cluster that takes over: topics of producers, first positions of the flow, and logs without records."""
+"""Topics on the cluster that takes over: topics of producers, first positions of the flow, and logs that have no
+records."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ FETCH_BYTES = 1 << 16
 
 
 async def is_hollow(client: ClusterClient, where: TopicPartition, start: int, end: int) -> bool:
-    """Whether a partition has nothing but markers of transactions in these offsets. Raises ClusterError."""
+    """Whether a partition has only markers of transactions in these offsets. Raises ClusterError."""
     await client.refresh([where.topic])
     leader, topic = client.leader(where), client.topic(where.topic)
     if leader is None or topic is None:

@@ -1,4 +1,4 @@
-"""What a switchover shows: its steps as they go, its report, a rehearsal."""
+"""The texts of a switchover: its steps during the run, its report, and its rehearsal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinlog.ops.switchover.steps.steps import ORDER
 EXIT_NOT_READY = 3
 LINE_EVERY_S = 2.0
 SAME_EVERY_S = 30.0
-"""How often the same words are a line again, where lines stay."""
+"""How often the same words are printed again, on an output that keeps its lines."""
 
 
 def stands(entries: JournalEntries) -> str:
@@ -41,7 +41,7 @@ def stands(entries: JournalEntries) -> str:
 
 
 class StepLines:
-    """Shows steps as they go, on a terminal in place."""
+    """Shows steps during the run, on a terminal in place."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -67,12 +67,12 @@ class StepLines:
 
 
 def print_report(entries: JournalEntries, path: Path | None, as_json: bool) -> None:
-    """Print the report, and write it to PATH.md and PATH.json where a path is given."""
+    """Print the report, and write it to PATH.md and PATH.json if a path is given."""
     data = report(entries)
     as_text = json.dumps(data, indent=2, ensure_ascii=False)
     if sys.stderr.isatty():
         typer.echo("", err=True)
-    # First where it is seen: a full disk hides nothing then.
+    # The report is printed first, so that it is seen even if the disk is full.
     typer.echo(as_text if as_json else markdown(data))
     if path is not None:
         path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a switchover asks of its two clusters and does to them, so that its steps can be tried without any."""
+"""The calls of a switchover to its two clusters, as a protocol that lets tests replace the clusters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Side = Literal["source", "target"]
 class SwitchoverClusters(Protocol):
     """Both clusters and the clock. Every call that changes something may be repeated with the same values.
 
-    Each raises ClusterError when a cluster does not answer and RefusedError when a permission is missing.
+    Each raises ClusterError when a cluster fails to answer and RefusedError when a permission is missing.
     """
 
     ends: SwitchoverDirection
@@ -38,8 +38,8 @@ class SwitchoverClusters(Protocol):
         """Wait."""
 
     def scope(self) -> Data:
-        """What a journal is about: `topics` as the file has them, and the ids of the clusters `from` and `to`; what is
-        unknown is empty."""
+        """The scope of a journal: `topics` as the file has them, and the ids of the clusters `from` and `to`; an
+        unknown id is empty."""
 
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         """Look at both clusters before anything is changed."""
@@ -50,49 +50,49 @@ class SwitchoverClusters(Protocol):
     def get_ready(
         self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
     ) -> None:
-        """Read and begin whatever takes time, before producers wait; changes no topic and no group."""
+        """Do all slow reads and preparations before producers wait; topics and groups stay unchanged."""
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
-        """Where each source partition ends now, what its leader has and its followers have not with it."""
+        """The present end of each source partition, including records that only its leader has."""
 
     def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
         """The first offset of each source partition."""
 
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where partitions of the target end now; those that are not there are left out."""
+        """The present ends of target partitions; missing partitions are left out."""
 
     def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         """How far each source partition is copied, as the flow has stored it."""
 
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
-        """Source partitions that have no record from the first offset of their span up to the second."""
+        """The source partitions that have no record from the first offset of their span up to the second."""
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         """The transactions that are open in source partitions, in words."""
 
     def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
-        """What a fence on the source would change, and what to restore afterwards; reads only."""
+        """Return the changes of a fence on the source, and the settings to restore afterwards; reads only."""
 
     def fence_producers(self, plan: Data) -> None:
         """Keep producers from the source."""
 
     def fence_holds(self, plan: Data) -> bool:
-        """Whether every broker of the source reports that it refuses producers; False where that is unknown."""
+        """Whether every broker of the source refuses producers; False while unknown."""
 
     def lift_fence(self, plan: Data, side: Side) -> None:
-        """Restore what a fence changed on a cluster."""
+        """Restore the settings that a fence changed on a cluster."""
 
     def read_fence(self) -> Data | None:
         """The fence that an earlier move left on the target."""
 
     def note_fence(self, plan: Data | None, side: Side) -> None:
-        """Write down on a cluster how to lift its fence, should the other one be lost; None once it is lifted."""
+        """Note on a cluster how to lift its fence, in case the other cluster is lost; None once it is lifted."""
 
     def missing_topics(self, topics: Collection[MovedTopic]) -> Data:
         """The topics that producers will write to and that the target lacks, with their settings; reads only."""
 
     def create_topics(self, plan: Data) -> Data:
-        """Create them; returns those that were refused, with the reason."""
+        """Create the topics; returns the refused topics, with the reason."""
 
     def groups(
         self,
@@ -102,11 +102,11 @@ class SwitchoverClusters(Protocol):
         began: Mapping[TopicPartition, int],
         known: Collection[str],
     ) -> MovedGroups:
-        """The groups of the source, and those `known` from before, and where they would go on: at the `cut` of a
-        partition it is `there`.
+        """The groups of the source, and groups `known` from before, with the offsets at which they would continue: at
+        the `cut` of a partition this offset is `there`.
 
-        In a partition whose copying `began` at an offset, what is before that came from the target, or was copied by
-        a move before.
+        In a partition whose copying `began` at an offset, earlier records came from the target, or were copied by an
+        earlier move.
         """
 
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
@@ -119,15 +119,15 @@ class SwitchoverClusters(Protocol):
         """Let the flow back, which stores its positions on that cluster, begin at these offsets."""
 
     def read_earlier_journal(self) -> JournalEntries:
-        """The journal of the other direction, on the source; empty without one."""
+        """The journal of the opposite direction, on the source; empty if the source lacks it."""
 
     def close_earlier(self) -> None:
         """Note in it that there was a way back."""
 
 
 class Journal(Protocol):
-    """The journal of one direction; `entries` are what it holds. Every write raises FencedError once another process
-    has taken over."""
+    """The journal of one direction; `entries` is its content. Every write raises FencedError once another process has
+    taken over."""
 
     entries: JournalEntries
 

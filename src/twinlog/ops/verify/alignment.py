@@ -108,8 +108,10 @@ def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> AlignmentGap | Non
 def find_next_common(
     logs: LogPair, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
 ) -> AlignmentGap | None:
-    """Return the gap before the next common records of two logs, each searched from its first offset to its second;
-    None when the windows have none in common."""
+    """Return the gap before the next common records of two logs; None when the windows have none in common.
+
+    Each log is searched from its first offset to its second.
+    """
     for most in WINDOWS:
         mine, mine_ends = window(logs, "source", *ours, most)
         copies, copies_end = window(logs, "target", *theirs, most)

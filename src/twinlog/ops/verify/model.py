@@ -12,9 +12,12 @@ from twinlog.settings.flow import ConsumerSettings
 Side = Literal["source", "target"]
 
 Kind = Literal["exact", "by content", "not copied", "foreign", "copied from"]
-"""How a section is compared. `exact`: by offsets, which grow in step. `by content`: only the records show the original
-of a copy. `copied from`: by content, and the first common record has still to be found. `not copied` are source offsets
-that have no copies by the exact map, `foreign` are target offsets that are no copies."""
+"""How a section is compared.
+
+`exact`: by offsets, which grow in step. `by content`: only the records show the original of a copy. `copied from`: by
+content, and the first common record has still to be found. `not copied` are source offsets that have no copies by the
+exact map, `foreign` are target offsets that are no copies.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ BEFORE_BEGIN = "after them is the first record that is known to be on both sides
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a partition: the ends of both logs, the offset up to which the source was copied, and the end of
-    the copies.
+    """The bounds of a partition: both ends of its logs, the end of the copied source offsets, and the end of the
+    copies.
 
     `copied_up_to` and `copies_end` come from the stored position, None if it lacks them. The comparison leaves out
     offsets before `since` and from `until` on; both are source offsets. With `hidden` the target has more after its end

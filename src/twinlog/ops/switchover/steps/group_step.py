@@ -1,4 +1,5 @@
-"""The last sync of groups: which offsets are committed on the target, and why others are not."""
+"""The last sync of groups: decides which offsets are committed on the target, and gives the reason for each remaining
+offset."""
 
 from __future__ import annotations
 
@@ -14,22 +15,22 @@ from twinlog.ops.switchover.steps.step import StepContext
 from twinlog.ops.switchover.world import SwitchoverClusters
 
 COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead", "in use", "unknown", "refused"
-"""What became of an offset: committed now, was there, the target is further, the target's group has members, nothing is
-known of it, or the target refused it."""
+"""The result of an offset: committed now, committed before, the target is further, the target's group has members, the
+place is unknown, or the target refused the offset."""
 
 _EMPTY = frozenset({"", "Empty", "Dead"})
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsetDecision:
-    """An offset of a group and what is to become of it."""
+    """An offset of a group and its result."""
 
     offset: GroupOffset
     result: str
 
 
 def judge(seen: MovedGroups) -> list[GroupOffsetDecision]:
-    """What becomes of each offset; none ever goes back on the target."""
+    """Return the result of each offset; an offset never moves back on the target."""
     return [GroupOffsetDecision(one, _result(one, seen.target_states.get(one.group, ""))) for one in seen.offsets]
 
 
@@ -42,12 +43,12 @@ def _result(one: GroupOffset, state: str) -> str:
 
 
 def began(world: SwitchoverClusters) -> Offsets:
-    """Where an earlier switchover cut: what is before that came from the cluster that is moved to now, or from here."""
+    """Return the cut of an earlier switchover: earlier records came from the present target, or from here."""
     return from_json((world.read_earlier_journal().done("prove") or {}).get("positions", {}))
 
 
 def sync_groups(context: StepContext) -> Data:
-    """Commit for every group of the source where it would go on, and record what came of each."""
+    """Commit the place of continuation of every source group, and record the result of each."""
     world = context.world
     if context.options.kind is SwitchoverKind.EMERGENCY:
         seen = world.groups_by_checkpoints(context.topics, context.offsets("settle", "cut"))
@@ -84,7 +85,8 @@ def _verdict(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool, so
 def group_data(
     seen: MovedGroups, judged: list[GroupOffsetDecision], refused: Mapping[str, str], *, source_answers: bool = True
 ) -> Data:
-    """The groups as values of JSON, for journal and report; what each would skip and repeat if it moved now."""
+    """The groups as values of JSON, for journal and report, with the records that each would skip and repeat if it
+    moved now."""
     groups: dict[str, Data] = {
         name: {"state": state, "offsets": [], "trouble": seen.troubles.get(name)}
         for name, state in seen.source_states.items()

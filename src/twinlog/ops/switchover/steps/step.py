@@ -1,4 +1,4 @@
-"""What a step is: what it means to do, what it does, and how it is taken back."""
+"""The form of a step: its plan, its action, and its undoing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Show = Callable[[str, str], None]
 """Shows how far a step is: its name, and words."""
 
 RESUMED_S = 10.0
-"""For so long at least a process waits that goes on with a switchover."""
+"""The least time that a process waits after it resumed a switchover."""
 
 
 @dataclass(slots=True)
 class EarlierStep:
-    """What a step returns when what was found takes the switchover back to an earlier step, and why."""
+    """The result of a step that leads the switchover back to an earlier step, and the reason."""
 
     step: str
     why: str
@@ -29,7 +29,7 @@ class EarlierStep:
 
 @dataclass
 class StepContext:
-    """What steps work with; `entries` is the journal as it is now."""
+    """The context of a step; `entries` is the present journal."""
 
     world: SwitchoverClusters
     options: SwitchoverOptions
@@ -42,7 +42,7 @@ class StepContext:
         self.here_since_ms = self.world.now_ms()
 
     def done(self, step: str) -> Data:
-        """What a step before this one did."""
+        """Return the result of an earlier step."""
         found = self.entries.done(step)
         if found is None:
             raise TwinlogError(f"the journal has no result of step {step}")
@@ -59,7 +59,7 @@ class StepContext:
         return FenceMethod(self.done("check")["fence"])
 
     def offsets(self, step: str, name: str) -> Offsets:
-        """Offsets that a step before this one wrote down."""
+        """Return offsets from the result of an earlier step."""
         return from_json(self.done(step)[name])
 
     def require_time(self, step: str) -> None:
@@ -68,7 +68,7 @@ class StepContext:
             return
         now_ms, at_most_ms = self.world.now_ms(), self.options.at_most_s * 1000
         fenced_ms = self.entries.at_ms("fence", StepPhase.BEGUN) or self.here_since_ms
-        # Of one that was interrupted for longer than that, everything may be copied by now.
+        # After a long interruption, all records may be copied by now.
         if now_ms - fenced_ms > at_most_ms and now_ms - self.here_since_ms > min(at_most_ms, RESUMED_S * 1000):
             raise TooLongError(f"step {step} was not done within {self.options.at_most_s:g} s of fencing producers")
 
@@ -92,9 +92,9 @@ def _nothing(_context: StepContext) -> Data:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`begin` reads, and returns what will be done; `act` does it, also a second time, and returns what was done.
+    """`begin` reads, and returns the plan; `act` executes it, also a second time, and returns the result.
 
-    `undo` takes back what `act` may have done. `words` describe the step.
+    `undo` takes back all changes that `act` may have made. `words` describe the step.
     """
 
     name: str

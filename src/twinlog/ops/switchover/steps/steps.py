@@ -40,7 +40,8 @@ def _new(context: StepContext) -> list[TopicPartition]:
 
 
 def begin_rejoin(context: StepContext) -> Data:
-    """Where the flow back begins in topics whose names stay, and the fence that keeps it from writing there."""
+    """Plan the positions at which the flow back begins in topics with lasting names, and the fence that keeps it from
+    writing there."""
     earlier = context.world.read_earlier_journal()
     if earlier.run is None:
         raise TwinlogError("the journal of the switchover is gone")
@@ -62,9 +63,10 @@ def begin_rejoin(context: StepContext) -> Data:
 
 
 def _not_reached(context: StepContext, positions: OffsetsJson, *, lost: bool) -> Offsets:
-    """Where the flow back is not: what it has copied since, in an attempt that was undone perhaps, counts more.
+    """Return the positions that the flow back has yet to reach: its copies since, perhaps in an undone attempt, count
+    more.
 
-    Of a cluster that was lost also where it stands: records that were never copied may follow there.
+    Of a lost cluster, reached positions are included: records that were never copied may follow there.
     """
     copied = context.world.read_copied_positions()
     return {
@@ -75,7 +77,8 @@ def _not_reached(context: StepContext, positions: OffsetsJson, *, lost: bool) ->
 
 
 def rejoin(context: StepContext) -> Data:
-    """Let the flow back begin at the cut, and write where it keeps names; count what the lost source had left."""
+    """Let the flow back begin at the cut, and write to topics that keep their names; count the remaining records of the
+    lost source."""
     plan = context.entries.begun("rejoin") or {}
     world = context.world
     missing = _not_reached(context, plan["positions"], lost=plan["lost"])
@@ -106,7 +109,8 @@ def create_topics(context: StepContext) -> Data | EarlierStep:
 
 
 def begin_fence(context: StepContext) -> Data:
-    """What the fence changes and what is restored afterwards, written down before anything is changed."""
+    """Return the changes of the fence and the settings to restore afterwards; both are written before the first
+    change."""
     try:
         return context.world.plan_fence(context.fence, context.topics)
     except (ClusterError, NotReadyError) as error:
@@ -116,7 +120,7 @@ def begin_fence(context: StepContext) -> Data:
 
 
 def fence(context: StepContext) -> Data:
-    """Keep producers from the source; of a lost source what is possible."""
+    """Keep producers from the source; of a lost source, as far as possible."""
     plan = context.entries.begun("fence") or {}
     if "left" in plan:
         return plan
@@ -147,7 +151,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
     on_target = world.target_ends(there.values())
     if not lost:
         _require_no_others(context)
-        # Last of all, so that nothing came while the others were read.
+        # The source ends are read last, so that they include all records up to now.
         ends = world.source_ends(context.topics)
         grown = [where for where, end in ends.items() if end.end != cut.get(where)]
         if grown:
@@ -193,7 +197,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
 
 
 def _require_no_others(context: StepContext) -> None:
-    """Raise TwinlogError when records are in partitions that came since the pre-flight, which nobody fences."""
+    """Raise TwinlogError when unfenced partitions, created since the pre-flight, have records."""
     new, world = _new(context), context.world
     if not new:
         return
@@ -207,12 +211,12 @@ def _require_no_others(context: StepContext) -> None:
 
 
 def begin_seed(context: StepContext) -> Data:
-    """Where the way back begins."""
+    """Return the positions at which the way back begins."""
     return {"positions": context.done("prove")["positions"]}
 
 
 def seed(context: StepContext) -> Data:
-    """Let the flow back begin after the copies, where producers go on in the same topics."""
+    """Let the flow back begin after the copies, if producers continue in the same topics."""
     positions = (context.entries.begun("seed") or {})["positions"]
     if positions:
         context.world.seed_positions(from_json(positions), "source")
@@ -225,7 +229,7 @@ def begin_open(context: StepContext) -> Data:
 
 
 def open_target(context: StepContext) -> Data:
-    """Let producers write to the cluster that they come to."""
+    """Let producers write to the new cluster."""
     plan = (context.entries.begun("open") or {})["fence"]
     if plan:
         context.world.lift_fence(plan, "target")

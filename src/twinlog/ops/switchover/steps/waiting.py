@@ -13,9 +13,9 @@ from twinlog.ops.switchover.steps.step import StepContext
 
 
 def watch(context: StepContext) -> Data:
-    """See that the source stays where it was cut; what somebody writes to it all the same is copied, and shown.
+    """Watch whether the source stays at its cut; later records are copied all the same, and shown.
 
-    Raises TwinlogError when somebody writes on for longer than producers may wait at most.
+    Raises TwinlogError when records keep arriving for longer than producers may wait.
     """
     world, settled = context.world, context.done("settle")
     cut, name = from_json(settled["cut"]), world.ends.source
@@ -50,7 +50,7 @@ def _copied(context: StepContext, found: Mapping[TopicPartition, SourceEnd], lat
 
 
 def spans(cut: Offsets, late: Offsets) -> dict[str, Data]:
-    """From where to where partitions were written after the cut, as values of JSON."""
+    """The ranges of offsets written after the cut, by partition, as values of JSON."""
     found: dict[str, Data] = {}
     for where, end in sorted(late.items()):
         found.setdefault(where.topic, {})[str(where.partition)] = [cut.get(where, 0), end]
@@ -58,32 +58,32 @@ def spans(cut: Offsets, late: Offsets) -> dict[str, Data]:
 
 
 def ends_of(found: dict[str, Data]) -> Offsets:
-    """Where those partitions end that `spans` has."""
+    """The ends of the partitions in the result of `spans`."""
     return from_json({topic: {number: end for number, (_, end) in one.items()} for topic, one in found.items()})
 
 
 QUICK_LOOK_S = 0.1
-"""While producers wait, and as long as that has not lasted for `QUICK_FOR_S` seconds."""
+"""For the first `QUICK_FOR_S` seconds in which producers wait."""
 
 QUICK_FOR_S = 5.0
 LOOK_S = 0.5
 SLOW_LOOK_S = 2.0
 STILL_S: Mapping[FenceMethod, float] = {FenceMethod.ACL: 1.5, FenceMethod.QUOTA: 6.0, FenceMethod.NONE: 6.0}
-"""How long no partition of the source may grow. Brokers hear of an ACL within this; what a quota has muted may have
-requests on their way."""
+"""The time during which all source partitions must keep their ends. Brokers learn of an ACL within this time; a
+producer muted by a quota may have requests on their way."""
 
 QUIET_S = 0.2
-"""The same once every broker reports that it refuses producers: what it had let in by then is in its log at once, or on
-its way to the followers, which the ends show."""
+"""The same time once every broker refuses producers: accepted records are in its log at once, or on their way to the
+followers, which the ends show."""
 
 LOST_STILL_S = 3.0
-"""How long the copies of a lost source may not grow."""
+"""The time during which the copies of a lost source must keep their ends."""
 
 STANDS_S = 10.0
-"""How long nothing is copied before a line asks for the flow to run."""
+"""The time that passes with no copied record before a line asks for the flow to run."""
 
 HOLLOW_S = 5.0
-"""How long positions stand still before it is looked whether anything is left to copy."""
+"""The time that positions stay the same before the rest is searched for records."""
 
 
 class Speed:
@@ -93,7 +93,7 @@ class Speed:
         self._first: tuple[float, int] | None = None
 
     def eta_s(self, now_s: float, left: int) -> float | None:
-        """Seconds until nothing is left, None while that is unknown."""
+        """Seconds until the number reaches 0, None while unknown."""
         if self._first is None or left > self._first[1]:
             self._first = now_s, left
             return None
@@ -106,7 +106,7 @@ def lag(
     starts: Mapping[TopicPartition, int],
     copied: Mapping[TopicPartition, CopiedPosition],
 ) -> dict[TopicPartition, int]:
-    """Offsets that are left to copy, by source partition; partitions without any are left out."""
+    """Offsets still to copy, by source partition; fully copied partitions are left out."""
     left = {}
     for where, end in ends.items():
         done = copied[where].source if where in copied else starts.get(where, 0)
@@ -143,7 +143,7 @@ def catch_up(context: StepContext) -> Data:
 
 
 def settle(context: StepContext) -> Data:
-    """Wait until no source partition grows and no transaction is open; that is the cut."""
+    """Wait until all source partitions keep their ends and all transactions have ended; these ends are the cut."""
     if context.options.kind is SwitchoverKind.EMERGENCY:
         return _settle_lost(context)
     world, still_s, plan = context.world, STILL_S[context.fence], context.entries.begun("fence") or {}
@@ -177,7 +177,7 @@ def look_s(waited_ms: int) -> float:
 
 
 def _settle_lost(context: StepContext) -> Data:
-    """The same of a source that is lost: until its copies stand still."""
+    """The same for a lost source: wait until its copies keep their ends."""
     world, moved = context.world, {topic.name for topic in context.topics}
     before: tuple[object, Mapping[TopicPartition, int]] = None, {}
     since_ms = world.now_ms()
@@ -196,7 +196,7 @@ def _settle_lost(context: StepContext) -> Data:
 
 
 def drain(context: StepContext) -> Data:
-    """Wait until everything up to the cut is copied; returns where copies end on the target."""
+    """Wait until all records up to the cut are copied; returns the ends of the copies on the target."""
     world, speed, cut = context.world, Speed(), context.offsets("settle", "cut")
     starts = world.source_starts(context.topics)
     before: dict[TopicPartition, int] = {}
@@ -208,7 +208,7 @@ def drain(context: StepContext) -> Data:
         if behind != before:
             before, since_ms = behind, now_ms
         elif behind and now_ms - since_ms >= HOLLOW_S * 1000:
-            # MirrorMaker 2's positions are those of records: markers of transactions after the last one stay uncounted.
+            # MirrorMaker 2 stores the positions of records: markers of transactions after the last record are left out.
             for where in world.find_empty_spans(
                 {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
             ):
