@@ -1,1 +1,2 @@
-"""The command `twinlog`: one file per subcommand. Nothing is loaded here, for a signal may come at any moment."""
+"""The command `twinlog`: a file for each subcommand. This module loads no other module, because a signal may come at
+any moment."""

@@ -1,4 +1,4 @@
-"""`twinlog check`: reads a configuration and prints its problems, without contacting a cluster."""
+"""`twinlog check`: reads a configuration and prints its problems; it contacts no cluster."""
 
 from __future__ import annotations
 

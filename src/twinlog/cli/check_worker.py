@@ -1,4 +1,4 @@
-"""`twinlog check` for the files of Connect: a worker's, those of connectors, and Strimzi's resource."""
+"""`twinlog check` for the files of Connect: the file of a worker, the files of connectors, and Strimzi's resource."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
 
 
 def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[str], list[str]]:
-    """What a worker and connectors would do, in lines for people, and warnings about their files.
+    """The actions of a worker and its connectors, in lines for people, and warnings about their files.
 
-    Without the file of a worker connectors are checked as any worker would, with references to secrets unresolved.
-    Raises ConfigError with the problems of all files.
+    If the file of a worker is missing, connectors are checked as any worker would, with references to secrets
+    unresolved. Raises ConfigError with the problems of all files.
     """
     from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - only who checks connectors waits for it
 
@@ -49,12 +49,12 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
 
 
 def _of_this_cluster(warnings: Sequence[str]) -> list[str]:
-    """Without the warnings about a worker's cluster that is not given."""
+    """Remove the warnings about the cluster of an unknown worker."""
     return [warning for warning in warnings if _ANY_CLUSTER not in warning]
 
 
 def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[str]]:
-    """What Strimzi's resource asks for, in lines for people, and warnings. Raises ConfigError with its problems."""
+    """The flows of Strimzi's resource, in lines for people, and warnings. Raises ConfigError with its problems."""
     from twinlog.config.strimzi.load import load_resource  # noqa: PLC0415 - YAML is slow to import
 
     config = load_resource(path, secrets)

@@ -40,14 +40,14 @@ LEAST_SLOTS = 16
 
 @dataclass(frozen=True, slots=True)
 class WorkerExits:
-    """A program's exit codes: it cannot listen; the worker refused a connector that it was given."""
+    """A program's exit codes: it cannot listen; the worker refused a connector of the command line."""
 
     listening: int
     connector: int
 
 
 class WorkerService(Protocol):
-    """Something that goes on while a worker runs."""
+    """A service that runs as long as a worker."""
 
     def start(self) -> None: ...
 
@@ -112,7 +112,7 @@ def allow_many_files() -> None:
 
 
 def rest_users(config: WorkerConfig) -> Users | None:
-    """Who may use the REST API; None where it asks for no login. Raises ConfigError."""
+    """The users of the REST API; None if it needs no login. Raises ConfigError."""
     if not config.settings.rest.extension_classes:
         return None
     from twinlog.connect.users import read_users  # noqa: PLC0415 - --help must not wait for it
@@ -133,7 +133,7 @@ def run_worker(
 ) -> int:
     """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's.
 
-    What `beside` makes begins once the worker listens, and ends before it.
+    The service that `beside` makes begins once the worker listens, and ends before the worker.
     """
     log_to_stderr()
     for warning in (*config.warnings, *warnings, *(() if users is None else users.warnings)):

@@ -25,7 +25,7 @@ EXITS = WorkerExits(listening=EXIT_CONFIG, connector=EXIT_CONNECTOR)
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One of Kafka's scripts: its name, the words of its usage, the module that begins it, and the name of its log."""
+    """A script of Kafka: its name, its usage, the module that begins it, and the name of its log."""
 
     program: str
     usage: str
@@ -52,7 +52,7 @@ STANDALONE = Script(
 
 @dataclass(frozen=True, slots=True)
 class ConnectArguments:
-    """What a command line asks for."""
+    """The arguments of a command line."""
 
     worker: Path
     more: tuple[Path, ...]
@@ -61,7 +61,7 @@ class ConnectArguments:
 
 
 def parse(script: Script, words: Sequence[str], environment: Mapping[str, str]) -> ConnectArguments:
-    """The meaning of a command line. Exits with 1 where it has no file, or asks for help."""
+    """The meaning of a command line. Exits with 1 if the command line lacks a file, or asks for help."""
     extra = read_extra_args(environment, script.log_name)
     daemon = extra.daemon or words[:1] == ["-daemon"]
     files = words[1:] if words[:1] == ["-daemon"] else words

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("twinlog")
 
 HANGUP = "SIGHUP"
-"""Who asks for the file, in the log."""
+"""The origin of a request to read the file, in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,12 @@ def run_flows(
     warnings: Sequence[str] = (),
     file: ReloadableFile | None = None,
 ) -> int:
-    """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before those of FILE.
+    """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before the warnings of
+    FILE.
 
     With `file` SIGHUP and `twinlog reload` have it read again.
     """
-    # Spark's own log goes to the same place where spark-submit has started it.
+    # Spark's own log goes to the same place if spark-submit started it.
     terminal = _terminal() if sys.stderr.isatty() and not is_submitted() else None
     log_to_stderr(terminal)
     for warning in (*warnings, *config.warnings):
@@ -82,8 +83,8 @@ def run_flows(
 
 
 class _RunSignalHandler:
-    """What a signal does: it ends the process while nothing runs, and afterwards has the runner end in order; SIGHUP
-    has the file read again."""
+    """Handles a signal: it ends the process before flows run, and afterwards lets the runner end in order; SIGHUP makes
+    the file be read again."""
 
     def __init__(self, file: ReloadableFile | None) -> None:
         self._lock = Lock()

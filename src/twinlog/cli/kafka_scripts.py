@@ -1,4 +1,4 @@
-"""What Kafka's scripts have in common: kafka-run-class.sh with its environment, and a daemon with its log file."""
+"""The common parts of Kafka's scripts: kafka-run-class.sh with its environment, and a daemon with its log file."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ JAVA_VARIABLES = (
     "KAFKA_DEBUG",
     "JMX_PORT",
 )
-"""What Kafka's scripts read from the environment for the sake of a Java process."""
+"""Variables of the environment that Kafka's scripts read for a Java process."""
 
 _LOGIN_FILE = "java.security.auth.login.config"
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraArgs:
-    """What Kafka's scripts hand to the one that starts Java: the name of the log file, and whether it is a daemon."""
+    """The arguments that Kafka's scripts hand to the script that starts Java: the name of the log file, and whether it
+    is a daemon."""
 
     log_name: str
     daemon: bool
 
 
 def read_extra_args(environment: Mapping[str, str], name: str) -> ExtraArgs:
-    """The meaning of `EXTRA_ARGS`; without it the log file is called `name`."""
-    # A shell splits it at blanks alone, since the scripts have it without quotes.
+    """Read `EXTRA_ARGS`; if it is missing the log file is called `name`."""
+    # A shell splits it at blanks alone, since the scripts leave it unquoted.
     words = environment.get("EXTRA_ARGS", f"-name {name}").split()
     return ExtraArgs(next((value for word, value in pairwise(words) if word == "-name"), name), "-daemon" in words)
 
 
 def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = False) -> list[str]:
-    """One sentence if the environment speaks to a Java process, nothing otherwise.
+    """One sentence if the environment addresses a Java process, otherwise an empty list.
 
     A Connect worker `reads_login_file` for the users of its REST API.
     """
@@ -59,10 +60,10 @@ def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = Fa
 
 
 def detach(module: str, words: Sequence[str], log_name: str, environment: Mapping[str, str]) -> Path:
-    """Start `module` with `words` in a session of its own, without a terminal; returns the file that it logs to.
+    """Start `module` with `words` in a session of its own that has no terminal; returns its log file.
 
-    The file is `log_name` with `.out`, in `$LOG_DIR` or ./logs; what it has stays.
-    Raises OSError where it cannot be written.
+    The file is `log_name` with `.out`, in `$LOG_DIR` or ./logs; its content stays. Raises OSError if the file cannot be
+    written.
     """
     folder = Path(environment.get("LOG_DIR") or "logs")
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +84,7 @@ def detach(module: str, words: Sequence[str], log_name: str, environment: Mappin
 def run_as_daemon(
     program: str, module: str, words: Sequence[str], log_name: str, environment: Mapping[str, str]
 ) -> None:
-    """`detach`, and a line on stderr about where it logs; exits with 1 where that file cannot be written."""
+    """`detach`, and a line on stderr about the log file; exits with 1 if that file cannot be written."""
     try:
         log = detach(module, words, log_name, environment)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What `twinlog run` shows while it runs where no terminal is: a line every ten seconds; and figures in words."""
+"""The lines of `twinlog run` on an output that is no terminal, one every ten seconds; and figures in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ SAME_EVERY_S = 60.0
 
 
 class LogLines:
-    """One log line per flow every ten seconds, every minute while nothing changes, and a last one at the end."""
+    """A log line per flow every ten seconds, every minute while the figures stay the same, and a last line at the
+    end."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -47,7 +48,7 @@ class LogLines:
                     log.info("%s", _line(flow))
 
     def _is_news(self, flow: ElectedFlow) -> bool:
-        """Whether a line would differ from the last one, or that was long ago."""
+        """Whether a line would differ from the last, or the last is long ago."""
         seen = flow.flow_status.summary()
         word, detail = flow.status
         figures = (seen.partitions, seen.records, seen.lag, seen.unknown)
@@ -92,7 +93,7 @@ def _line(flow: ElectedFlow) -> str:
     if state == "idle":
         return f"{name}: {state}: {detail}, {copied}"
     if state != "running":
-        # The reason why it does not run comes first.
+        # The reason of the pause comes first.
         why = f": {detail}" if detail else ""
         return f"{name}: {state}{why}, {copied}, lag {lag(seen)}"
     rates = f"{seen.record_rate:.0f} records/s, {seen.byte_rate / 1e6:.1f} MB/s"

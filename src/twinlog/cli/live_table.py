@@ -1,4 +1,4 @@
-"""What `twinlog run` shows while it runs on a terminal: a table. Nobody else imports what draws it."""
+"""The table of `twinlog run` on a terminal. Only `run` on a terminal imports the drawing library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TABLE_EVERY_S = 0.5
 FIGURES = ("partitions", "tasks", "records/s", "MB/s", "lag", "ETA", "copied")
 NARROW = ("records/s", "lag", "copied")
-"""What is left of the figures on a terminal of less than `WIDE` columns."""
+"""The remaining figures on a terminal of less than `WIDE` columns."""
 WIDE = 100
 
 

@@ -16,7 +16,7 @@ from twinlog import __version__
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where a subcommand is: the function of a module that it calls, or its Typer app."""
+    """The place of a subcommand: the function of a module that it calls, or its Typer app."""
 
     name: str
     module: str
@@ -96,7 +96,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Lines of a paragraph are joined, and wrapped where the terminal ends.
+    # Typer joins the lines of a paragraph, and wraps them at the width of the terminal.
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

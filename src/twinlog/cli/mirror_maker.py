@@ -28,13 +28,13 @@ from twinlog.worker.reload.reloading import ReloadableFile
 PROGRAM = "connect-mirror-maker"
 EXIT_ARGUMENTS = 255
 EXIT_ERROR = 2
-# Nothing is to catch up here.
+# MirrorMaker 2 has no mode that ends when all is copied.
 EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0, held=0)
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorMakerArguments:
-    """What a command line asks for; `clusters` is None for all."""
+    """The arguments of a command line; `clusters` is None for all."""
 
     file: Path
     clusters: tuple[str, ...] | None

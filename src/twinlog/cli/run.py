@@ -118,7 +118,7 @@ def run(
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
     config = replace(loaded.config, metrics=with_listeners(loaded.config.metrics, metrics_listener))
-    # A run that ends by itself has to see the end of what was there at its start.
+    # A run that ends by itself must see the end of the records that existed at its start.
     again = None if until is not None else ReloadableFile(str(file), RunningFile.of(loaded), read)
     end_process(
         run_flows(config, EXITS, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP, file=again)
@@ -126,7 +126,7 @@ def run(
 
 
 def _check_options(until: Until | None, clusters: list[str] | None) -> None:
-    """A worker's connectors come and go while it runs, and it has no end of its own."""
+    """A worker's connectors come and go while it runs, and it runs until it is stopped."""
     if until is not None:
         raise typer.BadParameter(
             "connectors of a resource belong to a group of workers, which no single process ends: it runs until it is "

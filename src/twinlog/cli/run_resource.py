@@ -24,7 +24,7 @@ from twinlog.errors import ConfigError
 
 EXIT_LISTENING = 3
 LEAST_MEGABYTES = 512
-"""With less Spark does not start."""
+"""The least memory with which Spark starts."""
 
 _MEGABYTE = 1024 * 1024
 
@@ -40,8 +40,8 @@ def run_resource(
     users: Path | None = None,
 ) -> NoReturn:
     """Run the resource until SIGTERM or SIGINT, and end the process with the exit code; `metrics` are addresses that
-    serve these beside the worker's own. What annotations have listed goes to `offsets`. Whom the file
-    `users` names may use the REST API; without one everybody."""
+    serve these beside the worker's own. Lists for annotations go to `offsets`. The users in the file `users` may use
+    the REST API; if `users` is None, all may."""
     load = partial(load_resource, file, secrets, listen)
     try:
         config = load()
@@ -59,7 +59,7 @@ def run_resource(
 
         return ResourceFollower(file, load, config, worker.herder, set_level, SYSTEM, offsets)
 
-    # The worker's own warnings are among those of the resource.
+    # The worker's own warnings are among the warnings of the resource.
     warnings = [warning for warning in config.warnings if warning not in config.worker.warnings] + unchecked
     exits = WorkerExits(listening=EXIT_LISTENING, connector=EXIT_CONFIG)
     if (warning := memory_warning(config)) is not None and "spark.driver.memory" not in conf:
@@ -70,7 +70,7 @@ def run_resource(
 
 
 def driver_memory(config: ResourceConfig) -> dict[str, str]:
-    """Spark's setting for `jvmOptions.-Xmx`, in megabytes; what is too little for Spark is left out."""
+    """Spark's setting for `jvmOptions.-Xmx`, in megabytes; a value too small for Spark is left out."""
     text = config.resource.driver_memory
     if text is None:
         return {}
@@ -80,7 +80,7 @@ def driver_memory(config: ResourceConfig) -> dict[str, str]:
 
 
 def memory_warning(config: ResourceConfig) -> str | None:
-    """The warning about a `jvmOptions.-Xmx` that is left out; None where there is none."""
+    """The warning about a `jvmOptions.-Xmx` that is left out; None if it is kept."""
     text = config.resource.driver_memory
     if text is None or driver_memory(config):
         return None

@@ -1,4 +1,4 @@
-"""What an enabled flow does, in a few lines for people."""
+"""The actions of an enabled flow, in a few lines for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def summary(flow: FlowSettings) -> list[str]:
 
 
 def connector_summary(flow: FlowSettings, *, idle: bool) -> list[str]:
-    """Lines about a connector, which does one part of that; an `idle` one is switched off."""
+    """Lines about a connector, which does one part of these actions; an `idle` connector is switched off."""
     off = " (switched off)" if idle else ""
     lines = [f"connector {flow.connector_name}: {flow.kind} {flow.source}->{flow.target}{off}"]
     if flow.kind == "source":
@@ -76,7 +76,7 @@ def _copying(flow: FlowSettings) -> list[str]:
 
 
 def _starts(flow: FlowSettings) -> list[str]:
-    """Where topics begin, if not all of them begin at their earliest record."""
+    """The first offsets of topics, if some begin after their earliest record."""
     default = flow.start.default or flow.consumer.auto_offset_reset
     own = [f"{rule.pattern}: {rule.value or flow.consumer.auto_offset_reset}" for rule in flow.start.rules]
     if default.kind == "earliest" and not own:

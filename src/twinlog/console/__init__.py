@@ -1,1 +1,1 @@
-"""What the commands share: log, tables, progress, signals, files with flows, and options for Spark."""
+"""The common parts of commands: log, tables, progress, signals, files with flows, and options for Spark."""

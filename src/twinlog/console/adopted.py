@@ -1,4 +1,4 @@
-"""The Spark of a command: one that it starts itself, or that of spark-submit, which has started the command."""
+"""The Spark of a command: the command starts it itself, or spark-submit started both."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ END_S = 30.0
 
 @contextmanager
 def adopted(master: str | None, conf: Mapping[str, str]) -> Iterator[GivenSession | None]:
-    """The session of spark-submit, which ends afterwards; None where the command starts a Spark itself.
+    """Yields the session of spark-submit, which ends afterwards; None if the command starts a Spark itself.
 
-    Raises EngineError, also for what asks for Spark Connect.
+    Raises EngineError, also for a request for Spark Connect.
     """
     if not is_submitted():
         refuse_connect(master, conf, os.environ)
@@ -36,7 +36,7 @@ def adopted(master: str | None, conf: Mapping[str, str]) -> Iterator[GivenSessio
 
 
 def _on_a_thread(conf: Mapping[str, str]) -> GivenSession:
-    """Where pyspark starts on the main thread, it takes Ctrl-C for itself."""
+    """On the main thread, pyspark would take Ctrl-C for itself."""
     found: list[GivenSession] = []
     failed: list[Exception] = []
 

@@ -16,7 +16,8 @@ console = Console(stderr=True)
 
 
 class BatchProgress:
-    """A bar with the time that is left; nothing where no terminal is. `done()` is how many of `total` offsets are."""
+    """A bar with the remaining time; it stays hidden if stderr is no terminal. `done()` is how many of `total` offsets
+    are."""
 
     def __init__(self, doing: str, total: int, done: Callable[[], int]) -> None:
         self._doing = doing

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 HOLD_S = 2.0
-"""A warning waits so long for equal ones."""
+"""The seconds that a warning waits for equal warnings."""
 
 _TOPICS = "\0"
 _FLOW = re.compile(r"(\S+->\S+): (.*)", re.DOTALL)
 
 
 def log_to_stderr(terminal: Console | None = None) -> None:
-    """Write the log to stderr, above the table that `terminal` shows there, if it shows one."""
+    """Write the log to stderr, above the table on `terminal`, if it is given."""
     handler: logging.Handler
     if terminal is not None:
         from rich.logging import RichHandler  # noqa: PLC0415
@@ -42,20 +42,20 @@ def log_to_stderr(terminal: Console | None = None) -> None:
 
 
 def log_warnings() -> None:
-    """Log warnings and errors, without those of Kafka's library: a command reports what could not be read."""
+    """Log warnings and errors, except those of Kafka's library: a command itself reports unreadable parts."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 def log_checks() -> None:
-    """Log only what no line of the output has: warnings of the checks before a run."""
+    """Log only warnings that the output lacks: warnings of the checks before a run."""
     log_warnings()
     logging.getLogger("twinlog").setLevel(logging.CRITICAL)
     logging.getLogger("twinlog.mirror.topics.checks").setLevel(logging.WARNING)
 
 
 def end_process(code: int) -> NoReturn:
-    """End now: Spark's and Kafka's threads have nothing left to do, and waiting for them could take long."""
+    """End now: Spark's and Kafka's threads have no work left, and waiting for them could take long."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -70,7 +70,8 @@ class _Held:
 
 
 class WarningMergeHandler(logging.Handler):
-    """Passes records on to another handler, warnings of flows a little later, but before what their flows log next.
+    """Passes records on to another handler, warnings of flows a little later, but before the next records of their
+    flows.
 
     A warning begins with the name of its flow. It may have `of`, topics that it lists: warnings that are equal
     but for these are joined, too.
@@ -86,7 +87,7 @@ class WarningMergeHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         found = _FLOW.fullmatch(record.getMessage())
         if found is None or record.levelno != logging.WARNING or record.exc_info:
-            # Else a flow that goes on again would be read as one that has just been stopped.
+            # Otherwise a resumed flow would look as if it had just been stopped.
             self._pass_on({text: held for text, held in self._held.items() if found and found[1] in held.flows})
             self._to.handle(record)
             return
@@ -101,13 +102,13 @@ class WarningMergeHandler(logging.Handler):
             try:
                 timer.start()
             except RuntimeError:
-                # No thread can be started: written at once.
+                # Threads cannot be started: the warning is written at once.
                 self.flush()
             else:
                 self._timer = timer
 
     def flush(self) -> None:
-        """Log what waits now."""
+        """Log the waiting warnings."""
         self.acquire()
         try:
             self._timer = None

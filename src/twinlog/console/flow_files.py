@@ -1,4 +1,4 @@
-"""The flows of any file that `check` reads, for commands that only look at what runs elsewhere."""
+"""The flows of any file that `check` reads, for commands that only look at flows of other processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
 
 @dataclass(frozen=True, slots=True)
 class FlowsOfFile:
-    """The flows that a file asks for, and the worker that runs them, where they are its connectors."""
+    """The flows of a file, and the worker that runs them, if they are its connectors."""
 
     flows: list[FlowSettings]
     worker: WorkerSettings | None = None
@@ -32,9 +32,9 @@ def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None
 
 
 def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> FlowsOfFile:
-    """The flows that the file at `path` asks for, of a worker's file those of `connectors`; idle ones are left out.
+    """The flows of the file at `path`, or of a worker's file the flows of `connectors`; idle flows are left out.
 
-    Raises ConfigError with every problem found. No cluster is contacted.
+    Raises ConfigError with every problem found. Works without contact to a cluster.
     """
     kind = kind_of(path)
     if kind in (FileKind.MIRROR, FileKind.RESOURCE) and connectors:
@@ -48,7 +48,7 @@ def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | 
         resource = load_resource(path, secrets)
         return FlowsOfFile([flow.settings for flow in resource.flows if not flow.idle], resource.worker.settings)
     if kind is FileKind.CONNECTOR or not connectors:
-        # Where positions and records are depends on the worker.
+        # The places of positions and records depend on the worker.
         expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., such as {path} source.json"
         if kind is FileKind.CONNECTOR:
             expected = f"the file of its worker before it, such as connect-distributed.properties {path}"

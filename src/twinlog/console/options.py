@@ -32,14 +32,14 @@ HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone 
 
 
 SECONDS_BELOW = 10**11
-"""What is below was in March 1973 at the latest, if it means milliseconds; as seconds it is a moment of now."""
+"""As milliseconds, a smaller number means March 1973 or earlier; as seconds it means a moment near now."""
 
 
 def moment_ms(text: str | None, option: str, forms: str = HELP) -> int | None:
-    """Milliseconds since 1970; None of nothing. Raises typer.BadParameter.
+    """Milliseconds since 1970; None if the text is None. Raises typer.BadParameter.
 
-    An @ may stand before them, as `twinlog replay` needs it: a number without one is an offset. `forms` is what may be
-    written.
+    An @ may precede the number, as `twinlog replay` needs it: there a plain number is an offset. `forms` describes the
+    accepted forms.
     """
     if text is None:
         return None
@@ -56,12 +56,13 @@ def moment_ms(text: str | None, option: str, forms: str = HELP) -> int | None:
 
 
 def at_work(flows: Sequence[FlowSettings]) -> list[FlowSettings]:
-    """Those that a run does more for than heartbeats: flows that are enabled, and every connector."""
+    """The flows whose run does more than write heartbeats: enabled flows, and every connector."""
     return [flow for flow in flows if flow.enabled or flow.kind is not None]
 
 
 def between(flows: Sequence[FlowSettings], source: str, target: str) -> list[FlowSettings]:
-    """Those of them that lead from `source` to `target`: one of a mirror's file, of a worker's every connector."""
+    """The flows at work that lead from `source` to `target`: a single flow of a mirror's file, every connector of a
+    worker."""
     return [flow for flow in at_work(flows) if (flow.source, flow.target) == (source, target)]
 
 
@@ -73,11 +74,11 @@ def chosen(
     doing: str = "",
     idle: bool = False,
 ) -> list[FlowSettings]:
-    """The flows at work that `fits` lets through; with `name` the one that is called so, or that leads there.
+    """The flows at work that `fits` lets through; with `name` the flow of this name, or the flows with these ends.
 
     `east->west` is a flow of a mirror's file, and every connector between the two clusters; a connector is known by its
-    own name, too. `doing` names in messages what `fits` asks for. With `idle` a flow that is named need not be enabled,
-    as it may have run before. Raises BadParameter that names the flows there are.
+    own name, too. `doing` describes `fits` in messages. With `idle` a named flow may be disabled, as it may have run
+    before. Raises BadParameter that names the flows there are.
     """
     found = [flow for flow in (flows if idle and name is not None else at_work(flows)) if fits(flow)]
     what = f"flow {doing}".strip()
@@ -100,7 +101,7 @@ def ends(flow: FlowSettings) -> str:
 
 
 def _why(flows: Sequence[FlowSettings], name: str) -> str:
-    """What keeps a flow that the file could have from being one of those."""
+    """The reason why a flow that the file could have is missing among these flows."""
     idle = any(name == flow.name and not flow.enabled and flow.kind is None for flow in flows)
     return f"; {name} has heartbeats only, without {name}.enabled = true" if idle else ""
 
@@ -120,7 +121,7 @@ Conf = Annotated[
 def spark_options(master: str | None, conf: list[str] | None) -> tuple[str | None, dict[str, str]]:
     """Spark's master, however it was given, and the other settings: much depends on whether it is local.
 
-    Raises typer.BadParameter for what is no setting, for two masters, and for any where spark-submit has its own.
+    Raises typer.BadParameter for a malformed setting, for two masters, and for any setting if spark-submit has its own.
     """
     if is_submitted():
         for option, value in (("--master", master), ("--conf", conf)):

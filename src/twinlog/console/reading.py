@@ -11,7 +11,8 @@ console = Console(stderr=True)
 
 
 class ReadingProgress:
-    """Bars with the time that is left, one for each cluster and what is read of it; nothing where no terminal is."""
+    """Bars with the remaining time, a bar for each cluster and kind of content; they stay hidden if stderr is no
+    terminal."""
 
     def __init__(self) -> None:
         self._bars = Progress(

@@ -1,15 +1,15 @@
-"""SIGINT (Ctrl-C) and SIGTERM, from a command's first line to its last: one line, and no stack trace.
+"""SIGINT (Ctrl-C) and SIGTERM, from a command's first line to its last: they print one line and suppress stack traces.
 
-Until something runs that has to end in order, a signal ends the process at once. Afterwards it is a call on a thread of
-its own: a handler interrupts whatever the main thread does, and must neither wait for a lock nor write to a log.
-A signal that was ignored when the process began stays so, as in Java: a shell without job control starts `... &` with
-SIGINT ignored, and SIGTERM ends the process then.
+Until a part runs that has to end in order, a signal ends the process at once. Afterwards a signal is a call on a thread
+of its own: a handler interrupts the main thread at any point, and must neither wait for a lock nor write to a log. A
+signal that was ignored when the process began stays ignored, as in Java: a shell that has no job control starts `... &`
+with SIGINT ignored, and SIGTERM ends the process then.
 
-SIGHUP has a program that reads its file again do so, whether it was ignored before (`nohup`) or not. Where the terminal
-of the program has gone, SIGHUP ends the program as SIGTERM does.
+SIGHUP makes a program read its file again if the program can, even if the signal was ignored before (`nohup`). If the
+terminal of the program is gone, SIGHUP ends the program as SIGTERM does.
 
-Nothing is imported here that Python has not loaded at its own start: `signal` alone would take milliseconds, in which
-Ctrl-C prints a stack trace.
+This module imports only modules that Python has loaded at its own start: `signal` alone would take milliseconds, in
+which Ctrl-C prints a stack trace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENDING = {int(_signal.SIGINT): "SIGINT", int(_signal.SIGTERM): "SIGTERM"}
 _HANGUP = int(_signal.SIGHUP)
 _serves = False
 _hangup_before: object = None
-"""What SIGHUP did when the process began, of a program that reads its file again; None of others."""
+"""The action of SIGHUP when the process began, of a program that reads its file again; None for any other program."""
 _hung_up = False
 """Whether SIGHUP came before the program could read its file again."""
 
@@ -58,14 +58,15 @@ def end_at_once(program: str, *, serves: bool, reloads: bool = False) -> None:
 
 
 def exit_code(number: int) -> int:
-    """What the process ends with after a signal: 0 if that is its proper end, otherwise 128 and the signal's number."""
+    """The exit code of the process after a signal: 0 if that is its proper end, otherwise 128 and the signal's
+    number."""
     return 0 if _serves else 128 + number
 
 
 def call(stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | None = None) -> None:
-    """From now on each signal is a call of `stop`, on a thread of its own, and SIGHUP one of `hang_up`.
+    """From now on each signal is a call of `stop`, on a thread of its own, and SIGHUP is a call of `hang_up`.
 
-    Without `hang_up` SIGHUP does what it did when the process began.
+    If `hang_up` is None, SIGHUP keeps its action from the begin of the process.
     """
     from signal import Signals  # noqa: PLC0415 - `end_at_once` comes first of all
     from threading import Thread  # noqa: PLC0415
@@ -83,7 +84,7 @@ def call(stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | N
 
     def listen() -> None:
         while numbers := os.read(out, 1):
-            # Python writes the number of every signal that has a handler, those of a user's class, too.
+            # Python writes the number of every signal that has a handler, including handlers of a user's class.
             if numbers[0] in _ENDING:
                 stop(Signals(numbers[0]))
             elif numbers[0] == _HANGUP and hang_up is not None:
@@ -92,7 +93,7 @@ def call(stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | N
     try:
         Thread(target=listen, name="signals", daemon=True).start()
     except RuntimeError:
-        # As when this user may have no more threads: better in the middle of anything than never.
+        # As when this user may have no more threads: a stop at any point is better than no stop.
         _set(lambda number, frame: stop(Signals(number)))
         return
     _signal.set_wakeup_fd(into, warn_on_full_buffer=False)
@@ -112,7 +113,8 @@ def _take_hangups(into: int, *, handled: bool) -> None:
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a terminal that can still be opened; after its hang-up none can (tty_ioctl)."""
+    """Whether this process has a terminal that can still be opened; after a hang-up the terminal cannot be opened
+    (tty_ioctl)."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:
@@ -132,4 +134,4 @@ def _remember(number: int, frame: FrameType | None) -> None:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Nothing is done here: the number has gone down the pipe, or the process ends already."""
+    """The number has already gone down the pipe, or the process ends already."""

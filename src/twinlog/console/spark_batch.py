@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TROUBLE, WRONG = 1, 2
-"""Exit codes: something could not be done; the file or the command line is wrong."""
+"""Exit codes: the job failed; the file or the command line is wrong."""
 
 STOP_S = 10.0
 
 
 class SparkSignalHandler:
-    """What a signal does: until Spark starts it ends the process, afterwards Spark ends, and then the command.
+    """Handles a signal: until Spark starts it ends the process, afterwards Spark ends, and then the command.
 
     `way_out` is added to the line that reports it.
     """
@@ -78,7 +78,7 @@ def run_in_spark(
 ) -> T:
     """Start Spark, run a job in it whose tasks go through so many offsets, and end Spark. Raises EngineError.
 
-    A cluster is asked for what the job needs, as far as the user and `spark-defaults.conf` leave that open.
+    A cluster is asked for the resources of the job, as far as the user and `spark-defaults.conf` leave them open.
     """
     from twinlog.console.adopted import adopted  # noqa: PLC0415
     from twinlog.console.batch_progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait

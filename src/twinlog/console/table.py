@@ -12,7 +12,7 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)(?:/s)?")
 
 
 def rate_of(text: str) -> float:
-    """Bytes a second of a text such as `50MB/s` or `1 Gbit/s`. Raises typer.BadParameter."""
+    """The bytes a second of a text as `50MB/s` or `1 Gbit/s`. Raises typer.BadParameter."""
     found = _RATE.fullmatch(text.strip())
     factor = None if found is None else _FACTORS.get(found[2])
     if found is None or factor is None or not float(found[1]):
@@ -38,7 +38,7 @@ GAP = "  "
 
 
 def table(rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> list[str]:
-    """The lines of a table, the first of `rows` being its head; the columns `numbers` end below each other."""
+    """The lines of a table, whose head is the first of `rows`; the columns `numbers` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         GAP.join(

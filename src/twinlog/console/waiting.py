@@ -1,4 +1,4 @@
-"""Prints on stderr what a command waits for once that takes long: one that waits looks like one that hangs."""
+"""Prints the waits of a command on stderr once they take long: a waiting command looks like a hanging command."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class WaitingReader(Protocol):
     """Something that reads from clusters on another thread."""
 
     def waits(self) -> list[str]:
-        """What it waits for now, in words."""
+        """Its present waits, in words."""
 
 
 @contextmanager
 def waits_reported(
     readers: Sequence[WaitingReader], *, long_s: float = LONG_S, again_s: float = AGAIN_S
 ) -> Iterator[None]:
-    """Print what the readers wait for after `long_s` seconds, and then every `again_s`."""
+    """Print the waits of the readers after `long_s` seconds, and then every `again_s`."""
     over = threading.Event()
 
     def report() -> None:

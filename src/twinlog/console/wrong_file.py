@@ -27,14 +27,14 @@ def print_refusal(error: ConfigError) -> None:
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
-    """What is legal in a file and surely not meant, on stderr."""
+    """Print settings that are legal in a file but surely unintended, on stderr."""
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
 
 
 @contextmanager
 def ends_if_wrong(code: int) -> Iterator[None]:
-    """End the command with `code`, and the problems on stderr, where the block raises ConfigError."""
+    """End the command with `code`, and the problems on stderr, if the block raises ConfigError."""
     try:
         yield
     except ConfigError as error:

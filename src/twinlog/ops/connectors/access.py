@@ -1,4 +1,4 @@
-"""Where a worker's REST API is, and how to log in there; passwords come from the environment or from a netrc file."""
+"""The address of a worker's REST API and its login; passwords come from the environment or from a netrc file."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ LOGIN_HELP = (
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files: authorities to trust besides the system's, the client's certificate, and its key where that file has
-    none."""
+    """PEM files: authorities to trust besides the system's, the client's certificate, and its key if the certificate's
+    file lacks it."""
 
     cacert: Path | None = None
     cert: Path | None = None
@@ -37,7 +37,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An address with what is needed to be let in. `path` is where the API begins, as behind a proxy."""
+    """An address with its TLS context and its login. `path` is the prefix of the API, as behind a proxy."""
 
     host: str
     port: int
@@ -58,7 +58,7 @@ def access(
     environment: Mapping[str, str] = os.environ,
     warn: Callable[[str], None] = lambda text: None,
 ) -> Access:
-    """The way to the worker at `url`. Raises ConfigError for an address, a file or a variable that is no good."""
+    """The way to the worker at `url`. Raises ConfigError for a wrong address, file or variable."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         port = parts.port
@@ -81,7 +81,7 @@ def access(
 
 
 def _authorization(host: str, environment: Mapping[str, str], warn: Callable[[str], None]) -> str | None:
-    """The header of a login; None where nobody logs in."""
+    """The header of a login; None if both the environment and the netrc file lack a login."""
     user, password = environment.get(USER), environment.get(PASSWORD)
     if user is None and password is not None:
         raise _wrong(USER, "missing", f"the user whose password is in {PASSWORD}")
@@ -95,14 +95,14 @@ def _authorization(host: str, environment: Mapping[str, str], warn: Callable[[st
 def _of_netrc(host: str, environment: Mapping[str, str], warn: Callable[[str], None]) -> tuple[str | None, str | None]:
     named = environment.get(NETRC)
     try:
-        # Without a name Python takes ~/.netrc, and refuses one that others may read.
+        # With name None, Python takes ~/.netrc, and refuses a file that other users may read.
         found = netrc.netrc(named).authenticators(host)
     except FileNotFoundError as error:
         if named is None:
             return None, None
         raise _wrong(NETRC, f"{error.strerror}: {named}", "a netrc file") from None
     except (netrc.NetrcParseError, OSError, UnicodeError) as error:
-        # The text of such an error may be a part of the file.
+        # The text of this error may be a part of the file.
         what = error.strerror if isinstance(error, OSError) else _netrc_trouble(error)
         if named is not None:
             raise _wrong(NETRC, f"{named}: {what}", "a netrc file") from None
@@ -132,7 +132,7 @@ def _context(files: TlsFiles, environment: Mapping[str, str]) -> ssl.SSLContext:
         return context
 
     def passphrase() -> str:
-        # Without this OpenSSL would ask at the terminal.
+        # If this function were missing, OpenSSL would ask at the terminal.
         return environment.get(KEY_PASSWORD, "")
 
     try:

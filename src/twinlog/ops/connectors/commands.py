@@ -1,4 +1,4 @@
-"""The commands of `twinlog connectors` that look at connectors, and change what they are to be."""
+"""The commands of `twinlog connectors` that show connectors, and change their states."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def list_(rest: ConnectRest, as_json: Json = False) -> None:
 
 
 def _row(name: str, info: dict[str, Any], status: dict[str, Any] | None) -> dict[str, Any]:
-    """One connector; `tasks` are the states of its tasks."""
+    """A connector as a row; `tasks` are the states of its tasks."""
     connector = {} if status is None else status["connector"]
     return {
         "name": name,
@@ -179,7 +179,7 @@ def restart(
 
 
 def _restarted(answer: dict[str, Any] | None) -> str:
-    """Which parts restart; the answer names them only where a part may be left out (KIP-745)."""
+    """The restarting parts; the answer names them only if a part may be left out (KIP-745)."""
     if answer is None:
         return "the connector restarts"
     parts = ["the connector"] if answer["connector"]["state"] == "RESTARTING" else []

@@ -20,14 +20,14 @@ from twinlog.ops.connectors.rest import ConnectRest
 HIDDEN = "(hidden)"
 
 _REFERENCE = re.compile(r"\$\{[^}]+\}")
-# Keys of connectors that twinlog does not know, on a worker of Kafka's.
+# Connectors on a worker of Kafka's may have keys that are unknown to twinlog.
 _SECRET_NAME = re.compile(r"passw|passphrase|pwd|secret|token|credential|jaas|private|api\.?key|(^|[._-])key$", re.I)
 _SECRET_VALUE = re.compile(r"(passw\w*|pwd|secret|token)\s*=|://[^/@\s]+:[^/@\s]+@", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key with its values, which may be shown; None where it had none before, or has none afterwards."""
+    """A key with its values, fit for display; `before` is None if the key is new, `after` is None if it is removed."""
 
     key: str
     before: str | None
@@ -48,11 +48,11 @@ def changes(before: Mapping[str, str | None], after: Mapping[str, str]) -> Seque
 
 
 def shown(key: str, value: str | None) -> str | None:
-    """A value as it may be printed: a reference to a secret is none."""
+    """The value in a form fit for display: a reference to a secret is shown as it is."""
     if value is None or _REFERENCE.fullmatch(value.strip()):
         return value
     known, _ = connector_key(key)
-    # A known key has a type; whether another one is secret shows by its name and value alone.
+    # A known key has a type; an unknown key is judged by its name and value alone.
     secret = bool(_SECRET_NAME.search(key)) if known is None else known.secret
     return HIDDEN if secret or _SECRET_VALUE.search(value) else value
 
@@ -128,7 +128,7 @@ def _read(files: Sequence[Path], name: str | None) -> list[tuple[Path, Connector
 
 
 def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[str]:
-    """What the worker finds wrong in a configuration, one line for each error."""
+    """The worker's complaints about a configuration, one line for each error."""
     kind = one.config.get("connector.class", "").strip()
     if not kind:
         return [str(ConfigProblem(str(file), None, "connector.class", "missing", "the class of the connector"))]
@@ -143,7 +143,7 @@ def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[str]:
 
 
 def _put(rest: ConnectRest, one: ConnectorFile, check: bool) -> dict[str, Any]:
-    """Create or replace; returns what was done, as JSON has it."""
+    """Create or replace; returns the action as JSON."""
     before = _config(rest, one.name)
     if before is None:
         if not check:
@@ -161,7 +161,7 @@ def _put(rest: ConnectRest, one: ConnectorFile, check: bool) -> dict[str, Any]:
 
 
 def _config(rest: ConnectRest, name: str) -> Mapping[str, str | None] | None:
-    """The configuration of a connector; None where it does not exist."""
+    """The configuration of a connector; None if the connector is missing."""
     try:
         found: Mapping[str, str | None] = rest.get("connectors", name, "config")
     except RequestError as error:

@@ -1,4 +1,4 @@
-"""`twinlog connectors offsets`: what connectors have stored of how far they are (KIP-875)."""
+"""`twinlog connectors offsets`: the offsets that connectors have stored (KIP-875)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that every command of `twinlog connectors` has, and what follows from errors: one place for all."""
+"""The options of every command of `twinlog connectors`, and the results of errors: one place for all."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _options(
 def asks_worker(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first parameter is the worker: it gets the options that name the worker, in its place.
 
-    What the worker refuses, or that none answers, ends it with EXIT_TROUBLE, wrong options and files with EXIT_USAGE.
+    A refusal or a silent worker ends it with EXIT_TROUBLE, wrong options and files with EXIT_USAGE.
     """
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     shared = inspect.signature(_options, eval_str=True).parameters
@@ -93,17 +93,17 @@ def asks_worker(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def note(text: str) -> None:
-    """A line about what happens, on stderr: stdout has only the answer."""
+    """Print a line about the progress on stderr: stdout has only the answer."""
     typer.echo(text, err=True)
 
 
 def trouble(text: str) -> None:
-    """A line about what did not work, on stderr."""
+    """Print a line about a failure on stderr."""
     typer.echo(f"twinlog: {text}", err=True)
 
 
 def confirm(question: str, yes: bool, otherwise: str) -> None:
-    """Ask before something cannot be taken back; ends the command where the answer is no."""
+    """Ask before an irreversible action; ends the command if the answer is no."""
     if yes:
         return
     try:
@@ -117,7 +117,7 @@ def confirm(question: str, yes: bool, otherwise: str) -> None:
 
 
 def each(names: list[str], step: Callable[[str], None]) -> None:
-    """Take a step for every name, also when one of them fails; then the command ends with EXIT_TROUBLE."""
+    """Take a step for every name, also after a failed step; then the command ends with EXIT_TROUBLE."""
     failed = False
     for name in dict.fromkeys(names):
         try:

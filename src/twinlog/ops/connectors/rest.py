@@ -31,7 +31,7 @@ class _Response:
 
     @property
     def json(self) -> Json:
-        """Its content, parsed; None where that is no JSON."""
+        """Its content, parsed; None if it is malformed."""
         try:
             return json.loads(self.content)
         except ValueError:
@@ -39,7 +39,7 @@ class _Response:
 
     @property
     def message(self) -> str | None:
-        """Of an error, in the shape that Connect's have; None where it has another one."""
+        """The message of an error, in the form of Connect's errors; None if it has another form."""
         body = self.json
         return (
             plain(str(body["message"])) if isinstance(body, dict) and {"error_code", "message"} <= body.keys() else None
@@ -47,11 +47,11 @@ class _Response:
 
 
 class ConnectRest:
-    """The REST API of one worker. What is not to be had raises TwinlogError, what the worker refuses RequestError.
+    """The REST API of a worker. A failed request raises TwinlogError, a request that the worker refuses RequestError.
 
     A request that the worker cannot fulfil now, while its group rebalances (409, or 500 with that reason) or it still
-    starts (503), is sent again for `patience_s` seconds, with `listens_later` also one that finds nothing listening.
-    `note` gets a line for each thing that is waited for.
+    starts (503), is sent again for `patience_s` seconds. With `listens_later` this includes refused connections. `note`
+    gets a line for each thing that is waited for.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class ConnectRest:
     def send_request(
         self, method: str, *path: str, query: Mapping[str, str] | None = None, body: Json = None
     ) -> tuple[int, Json]:
-        """The status and the JSON of the answer, None without a body. Each of `path` is one part, as it is called."""
+        """Return the status and the JSON of the answer, None if its body is empty. Each item of `path` is one part, in
+        clear form."""
         until = self.clock.monotonic() + self._patience_s
         target = self.access.path + "".join(f"/{quote(part, safe='')}" for part in path)
         if query:
@@ -101,7 +102,7 @@ class ConnectRest:
             wait_s = min(2 * wait_s, AGAIN_S[1])
 
     def _try(self, method: str, target: str, content: bytes | None) -> tuple[_Response | None, str | None]:
-        """An answer, and what has to pass before it is worth asking again; None where that is a last word."""
+        """Return an answer, and the condition to wait for before the next attempt; None if the answer is final."""
         try:
             answer = self._send(method, target, content)
         except ConnectionRefusedError:
@@ -124,11 +125,12 @@ class ConnectRest:
         return answer, None
 
     def _starts(self) -> bool:
-        """Whether the worker knows no path yet: Kafka's own listens before it does."""
+        """Whether the worker still lacks its paths: Kafka's worker listens before it has them."""
         return self._send("GET", f"{self.access.path}/health", None).status == 503
 
     def _send(self, method: str, target: str, content: bytes | None) -> _Response:
-        """Raises ConnectionRefusedError where nothing listens, TwinlogError where there is no answer otherwise."""
+        """Raises ConnectionRefusedError if the address refuses connections, TwinlogError for any other missing
+        answer."""
         import http.client  # noqa: PLC0415 - --help must not wait for it
 
         access = self.access
@@ -162,7 +164,7 @@ class ConnectRest:
             connection.close()
 
     def _read(self, answer: _Response) -> tuple[int, Json]:
-        """Raises RequestError for what is no success."""
+        """Raises RequestError for every status but a success."""
         if answer.status < 300:
             if answer.content and answer.json is None:
                 raise TwinlogError(f"{self.access.url} answers, but not as a worker of Kafka Connect does")
@@ -182,5 +184,5 @@ class ConnectRest:
 
 
 def plain(text: str) -> str:
-    """Text of another process without what a terminal would obey."""
+    """Text of another process, freed from control characters of a terminal."""
     return "".join(char for char in text if char.isprintable() or char in "\n\t")

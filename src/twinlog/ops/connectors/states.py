@@ -13,8 +13,8 @@ FAILED, RUNNING = "FAILED", "RUNNING"
 _IDLE = {"PAUSED", "STOPPED"}
 _STABLE = {RUNNING, FAILED} | _IDLE
 STAYS_S = 5.0
-"""How long a connector is paused, stopped or without tasks before that counts as what it is to be: what was asked for
-shows a moment later."""
+"""How long a connector must be paused, stopped or empty of tasks before this counts as its lasting state: a command
+takes effect a moment later."""
 LOOK_EVERY_S = 0.5
 
 Row = Mapping[str, Any]
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatuses:
-    """One look at some connectors: the status of each that has one, and the names of those that have none yet."""
+    """A look at some connectors: the statuses, and the names of connectors that still lack a status."""
 
     statuses: Mapping[str, Row]
     without: tuple[str, ...]
@@ -38,7 +38,7 @@ def states(status: Row) -> list[str]:
 
 
 def look(rest: ConnectRest, names: Sequence[str]) -> ConnectorStatuses:
-    """Look at `names`, at all connectors where there are none. Raises RequestError for one that does not exist."""
+    """Look at `names`, or at all connectors if `names` is empty. Raises RequestError for a missing connector."""
     if not names:
         known = rest.get("connectors")
         found = rest.get("connectors", expand="status")
@@ -53,14 +53,14 @@ def look(rest: ConnectRest, names: Sequence[str]) -> ConnectorStatuses:
         except RequestError as error:
             if error.status != 404:
                 raise
-            # Right after its creation a connector has none.
+            # Right after its creation a connector lacks a status.
             rest.get("connectors", name)
             without.append(name)
     return ConnectorStatuses(statuses, tuple(without))
 
 
 def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> ConnectorStatuses:
-    """Look until everything is RUNNING, or something FAILED, or is what it will stay. Raises TwinlogError when that
+    """Look until everything is RUNNING, or some part FAILED, or the state is lasting. Raises TwinlogError when that
     takes longer."""
     clock = rest.clock
     began = clock.monotonic()
@@ -105,7 +105,7 @@ def reasons(statuses: Iterable[Row], *, whole: bool) -> list[str]:
 
 
 def in_short(trace: str) -> str:
-    """Why something failed, without the places in Java's code: what was thrown, and what caused that first."""
+    """The reason of a failure, reduced by the places in Java's code: the exception, and its first cause."""
     lines = [line.rstrip() for line in trace.strip().splitlines()]
     if not any(line.startswith("\tat ") for line in lines):
         return trace.strip()

@@ -1,1 +1,1 @@
-"""`twinlog convert`: one form of a mirror as another form: properties, connectors with their worker, a resource."""
+"""`twinlog convert`: writes a mirror in another form: properties, connectors with their worker, a resource."""

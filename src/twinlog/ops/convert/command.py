@@ -1,4 +1,4 @@
-"""`twinlog convert`: the same mirror in another form, and what has no place in that form."""
+"""`twinlog convert`: the same mirror in another form, and the settings that have no place in that form."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from twinlog.ops.convert.model import ConnectorSpec, Mirrors, WorkerSpec
 
 
 def mirrors_of_connectors(worker: Path | None, connectors: Sequence[Path]) -> Mirrors:
-    """What the files ask for; without a worker's file its settings are left to defaults. Raises ConfigError."""
+    """Return the mirrors that the files define; if the worker's file is missing, its settings are left to defaults.
+    Raises ConfigError."""
     settings = {} if worker is None else {entry.key: entry for entry in read_properties(worker)}
     found: dict[str, ConnectorSpec] = {}
     problems: list[ConfigProblem] = []
@@ -53,7 +54,7 @@ def _connector(path: Path) -> ConnectorSpec:
         )
     if "source.cluster.alias" not in entries:
         raise ConfigError([ConfigProblem(file, None, "source.cluster.alias", "missing", "the alias of the source")])
-    # A cluster needs an alias in other forms, also where names of topics are to have none.
+    # A cluster needs an alias in other forms, also if topics keep their names.
     source = read.config["source.cluster.alias"].strip() or DEFAULT_SOURCE
     target = read.config.get("target.cluster.alias", DEFAULT_TARGET).strip() or DEFAULT_TARGET
     return ConnectorSpec(read.name, kind, source, target, entries, read.initial_state or "RUNNING")

@@ -46,7 +46,8 @@ _HEARTBEATS = (
 
 
 def mirrors_of_properties(entries: Iterable[PropertyEntry], file: str) -> Mirrors:
-    """What the file asks for: each flow has a worker of its own, as in MirrorMaker 2. Raises ConfigError."""
+    """Return the mirrors that the file defines: each flow has a worker of its own, as in MirrorMaker 2. Raises
+    ConfigError."""
     entries = list(entries)
     found = parse_file(entries, file, "warn")
     if found.problems:
@@ -87,7 +88,7 @@ def _counts(key: str, kind: ConnectorKind) -> bool:
         return False
     side, _, rest = key.partition(".cluster.")
     if side in {"source", "target"} and rest and rest != "alias" and SECURITY.find_key(rest) is None:
-        # Settings of the worker, which the connector would not look at.
+        # A setting of the worker, which the connector ignores.
         return False
     if key in SECURITY.exact and CONNECTOR.find_key(key) is None:
         # Both clusters have it already.
@@ -98,7 +99,7 @@ def _counts(key: str, kind: ConnectorKind) -> bool:
 
 
 def _is_spread(key: str, layer: dict[str, PropertyEntry]) -> bool:
-    """Whether a client only has what its cluster has, as it would without."""
+    """Whether a client only repeats a setting of its cluster."""
     side, _, rest = key.partition(".")
     word, _, setting = rest.partition(".")
     if side not in {"source", "target"} or word not in CLIENTS or setting not in SECURITY.exact:
@@ -110,7 +111,7 @@ def _is_spread(key: str, layer: dict[str, PropertyEntry]) -> bool:
 def _producer_security(
     found: ParsedFile, ends: SourceAndTarget, layer: dict[str, PropertyEntry]
 ) -> dict[str, PropertyEntry]:
-    """The producer's own login, where it is another one than its cluster's."""
+    """The producer's own login, if it differs from its cluster's."""
     own = {}
     for name, entry in worker_layer(found, ends[1]).items():
         setting = name.removeprefix("producer.")
@@ -127,7 +128,7 @@ def _worker(found: ParsedFile, ends: SourceAndTarget, port: int) -> dict[str, Pr
     for name, form in _STORAGE.items():
         value = form.format(ends[0])
         kept.setdefault(name, PropertyEntry(name, value, found.file, None, value))
-    # A dedicated MirrorMaker 2 has no REST API.
+    # A dedicated MirrorMaker 2 lacks a REST API.
     listener = f"http://127.0.0.1:{port}"
     for name, value in (("key.converter", CONVERTER), ("value.converter", CONVERTER), ("listeners", listener)):
         kept.setdefault(name, PropertyEntry(name, value, found.file, None, value))
@@ -160,9 +161,9 @@ def _left(entries: Iterable[PropertyEntry], found: ParsedFile, workers: Iterable
 
 
 def _is_moot(flow: SourceAndTarget | None, name: str, found: ParsedFile) -> bool:
-    """Whether it is of a flow that does not run, or turns off what then is not there."""
+    """Whether the setting belongs to a disabled flow, or turns off a feature that is absent anyway."""
     if owner(name) == "heartbeat":
-        # There is no connector for heartbeats that are turned off.
+        # Heartbeats that are turned off have no connector.
         return True
     if flow is None:
         return CONNECTOR.find_key(name) is not None or SECURITY.find_key(name) is not None

@@ -14,7 +14,7 @@ _CONNECTOR_ONLY = {"version", "autoRestart", "listOffsets", "alterOffsets"}
 
 
 def mirrors_of_resource(path: Path) -> Mirrors:
-    """What the resource asks for; its Secrets stay references. Raises ConfigError."""
+    """Return the mirrors that the resource defines; its Secrets stay references. Raises ConfigError."""
     documents = read_documents(path)
     resource = resource_of(documents)
     target = resource.connectors[0].target if resource.connectors else "target"

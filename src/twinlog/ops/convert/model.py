@@ -1,4 +1,4 @@
-"""What every form of a configuration is read into, and written from: workers with their connectors."""
+"""The common model of all configuration forms: workers with their connectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def raw(entry: PropertyEntry) -> str:
-    """The value as it is to be written again: a reference stays one, a comment after it goes."""
+    """The value to write again: a reference stays a reference, a comment after it is removed."""
     return entry.written if "${" in entry.written else entry.value
 
 
@@ -29,13 +29,13 @@ def owner(key: str) -> ConnectorKind | None:
 
 
 def default_name(kind: ConnectorKind) -> str:
-    """What a connector is called in a dedicated MirrorMaker 2."""
+    """The name of a connector in a dedicated MirrorMaker 2."""
     return CONNECTOR_CLASSES[kind].rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSpec:
-    """One connector, its settings by key and as they are written; secrets may stand in them."""
+    """One connector with its settings as written, by key; they may include secrets."""
 
     name: str
     kind: ConnectorKind
@@ -56,7 +56,7 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class NotConverted:
-    """Something that has no place in the form that was asked for; `place` is file and line."""
+    """A setting that has no place in the target form; `place` is file and line."""
 
     place: str
     key: str
@@ -73,7 +73,7 @@ def not_converted(entry: PropertyEntry, why: str) -> NotConverted:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """A configuration that was read. `not_converted` lists what no other form can express, such as logging in a
+    """A configuration that was read. `not_converted` lists settings that no other form can express, as logging in a
     resource."""
 
     workers: tuple[WorkerSpec, ...]
@@ -93,7 +93,7 @@ class Mirrors:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Files by their names, secrets that they refer to by name and key, and what was not converted."""
+    """Files by their names, their secrets by name and key, and the settings left out."""
 
     files: Mapping[str, str] = field(repr=False)
     secrets: Mapping[tuple[str, str], str] = field(repr=False)

@@ -1,4 +1,4 @@
-"""Secrets on the way from one form to another: none is written where others may read it, each becomes a reference."""
+"""Secrets on the way from one form to another: each becomes a reference, and stays out of readable files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLASSES = {PROVIDER: PROVIDER_CLASS, ENVIRONMENT: ENVIRONMENT_CLASS}
 _STRIMZIS = re.compile(r"\$\{strimzi(?:secrets|quoted):(?:([^}/:]+)/)?([^}/:]+):([^}]+)\}")
 _STRIMZIS_ENVIRONMENT = re.compile(r"\$\{strimzienv:([^}]+)\}")
 NAMESPACE = "NAMESPACE"
-"""Stands for the namespace of the Secrets, which is only known when the resource is applied."""
+"""The placeholder for the namespace of the Secrets, which is only known when the resource is applied."""
 
 _REFERENCE = re.compile(r"(\$\{[^}]*\})")
 _CLEAR_OPTION = re.compile(
@@ -31,8 +31,8 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key must not be shown, for any client; an unknown one, such as that of a filter of
-    the user's own, is judged by its last word."""
+    """Whether the value of a key must be hidden, for any client; an unknown key, as of a user's own filter, is judged
+    by its last word."""
     names = key.split(".")
     for begin in range(len(names)):
         name = ".".join(names[begin:])
@@ -50,8 +50,7 @@ def secret_name(text: str) -> str:
 
 @dataclass(slots=True)
 class SecretStore:
-    """Keeps secrets apart; references lead to files `folder`/NAME/KEY, and are of Strimzi's form where `strimzi` is
-    set."""
+    """Keeps secrets apart; references lead to files `folder`/NAME/KEY, and have Strimzi's form if `strimzi` is set."""
 
     folder: str
     strimzi: bool = False
@@ -59,7 +58,7 @@ class SecretStore:
     used: set[str] = field(default_factory=set)
     """Names of the providers that references need."""
     names: dict[str, str] = field(default_factory=lambda: {name: name for name in _CLASSES})
-    """What these two providers are called: another name where a file has one of that name and another class."""
+    """The names of these two providers: they differ if a file has a provider of that name with another class."""
 
     def reserve_names(self, providers: Mapping[str, str]) -> None:
         """Keep clear of the names of providers that the input has, each with its class."""
@@ -70,7 +69,7 @@ class SecretStore:
             self.names[name] = free
 
     def store_secret(self, name: str, key: str, value: str) -> tuple[str, str]:
-        """Keep a value; another one of the same name and key gets a key of its own."""
+        """Keep a value; a second value of the same name and key gets a key of its own."""
         name = secret_name(name)
         unique, number = key, 2
         while self.kept.get((name, unique), value) != value:
@@ -116,7 +115,7 @@ class SecretStore:
         return f"${{{name_of}:{self.folder}/{name}:{key}}}"
 
     def _for_kafka(self, value: str) -> str:
-        """References as Strimzi writes them become those of Kafka's own providers."""
+        """Turns Strimzi's references into references of Kafka's own providers."""
 
         def environment(match: re.Match[str]) -> str:
             name = self.names[ENVIRONMENT]
@@ -127,7 +126,7 @@ class SecretStore:
         return _STRIMZIS.sub(lambda match: self.reference(match[2], match[3]), value)
 
     def providers(self, before: str) -> dict[str, str]:
-        """Settings of the providers that references need, beside those of `before` (`config.providers`)."""
+        """Settings of the providers that references need, beside the providers of `before` (`config.providers`)."""
         classes = {self.names[name]: own for name, own in _CLASSES.items()}
         names = [name.strip() for name in before.split(",") if name.strip()]
         new = sorted(self.used - set(names) - {NAMESPACE})
@@ -139,7 +138,8 @@ class SecretStore:
 
 
 def secret_of(value: str) -> tuple[str, str] | None:
-    """Name and key of the one Secret that a value refers to, in Strimzi's words or as `SecretStore.reference` does."""
+    """Name and key of the single Secret that a value refers to, in Strimzi's form or in the form of
+    `SecretStore.reference`."""
     match = _STRIMZIS.fullmatch(value)
     if match is not None:
         return match[2], match[3]

@@ -14,7 +14,7 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 
 def to_connectors(mirrors: Mirrors, vault: SecretStore) -> Output:
-    """One folder for each worker where there are several."""
+    """Each worker gets a folder if there are several workers."""
     vault.reserve_names(mirrors.providers)
     files: dict[str, str] = {}
     not_converted: list[NotConverted] = list(mirrors.not_converted)
@@ -54,6 +54,6 @@ def _lines(worker: WorkerSpec, vault: SecretStore) -> Iterator[str]:
 
 
 def property_line(key: str, value: str) -> str:
-    """One line of a properties file, as Java reads it."""
+    """A line of a properties file, as Java reads it."""
     text = "".join(_ESCAPES.get(one) or (one if " " <= one <= "~" else javaproperties.escape(one)) for one in value)
     return f"{javaproperties.escape(key)} = {chr(92) * value.startswith(' ')}{text}\n"

@@ -34,7 +34,7 @@ _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
 
 
 def to_properties(mirrors: Mirrors, vault: SecretStore) -> Output:
-    """One file for all flows."""
+    """Write a single file for all flows."""
     return _PropertiesWriter(mirrors, vault).write()
 
 
@@ -167,7 +167,7 @@ class _PropertiesWriter:
     def _aliases(
         self, flow: dict[str, str], ends: tuple[str, str], connector: ConnectorSpec, first: ConnectorSpec
     ) -> None:
-        """Aliases that are not the clusters' own, such as empty ones, are written for the flow."""
+        """Write aliases for the flow if they differ from the clusters' own, for example if they are empty."""
         for key, alias in zip(_ALIASES, ends, strict=True):
             entry, of_first = connector.entries.get(key), first.entries.get(key)
             value = alias if entry is None else raw(entry).strip()
@@ -187,7 +187,7 @@ class _PropertiesWriter:
         connector: ConnectorSpec,
         first: ConnectorSpec,
     ) -> None:
-        """One flow has one value of each key."""
+        """A flow has a single value of each key."""
         other = first.entries.get(key)
         if other is None and not self._is_shared(key, connector.kind):
             self._put(flow, ends, key, value)
@@ -206,7 +206,7 @@ class _PropertiesWriter:
         return key in _SHARED or key.startswith(_SHARED_PREFIXES)
 
     def _put(self, flow: dict[str, str], ends: tuple[str, str], key: str, value: str) -> None:
-        """Settings of a cluster stand at the cluster where all agree, or else at the flow."""
+        """Write settings of a cluster at the cluster if all flows agree, or else at the flow."""
         for side, alias in zip(("source", "target"), ends, strict=True):
             prefix = f"{side}.cluster."
             if key.startswith(prefix) and SECURITY.find_key(key.removeprefix(prefix)) is not None:

@@ -1,4 +1,4 @@
-"""Workers and connectors as Strimzi's resource `KafkaMirrorMaker2`, one for each target."""
+"""Workers and connectors as Strimzi's resource `KafkaMirrorMaker2`, a resource for each target."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
 
 
 def to_strimzi(mirrors: Mirrors, vault: SecretStore, version: Version, name: str = "mirror-maker") -> Output:
-    """Files with one resource each; what is secret is named as a key of a Secret."""
+    """Files with one resource each; secrets are named as keys of a Secret."""
     writer = _StrimziWriter(mirrors, vault, version)
     files: dict[str, str] = {}
     targets: dict[str, list[WorkerSpec]] = {}
@@ -122,7 +122,7 @@ class _StrimziWriter:
     # -- the worker
 
     def _worker_settings(self, workers: list[WorkerSpec]) -> dict[str, str]:
-        """What several workers of one target have in common; a resource has one."""
+        """The common settings of several workers of one target; a resource has a single worker."""
         found: dict[str, str] = {}
         storage = {key for key, _ in STORAGE.values()}
         for worker in workers:
@@ -225,7 +225,7 @@ class _StrimziWriter:
         return {"type": "tls", "certificateAndKey": {"secretName": name, **names}}
 
     def _keep_file(self, name: str, key: str, location: PropertyEntry, kind: PropertyEntry | None) -> None:
-        """A store in a file: PEM can be taken as it is, others have to be turned into it."""
+        """Keep a store in a file: PEM is taken as it is, any other form has to be turned into PEM."""
         path = Path(raw(location))
         if key == "ca.crt" and kind is not None and raw(kind).strip().upper() == "PEM" and path.is_file():
             self._vault.store_secret(name, key, path.read_text("ascii", "replace"))

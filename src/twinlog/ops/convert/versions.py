@@ -45,7 +45,7 @@ def _plain(path: Path) -> Iterator[Any]:
 
 
 class _KeyLines:
-    """Where a key of a map stands."""
+    """The lines of a map's keys."""
 
     def __init__(self, file: str) -> None:
         self._file = file

@@ -31,7 +31,7 @@ CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Two clusters, and the flow from the left one to the right one by which topics are named, if there is one."""
+    """Two clusters, and the flow from left to right whose topic names count, if there is any."""
 
     left: tuple[str, ClientSettings]
     right: tuple[str, ClientSettings]
@@ -88,7 +88,7 @@ def diff(
     try:
         names = _names(None if kept else sides.flow)
         here, there = _read(sides, names)
-        # Classes of the user's are asked about what was read.
+        # The comparison calls classes of the user about both inventories.
         found = compare_clusters(here, there, names)
     except ConfigError as error:
         print_problems(error)

@@ -20,7 +20,7 @@ _SECTIONS = (
 def diff_lines(
     left: str, right: str, compared: str, found: Sequence[ClusterDifference], *, everything: bool = False
 ) -> list[str]:
-    """What differs, in sections; each has some lines only unless `everything` is wanted."""
+    """The differences, in sections; each section is shortened unless `everything` is set."""
     if not found:
         return [f"{left} and {right}: no difference ({compared})"]
     lines = [f"{left} | {right}: {len(found)} difference{'' if len(found) == 1 else 's'} ({compared})"]

@@ -1,4 +1,4 @@
-"""How two clusters differ, by what was read of both: topics, partitions, settings, ACLs and groups, as values."""
+"""The differences of two clusters, by their inventories: topics, partitions, settings, ACLs and groups, as values."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "us
 
 @dataclass(frozen=True, slots=True)
 class ClusterDifference:
-    """One difference; `left` and `right` are what each cluster has, None for nothing.
+    """One difference; `left` and `right` are the contents of each cluster, None if absent.
 
-    `what` is the topic, with its name on the right cluster where that is another one, the group, the ACL, whom a quota
-    is for, or the user; `detail` is the setting, the quota, the partition, or what a flow asks for instead.
+    `what` is the topic (with its name on the right cluster if it differs), the group, the ACL, the entity of a quota,
+    or the user. `detail` is the setting, the quota, the partition, or the value that a flow requests instead.
     """
 
     kind: Kind
@@ -46,7 +46,7 @@ class ClusterDifference:
 
 
 class TopicPairing:
-    """Which topics of two clusters stand for each other; each topic has its own name on both here."""
+    """Pairs the topics of two clusters; here each topic has the same name on both."""
 
     words = "topics of equal names"
 
@@ -54,11 +54,11 @@ class TopicPairing:
         self._policy = DefaultReplicationPolicy()
 
     def right(self, topic: TopicName) -> TopicName | None:
-        """The name on the right cluster of a topic of the left one; None if it is not compared."""
+        """The name on the right cluster of a topic of the left; None if it is left out."""
         return None if self._policy.is_internal(topic) else topic
 
     def left(self, topic: TopicName) -> TopicName | None:
-        """The name on the left cluster of a topic of the right one; None if it is not compared."""
+        """The name on the left cluster of a topic of the right; None if it is left out."""
         return self.right(topic)
 
     def follows(self, group: GroupId) -> bool:
@@ -75,11 +75,12 @@ class TopicPairing:
         ]
 
     def replicas(self, left: int) -> int | None:
-        """How many replicas the right topic should have where the left one has so many; None if any number will do."""
+        """The required replicas of the right topic if the left topic has `left` replicas; None if any number will
+        do."""
         return left
 
     def acl(self, acl: Acl) -> Acl | None:
-        """The ACL that the right cluster has for one of the left; None if it need not have any."""
+        """The ACL that the right cluster should have for an ACL of the left; None if it may lack it."""
         return acl
 
 
@@ -104,7 +105,7 @@ class FlowTopicPairing(TopicPairing):
 
     @property
     def heartbeat_names(self) -> HeartbeatNames:
-        """What is known of the names of heartbeats topics, which are not compared."""
+        """The known names of heartbeats topics, which are left out."""
         return self._topology.heartbeat_names
 
     def add_aliases(self, aliases: Iterable[Alias]) -> None:
@@ -112,7 +113,7 @@ class FlowTopicPairing(TopicPairing):
         self._topology = self._topology.knowing(aliases)
 
     def right(self, topic: TopicName) -> TopicName | None:
-        # Heartbeats are those of the clusters themselves.
+        # Each cluster has its own heartbeats.
         if not self._topology.mirrors(topic) or self._topology.is_heartbeats(topic):
             return None
         return self._topology.remote_name(topic)
@@ -127,7 +128,7 @@ class FlowTopicPairing(TopicPairing):
         return self._groups.accepts(group)
 
     def settings(self, left: Sequence[ConfigEntry], right: Sequence[ConfigEntry]) -> list[tuple[str, str, str]]:
-        """By the flow's own rules: excluded settings are not compared, those left to the target's default are."""
+        """By the flow's own rules: excluded settings, and settings left to the target's default, are left out."""
         before = own_settings(right)
         return [
             (change.name, change.value or "default", before.get(change.name) or "default")
@@ -177,7 +178,7 @@ def _topics(
         mine, theirs = left.topics[here].replicas, right.topics[there].replicas if there in right.topics else None
         wanted = names.replicas(mine)
         if theirs is not None and wanted is not None and theirs != wanted:
-            # Both sides may have equal numbers, and yet not the number that the flow asks for.
+            # Both sides may have equal numbers that still differ from the flow's number.
             asked = None if wanted == mine else f"replication.factor = {wanted}"
             yield ClusterDifference("replicas", _shown(here, there), str(mine), str(theirs), asked)
     for there in sorted(right.topics):
@@ -220,7 +221,7 @@ def _rate(value: float | None) -> str | None:
 
 
 def _users(left: Inventory, right: Inventory) -> Iterable[ClusterDifference]:
-    """Those that log in by SCRAM: by name and mechanism, as no broker returns what they log in with."""
+    """Users that log in by SCRAM: by name and mechanism, as brokers keep the credentials secret."""
     if left.users is None or right.users is None:
         return
     for user in sorted({*left.users, *right.users}):
@@ -230,7 +231,7 @@ def _users(left: Inventory, right: Inventory) -> Iterable[ClusterDifference]:
 
 
 def _compared(acl: Acl, names: TopicPairing) -> bool:
-    """Whether an ACL of the right cluster should have one on the left: of resources that both clusters share."""
+    """Whether the left cluster should have an ACL of the right cluster: of resources that both clusters share."""
     return acl.resource != ResourceType.TOPIC or names.left(TopicName(acl.name)) is not None
 
 

@@ -19,8 +19,11 @@ from twinlog.worker.topics.starts import differs, find_places, first_start, plan
 
 @dataclass(frozen=True, slots=True)
 class PlannedStarts:
-    """Offsets of partitions that begin after their first record, notes for people, and topics that may not begin
-    (`auto.offset.reset = none`)."""
+    """The planned starts.
+
+    `begins` are offsets of partitions that begin after their first record, `notes` are for people, and `nowhere` are
+    topics that may not begin (`auto.offset.reset = none`).
+    """
 
     begins: Mapping[TopicPartition, SourceOffset]
     notes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Appends the batches of one partition in order, as an idempotent producer, to a log that nobody else writes."""
+"""Appends the batches of one partition in order, as an idempotent producer, to a log with this single writer."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class PartitionAppender:
     async def append(self, appends: Sequence[Append]) -> None:
         """Append them all; each is acknowledged by all in-sync replicas when this returns.
 
-        Raises ClusterError when the target takes nothing for `patience_s`, CopyError where it has other records.
+        Raises ClusterError when the target accepts no batch for `patience_s`, CopyError if it has other records.
         """
         if self._producer is None and appends:
-            # A cluster that has just started hands none out for a while.
+            # A cluster that has just started refuses to hand out producer ids for a while.
             self._producer = await patiently(self._client, self._patience_s, self._client.init_producer)
         for start in range(0, len(appends), IN_FLIGHT):
             await self._window([self._next(one) for one in appends[start : start + IN_FLIGHT]])
@@ -101,7 +101,8 @@ class PartitionAppender:
             await self._loop.sleep(backoff.count_failure())
 
     def _took(self, one: _Waiting, code: int, offset: int, text: str, *, first: bool) -> bool:
-        """Whether an append is there; False when it is to be sent again. Raises for what will not pass."""
+        """Whether the log has an append; False when the append must be sent again. Raises an error for a lasting
+        refusal."""
         alias, into = self._client.alias, self._into
         if code == Code.DUPLICATE_SEQUENCE_NUMBER or (code == Code.NONE and offset in (one.offset, -1)):
             return True

@@ -1,4 +1,4 @@
-"""Where a replay begins and ends in each partition, and bounds that are refused."""
+"""The bounds of a replay in each partition, and refusals of wrong bounds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from twinlog.ops.inventory.contents import LogOffsets
 Option = Literal["--from", "--to"]
 
 _A_TIME = 10**11
-"""Such numbers are ms since 1970 rather than offsets: 1973."""
+"""Numbers from here on are ms since 1970 rather than offsets: they mean 1973 or later."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayBound:
-    """Where a range begins or ends, in each partition: an offset, a timestamp in ms, or an end of the log.
+    """A bound of a range, in each partition: an offset, a timestamp in ms, or an end of the log.
 
-    `written` is how somebody wrote a time.
+    `written` is the text of a time as the user wrote it.
     """
 
     kind: Literal["offset", "timestamp", "earliest", "latest"]
@@ -39,7 +39,7 @@ class ReplayBound:
 
 
 def require_order(start: ReplayBound, end: ReplayBound) -> None:
-    """Raise OptionError where nothing lies between two bounds, whatever the cluster has."""
+    """Raise OptionError if the range between two bounds is empty in any cluster."""
     comparable = start.kind == end.kind and start.kind in ("offset", "timestamp")
     if start.kind == "latest" or end.kind == "earliest" or (comparable and start.value >= end.value):
         raise OptionError(f"nothing lies from {start} to {end}: --from has to be the older one")

@@ -16,7 +16,7 @@ from twinlog.spark.engine import Engine
 
 
 def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) -> list[ReplayResult]:
-    """Copy what is planned; tasks report to the server at `address`, if there is one, how far they are.
+    """Copy the planned ranges; tasks report their progress to the server at `address`, if there is any.
 
     Raises EngineError.
     """
@@ -29,7 +29,8 @@ def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) 
 
 
 def need_of_replay(plan: ReplayPlan) -> TaskResources:
-    """As many tasks as the flow may have, and for each what comparing takes and what is appended of one fetch."""
+    """The need is as many tasks as the flow may have, and for each task the memory of a comparison and of the appends
+    of one fetch."""
     flow = plan.rules.flow
     tasks = max(1, min(len(plan.parts), flow.tasks_max))
     return TaskResources(tasks, 5 * flow.consumer.max_partition_fetch_bytes + MOST_BYTES)

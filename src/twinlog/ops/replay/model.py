@@ -1,4 +1,4 @@
-"""What is replayed of a partition, and what came of it. Travels between the driver and tasks: plain values only."""
+"""The plan of a replay of a partition, and its result. Travels between the driver and tasks: plain values only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 INTO = "{remote}.replay"
-"""No flow copies to such a topic, unless its source has a topic of that name."""
+"""Flows leave this topic alone, unless their source has a topic of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionToReplay:
-    """The records with source offsets from `start` to below `end`, and where they go.
+    """The records with source offsets from `start` to below `end`, and their target partition.
 
-    With `begin_lost` the range begins where the source's log does by now, after what retention has deleted. With a
-    `problem` nothing is copied.
+    With `begin_lost` the range begins at the present begin of the source's log, after the records that retention
+    deleted. A partition with a `problem` is left out.
     """
 
     source: TopicPartition
@@ -39,7 +39,7 @@ class PartitionToReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRules:
-    """How tasks reach both clusters, and for how long a partition may give or take nothing."""
+    """How tasks reach both clusters, and for how long a partition may stay silent."""
 
     flow: FlowSettings
     patience_s: float = 120.0
@@ -47,7 +47,7 @@ class ReplayRules:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """A row: `found` records were there already, as an earlier replay left them; the others were appended."""
+    """A row: `found` records were there already from an earlier replay; the remaining records were appended."""
 
     part: PartitionToReplay
     found: int = 0

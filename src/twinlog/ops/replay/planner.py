@@ -1,4 +1,4 @@
-"""Plans a replay: which source offsets go into which topics of the target, and what is refused."""
+"""Plans a replay: chooses source offsets and target topics, and refuses wrong requests."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ KEPT = {
     "retention.bytes": "-1",
     "message.timestamp.type": "CreateTime",
 }
-"""What is replayed stays until somebody deletes it, however old its records are."""
+"""Replayed records stay until a user deletes them, at any age."""
 
 PATIENCE_S = 30.0
-"""For so long a partition may give nothing when its first record is looked at."""
+"""The time that a partition may stay silent while its first record is looked at."""
 
 _LOOK_BYTES = 64 << 10
 
@@ -43,7 +43,8 @@ Config = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Topics of the source by Java expressions, from a bound to below another one, of all `partitions` or of these.
+    """Topics of the source by Java expressions, from a bound to below another bound, of all `partitions` or of the
+    given partitions.
 
     `into` names the topics on the target, with {topic} and {remote} for the names of the source topic and of its copy.
     """
@@ -57,7 +58,8 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What is copied; `create` are the topics that the target lacks. `there` has how much each existing one holds."""
+    """The ranges to copy; `create` are the topics that the target lacks. `there` has the present offsets of each
+    existing topic."""
 
     rules: ReplayRules
     parts: tuple[PartitionToReplay, ...]
@@ -72,7 +74,7 @@ class ReplayPlan:
 class ReplayPlanner:
     """Asks both clusters of a flow; use it as a context manager. Raises ClusterError, RefusedError and OptionError.
 
-    `others` are the flows of the same file, whose remote topics are not replayed into either.
+    `others` are the flows of the same file; their remote topics are refused as targets, too.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class ReplayPlanner:
         self._target.close()
 
     def plan(self) -> ReplayPlan:
-        """What would be copied now; changes nothing."""
+        """Return the ranges that a replay would copy now; changes nothing."""
         settings, options = self._settings, self._options
         start, end = options.start, options.end
         require_order(start, end)
@@ -172,7 +174,7 @@ class ReplayPlanner:
     def _named(
         self, topology: Topology, topics: Mapping[TopicName, Topic], chosen: Sequence[Topic]
     ) -> dict[TopicName, TopicName]:
-        """The topic that each one goes into. Raises OptionError for names where a replay would do harm."""
+        """The target topic of each source topic. Raises OptionError for a name at which a replay would do harm."""
         settings = self._settings
         copies = {topology.remote_name(topic.name): (topic.name, settings.name) for topic in chosen}
         for flow in (*self._others, settings):
@@ -209,7 +211,8 @@ class ReplayPlanner:
         there: Mapping[TopicName, Topic],
         configs: Mapping[TopicName, Config],
     ) -> dict[TopicName, int]:
-        """The largest batch of each topic that is replayed into. Raises OptionError for one that does not fit."""
+        """The largest batch of each topic that is replayed into. Raises OptionError for a topic that cannot take the
+        records."""
         sources = self._source.configs([topic.name for topic in chosen if into[topic.name] not in there])
         found = {}
         for topic in chosen:
@@ -231,7 +234,7 @@ class ReplayPlanner:
         return found
 
     def _require_kept(self, ranges: Sequence[PartitionToReplay], configs: Mapping[TopicName, Config]) -> None:
-        """Raise OptionError for a topic whose retention would delete what is replayed as soon as it is there."""
+        """Raise OptionError for a topic whose retention would delete replayed records at once."""
         now_ms = wall_ms(self._target.client.loop.clock)
         for name, own in sorted(configs.items()):
             retention_ms = int(own.get(_RETENTION) or -1)
@@ -267,7 +270,7 @@ class ReplayPlanner:
         return reader.rows(end)[0] is not None
 
     def _hidden(self, logs: Mapping[TopicPartition, LogOffsets]) -> dict[TopicPartition, LogOffsets]:
-        """What an open transaction hides at the end of each log."""
+        """The offsets that an open transaction hides at the end of each log."""
         ends = self._source.offsets(logs, latest=True)
         _require_leaders(self._settings.source, logs, ends)
         return {part: LogOffsets(one.end, ends[part]) for part, one in logs.items() if ends[part] > one.end}

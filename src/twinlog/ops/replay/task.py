@@ -32,10 +32,10 @@ class ReplayedRecords(NamedTuple):
 
 
 def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False) -> ReplayedRecords:
-    """Compare what the topic has, all of it, with the source's range from its begin on.
+    """Compare the whole content of the topic with the source's range from its begin on.
 
-    Raises CopyError where it has something else: it is not the topic of this replay, or with `begin_lost` it may have
-    what the source has deleted since.
+    Raises CopyError if the topic has other records: it belongs to another replay, or with `begin_lost` it may have
+    records that the source has deleted since.
     """
     count = 0
     while True:
@@ -95,7 +95,7 @@ class Replay:
         self._loop.close()
 
     def copy(self, part: PartitionToReplay, progress: Callable[[int], None] = lambda _: None) -> ReplayResult:
-        """Copy what of a range is not there yet; the row has the problem where that fails."""
+        """Copy the missing records of a range; the row has the problem of a failure."""
         row = ReplayResult(part, problem=part.problem)
         if part.problem is not None:
             return row
@@ -111,7 +111,7 @@ class Replay:
         return row
 
     def _arrived(self, part: PartitionToReplay) -> ReplayedRecords:
-        """What is there, and nothing on its way: an earlier task may just have been killed."""
+        """The records that are there once no append is on its way: an earlier task may just have been killed."""
         arrived, end = ReplayedRecords(0, part.start), self._end(part)
         while end > arrived.records:
             into = LogReader(
@@ -129,7 +129,7 @@ class Replay:
         return arrived
 
     def _end(self, part: PartitionToReplay) -> int:
-        """Where the log of the topic ends, once all its replicas have it. Raises CopyError where it lost its begin."""
+        """The end of the topic's log, once all its replicas have it. Raises CopyError if the log lost its begin."""
         client, into, clock = self._target.client, part.into, self._loop.clock
         give_up_at = clock.monotonic() + self._rules.patience_s
 
@@ -189,7 +189,7 @@ class Replay:
 
 
 def before(append: Append, end: int) -> Append | None:
-    """An append without its records from a source offset on; None when nothing is left."""
+    """Cut the records from a source offset on from an append; None if the append becomes empty."""
     kept = sum(max(0, min(count, end - first)) for first, count in append.spans)
     if kept == append.count:
         return append
@@ -224,8 +224,8 @@ def _refuse_loss(part: PartitionToReplay) -> Callable[[int, int], None]:
 def replay_partitions(
     parts: Iterable[PartitionToReplay], rules: ReplayRules, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[ReplayResult]:
-    """Copy ranges, one after the other; `progress(offsets)` is called as it goes on."""
-    # kafka-python logs every lost connection as an error; what lasts is in the row.
+    """Copy ranges in turn; `progress(offsets)` is called during the copying."""
+    # kafka-python logs every lost connection as an error; a lasting error is in the row.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     replay = Replay(rules, Loop())
     try:

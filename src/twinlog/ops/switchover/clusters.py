@@ -50,8 +50,10 @@ MEASURED_S = 2.0
 
 
 class LiveClusters:
-    """See `World`. `flow` leads from the source to the target, `back` the other way; `follows` is the flow with the
-    filter of groups, if this is another connector. `aliases` are the clusters of the file.
+    """See `World`. `flow` leads from the source to the target, `back` the other way.
+
+    `follows` is the flow with the filter of groups, if this is another connector. `aliases` are the clusters of the
+    file.
 
     `connect` comes first. With `source_lost`, a silent source raises no error.
     """
@@ -84,7 +86,10 @@ class LiveClusters:
         self._other_journal = TopicJournal(self.ends.back, self.source, back.offset_storage_replication_factor)
 
     def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
-        """Connect to both clusters; raises ClusterError, and RefusedError also if both are the same cluster."""
+        """Connect to both clusters.
+
+        Raises ClusterError, and RefusedError also if both are the same cluster.
+        """
         self.target.connect(timeout_s)
         try:
             self.source.connect(timeout_s)

@@ -102,8 +102,9 @@ class SwitchoverClusters(Protocol):
         began: Mapping[TopicPartition, int],
         known: Collection[str],
     ) -> MovedGroups:
-        """The groups of the source, and groups `known` from before, with the offsets at which they would continue: at
-        the `cut` of a partition this offset is `there`.
+        """The groups of the source, and groups `known` from before, with their places of continuation.
+
+        At the `cut` of a partition, this place is `there`.
 
         In a partition whose copying `began` at an offset, earlier records came from the target, or were copied by an
         earlier move.

@@ -1,1 +1,1 @@
-"""`twinlog translate`: offsets of one cluster of a flow on the other cluster."""
+"""`twinlog translate`: offsets of one cluster of a flow on the opposite cluster."""

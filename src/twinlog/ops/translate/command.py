@@ -1,4 +1,4 @@
-"""`twinlog translate`: where a committed offset, or all of a group, are on the other cluster of a flow."""
+"""`twinlog translate`: translates a committed offset, or all offsets of a group, to the other cluster of a flow."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def translate(
 
 
 def _copying(flows: Sequence[FlowSettings], name: str | None) -> FlowSettings:
-    """The one flow that copies; with a name also one that is not enabled, as it may have copied before."""
+    """Return the flow that copies; with a name also a disabled flow, as it may have copied before."""
     found = chosen(flows, name, fits=lambda flow: flow.kind in (None, "source"), doing="that copies", idle=True)
     if len(found) > 1:
         names = ", ".join(flow.name for flow in found)
@@ -93,7 +93,7 @@ def _copying(flows: Sequence[FlowSettings], name: str | None) -> FlowSettings:
 def _single(
     group: str | None, topic: str | None, partition: int | None, offset: int | None
 ) -> tuple[TopicPartition, int] | None:
-    """The one offset that is asked for; None when it is a group's."""
+    """The requested offset; None if a group was requested."""
     if group is not None:
         if (topic, partition, offset) != (None, None, None):
             raise typer.BadParameter("give either --group, or --topic with --partition and --offset")

@@ -1,4 +1,4 @@
-"""Translates offsets of one flow to the other cluster: those of a group, or a single one; changes nothing."""
+"""Translates offsets of one flow to the other cluster: the offsets of a group, or a single offset; changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class TranslatedOffset:
-    """Where `offset` of `partition` is on the other cluster: `found` in `there`, or the `reason` why it is nowhere."""
+    """The place of `offset` of `partition` on the other cluster: `found` in `there`, or the `reason` for its
+    absence."""
 
     partition: TopicPartition
     offset: int
@@ -39,8 +40,8 @@ class Lookup(ClustersReader):
     """Reads from both clusters of a flow; use it as a context manager.
 
     With `back` it translates offsets of the flow's target to its source. A coordinator that moves, and a broker that
-    hangs for a moment, are waited for. Every method raises ClusterError when a cluster that is needed does not answer,
-    and RefusedError when a permission is missing.
+    hangs for a moment, are waited for. Every method raises ClusterError when a needed cluster fails to answer, and
+    RefusedError when a permission is missing.
     """
 
     def __init__(self, settings: FlowSettings, *, back: bool = False, connect: Connect = ClusterAdmin) -> None:
@@ -55,7 +56,8 @@ class Lookup(ClustersReader):
         self._connected: set[str] = set()
 
     def group(self, group: GroupId) -> list[TranslatedOffset]:
-        """Every offset that a group has committed on the first cluster; raises ClusterError if it has none."""
+        """Return the translations of all offsets that a group has committed on the first cluster; raises ClusterError
+        if there are none."""
         try:
             self._connect(self._here)
         except RefusedError:
@@ -74,7 +76,7 @@ class Lookup(ClustersReader):
         return [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())]
 
     def _way_out(self, group: GroupId) -> str:
-        """Where to find the offsets of a group whose cluster does not answer."""
+        """Name the places with the offsets of a group whose cluster fails to answer."""
         if self._back:
             return "single offsets are translated with --topic, --partition and --offset"
         settings = self._settings
@@ -87,7 +89,7 @@ class Lookup(ClustersReader):
         return f"what {group} had committed last is in the checkpoints, topic {topic} of {settings.target}{committed}"
 
     def offset(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
-        """One offset."""
+        """Return the translation of a single offset."""
         ask_twice(self._target, self._learn)
         return self._translated(partition, offset)
 
@@ -112,7 +114,7 @@ class Lookup(ClustersReader):
             )
 
     def _require_positions(self) -> None:
-        """Before a flow has run for the first time nothing is known, and its topics are not there."""
+        """Before the first run of a flow its topics are missing, and no offset is known."""
         topic = TopicName(self._settings.positions_topic)
         found = self._target.call(self._target.client.refresh, [topic])[topic]
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
