@@ -83,8 +83,11 @@ def run_flows(
 
 
 class _RunSignalHandler:
-    """Handles a signal: it ends the process before flows run, and afterwards lets the runner end in order; SIGHUP makes
-    the file be read again."""
+    """Handles a signal.
+
+    Before flows run, a signal ends the process; afterwards it lets the runner end in order. SIGHUP makes the file be
+    read again.
+    """
 
     def __init__(self, file: ReloadableFile | None) -> None:
         self._lock = Lock()

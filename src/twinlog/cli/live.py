@@ -52,7 +52,7 @@ class LogLines:
         seen = flow.flow_status.summary()
         word, detail = flow.status
         figures = (seen.partitions, seen.records, seen.lag, seen.unknown)
-        # While nothing is copied only the lag grows.
+        # While a flow waits, only its lag grows.
         state = word if word == "waiting" else (word, detail, *figures)
         before, at = self._logged.get(flow.settings.name, (None, LONG_AGO))
         now = SYSTEM.monotonic()
@@ -63,7 +63,7 @@ class LogLines:
 
 
 def lag(seen: Summary) -> str:
-    """The lag with its age, because it grows while no report comes."""
+    """The lag with its age, because it grows while reports are late."""
     if seen.lag < 0:
         return "unknown"
     more = f", {seen.unknown} partition{'s' if seen.unknown > 1 else ''} unknown" if seen.unknown else ""

@@ -1,4 +1,4 @@
-"""What the user asked for: text of a MirrorMaker 2 properties file in, checked settings out.
+"""The configuration of the user: text of a MirrorMaker 2 properties file in, checked settings out.
 
 Runs on the driver and in command lines only; tasks get the plain values of `twinlog.settings.flow`.
 """

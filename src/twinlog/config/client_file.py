@@ -15,10 +15,10 @@ from twinlog.settings.flow import ClientSettings
 
 
 def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
-    """The connection of a file such as `--command-config` takes, with `bootstrap.servers` in it; and warnings.
+    """The connection of a file as `--command-config` takes it, with `bootstrap.servers` in it; and warnings.
 
-    Keys that are no settings of an admin client are warnings, as in Kafka. Raises ConfigError with every problem found.
-    Reads only this file, what its `${...}` references name, and its key stores; no cluster is contacted.
+    Keys unknown to an admin client are warnings, as in Kafka. Raises ConfigError with every problem found. Reads only
+    this file, the targets of its `${...}` references, and its key stores; it contacts no cluster.
     """
     file, warnings, found = str(path), list[str](), list[ConfigProblem]()
     require_kind(path, FileKind.CLIENT)

@@ -31,15 +31,15 @@ CONNECTOR_CLASSES: Mapping[ConnectorKind, str] = MappingProxyType(
     }
 )
 DEFAULT_TARGET = "target"
-"""The alias of the target where a connector names none."""
+"""The alias of the target if a connector names none."""
 
 DEFAULT_SOURCE = "source"
-"""What the source is called in messages where its alias is empty."""
+"""The name of the source in messages if its alias is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFlow:
-    """What one connector does. An `idle` one is switched off: it has no tasks and contacts no cluster."""
+    """The flow of one connector. An `idle` flow is switched off: it has no tasks and contacts no cluster."""
 
     name: str
     settings: FlowSettings
@@ -55,7 +55,7 @@ class ConnectorFlow:
 
 
 def connector_kind(class_name: str) -> ConnectorKind | None:
-    """The kind of the connector that `class_name` names: in full, without package, or without `Connector`, too."""
+    """The kind of the connector that `class_name` names: in full, shortened by its package, or also by `Connector`."""
     word = class_name.strip()
     for kind, full in CONNECTOR_CLASSES.items():
         simple = full.removeprefix(PACKAGE)
@@ -65,7 +65,7 @@ def connector_kind(class_name: str) -> ConnectorKind | None:
 
 
 def refused_class(class_name: str) -> str:
-    """The sentence for a connector that this worker does not run."""
+    """The sentence for a connector class that this worker refuses."""
     return f"{class_name.strip()!r} is no connector that this worker runs; it runs MirrorMaker 2's three: " + ", ".join(
         CONNECTOR_CLASSES.values()
     )
@@ -74,7 +74,8 @@ def refused_class(class_name: str) -> str:
 def connector_entries(
     name: str, config: Mapping[str, str | None], worker: WorkerConfig, warnings: list[str]
 ) -> dict[str, PropertyEntry]:
-    """The configuration as entries, `${...}` resolved by the worker's providers; keys without a value are left out."""
+    """The configuration as entries, `${...}` resolved by the worker's providers; keys with a null value are left
+    out."""
     origin = f"connector {name}"
     return {
         key: resolve_entry(PropertyEntry(key, value, origin, None, value), None, worker.providers, warnings)
@@ -84,7 +85,7 @@ def connector_entries(
 
 
 def build_connector(name: str, config: Mapping[str, str | None], worker: WorkerConfig) -> ConnectorFlow:
-    """The flow of the connector `name`. Raises ConfigError with every problem found; no cluster is contacted."""
+    """The flow of the connector `name`. Raises ConfigError with every problem found; contacts no cluster."""
     warnings: list[str] = []
     problems = Problems([])
     flow = read_connector(name, connector_entries(name, config, worker, warnings), worker, problems, warnings)
@@ -96,7 +97,7 @@ def build_connector(name: str, config: Mapping[str, str | None], worker: WorkerC
 def read_connector(
     name: str, entries: Mapping[str, PropertyEntry], worker: WorkerConfig, problems: Problems, warnings: list[str]
 ) -> ConnectorFlow | None:
-    """The same of entries; what is wrong is added to `problems`. None where it is no connector of MirrorMaker 2."""
+    """The same for entries; adds problems to `problems`. Returns None for a connector outside MirrorMaker 2's three."""
     origin = f"connector {name}"
     class_entry = entries.get("connector.class")
     kind = None if class_entry is None else connector_kind(class_entry.value)
@@ -124,8 +125,8 @@ def read_connector(
 def _without_other_classes(
     entries: Mapping[str, PropertyEntry], allowed: tuple[str, ...], problems: Problems
 ) -> dict[str, PropertyEntry]:
-    """Refuses Python classes and functions that the worker's operator does not allow: whoever may use the REST API
-    would have code run here by naming it."""
+    """Refuses Python classes and functions that the worker's operator does not allow: otherwise every user of the REST
+    API could run code here by naming it."""
     kept = dict(entries)
     for name in (*CLASS_KEYS, "transform"):
         path = entries[name].value.strip() if name in entries else ""
@@ -146,16 +147,17 @@ def _alias(entries: Mapping[str, PropertyEntry], name: str) -> Alias | None:
 
 
 def _idle(kind: ConnectorKind, settings: FlowSettings, entries: Mapping[str, PropertyEntry]) -> bool:
-    """MirrorHeartbeatConnector does not ask whether it is `enabled`."""
+    """MirrorHeartbeatConnector ignores `enabled`."""
     if kind == "heartbeat":
         return settings.emit_heartbeats_interval_s is None
-    # The key's own default is that of a file, where a flow has to be enabled.
+    # The key's own default is the default of a file, whose flows have to be enabled.
     enabled = "enabled" not in entries or ConfigReader(entries, CONNECTOR, Problems([])).flag("enabled")
     return not enabled or (kind == "checkpoint" and settings.emit_checkpoints_interval_s is None)
 
 
 def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfig, warnings: list[str]) -> None:
-    """MirrorMaker 2 sends records and positions to the worker's cluster, whatever a connector calls its target."""
+    """MirrorMaker 2 sends records and positions to the worker's cluster, independent of the connector's name for its
+    target."""
     own, there = worker.settings.client, flow.producer.client
     if not own.shares_servers(there):
         warnings.append(
@@ -167,7 +169,7 @@ def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfi
 
 
 def _check(entries: Mapping[str, PropertyEntry], problems: Problems, warnings: list[str]) -> None:
-    """What does not depend on other keys. A key without a meaning here may have any value, as in Connect."""
+    """Checks each entry by itself. A key that has no meaning here may have any value, as in Connect."""
     for name, entry in entries.items():
         key, prefix = connector_key(name)
         reason = no_effect(name, prefix)

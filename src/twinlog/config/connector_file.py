@@ -1,4 +1,4 @@
-"""The file of one connector, given to a worker on its command line: properties, or JSON in either form of the REST API.
+"""The file of a connector on a worker's command line: properties, or JSON in either form of the REST API.
 
 As in Connect's class ConnectStandalone: JSON is recognised by its content, and a file of properties has the name in it.
 """
@@ -23,7 +23,7 @@ InitialState = Literal["RUNNING", "PAUSED", "STOPPED"]
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """A connector as it would be submitted; `initial_state` is that of a POST, if it has one."""
+    """A connector as it would be submitted; `initial_state` is the state in a POST, if given."""
 
     name: str
     config: dict[str, str]
@@ -31,8 +31,7 @@ class ConnectorFile:
 
 
 def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorFile:
-    """The connector that the file at `path` describes, called `name` where the file names none. Raises
-    ConfigError."""
+    """The connector that the file at `path` describes, called `name` if the file lacks a name. Raises ConfigError."""
     file = str(path)
     try:
         data = Path(path).read_bytes().removeprefix(BOM_UTF8)
@@ -48,7 +47,7 @@ def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorF
 
 
 def line_of(text: str, key: str) -> int | None:
-    """The first line of a connector's file that has the key, counted from 1; None where none has."""
+    """The first line of a connector's file that has the key, counted from 1; None if every line lacks it."""
     for number, line in enumerate(text.splitlines(), 1):
         word = line.strip().lstrip("{, ").lstrip()
         if word.startswith((f'"{key}"', f"{key}=", f"{key} ", f"{key}:")) or f'"{key}":' in line:

@@ -1,4 +1,5 @@
-"""Compares a file with what a process runs of it: what the process can take over, and what needs a restart."""
+"""Compares a file with the running configuration of a process: changes that the process can take over, and changes that
+need a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from twinlog.settings.written import key_of
 
 
 def merged(running: FlowSettings, written: FlowSettings) -> FlowSettings:
-    """What the flow is to run with, of what it runs with and what its file says now; both are enabled, or neither."""
+    """Return the settings to run a flow with, merged from the running and the written settings; both are enabled, or
+    neither."""
     live = {name: getattr(written, name) for name in live_fields()}
     failed = {one.name: getattr(written.failed_records, one.name) for one in fields(FailedRecordSettings)}
     transform = None if running.transform is None else replace(running.transform, **failed)
@@ -33,7 +35,7 @@ def merged(running: FlowSettings, written: FlowSettings) -> FlowSettings:
 
 
 def heartbeats_only(running: FlowSettings, written: FlowSettings) -> FlowSettings:
-    """A flow that is not enabled any more; it reaches its target as it did when it copied."""
+    """Return the settings of a flow that has been disabled; it reaches its target as it did when it copied."""
     return replace(
         written,
         consumer=running.consumer,
@@ -45,7 +47,7 @@ def heartbeats_only(running: FlowSettings, written: FlowSettings) -> FlowSetting
 
 
 def differs(one: FlowSettings, other: FlowSettings, fields: Iterable[str]) -> bool:
-    """Whether some of these fields have other values; in which line a class stands does not count."""
+    """Whether some of these fields have different values; the line of a class is ignored."""
     return any(_plain(getattr(one, name)) != _plain(getattr(other, name)) for name in fields)
 
 
@@ -60,7 +62,8 @@ def _plain(value: Any) -> Any:
 
 
 def _class_settings(running: FlowSettings, written: FlowSettings) -> tuple[tuple[str, str], ...]:
-    """What a class of the user's is configured with: keys that need a restart stay as they were, also its own ones."""
+    """The configuration of a class of the user's: keys that need a restart keep their values, and so do the class's own
+    keys."""
     if not running.class_settings:
         return ()
     live = {
@@ -86,10 +89,10 @@ _BEATING = ("emit_heartbeats_interval_s", "heartbeats_replication_factor", "targ
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """A key that has another value than before, `before` and `after` as they may be shown; None where it is missing.
+    """A key whose value has changed, `before` and `after` in a form fit for display; None if it is missing.
 
-    `place` is FILE:LINE, and the file alone for a key that is not in it any more. `flows` are the flows that the change
-    is for; there is none where the change is for the process, or for no flow of the process.
+    `place` is FILE:LINE, or the file alone for a removed key. `flows` are the flows that the change concerns; it is
+    empty if the change concerns the process, or no flow of the process.
     """
 
     key: str
@@ -106,7 +109,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True)
 class RunningFile:
-    """What a process runs of a file: its flows, and the entries by which they run, by their keys.
+    """The running part of a file: its flows, and the entries by which they run, by their keys.
 
     Keys that need a restart have the entries that the process began with.
     """
@@ -122,10 +125,10 @@ class RunningFile:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What has changed of a file.
+    """The changes of a file.
 
-    Flows that copy are named: those that continue with other settings, those that begin, those that end, and those that
-    would begin but wait for a restart, each with the reason. `running` is what the process runs once it has taken the
+    It names flows that copy: flows that continue with new settings, flows that begin, flows that end, and flows that
+    wait for a restart before they begin, each with the reason. `running` is the state of the process after it took the
     change over.
     """
 
@@ -142,12 +145,12 @@ class FileChange:
 
     @property
     def same(self) -> bool:
-        """Whether no flow changes, begins or ends."""
+        """Whether all flows stay as they are."""
         return not (self.changed or self.begun or self.ended)
 
 
 def compare(running: RunningFile, loaded: LoadedFile) -> FileChange:
-    """What a process has to do that runs one version of a file, and has read another one."""
+    """Return the changes for a process that runs one version of a file, and has read another version."""
     return _Comparison(running, loaded).find_changes()
 
 
@@ -205,7 +208,7 @@ class _Comparison:
                 yield old, new, scope
 
     def _is_of_gone(self, scope: KeyScope) -> bool:
-        """Whether a key is of a cluster that is not in the file any more: `clusters` has that."""
+        """Whether a key belongs to a removed cluster: then the change of `clusters` covers it."""
         return scope.alias in self._gone or any(alias in self._gone for alias in scope.flow or ())
 
     def _key_change(self, old: PropertyEntry | None, new: PropertyEntry | None, scope: KeyScope) -> KeyChange:
@@ -237,25 +240,26 @@ class _Comparison:
         if key.name == "enabled":
             return how, tuple(name for name in self._of_scope(scope) if self._copies(name) != self._copied(name))
         flows = tuple(name for name in self._of_scope(scope) if self._differs(name, fields))
-        # Another line may win, or the default is the same. What counts while the file is read fills no field.
+        # Another line may win, or the default is the same. A key that counts while the file is read fills no field.
         return (how, flows) if flows or (how is not UpdateMode.NOTHING and not fields) else (UpdateMode.NOTHING, ())
 
     def _differs(self, name: str, fields: Sequence[str]) -> bool:
-        """Whether a flow of both versions has other values; of one that does not copy, heartbeats alone count."""
+        """Whether a flow of both versions has different values; of a flow that does not copy, heartbeats alone
+        count."""
         if self._copies(name) and self._copied(name):
             return differs(*self._both(name), fields)
         there = name in self._flows and name in self._written and not (self._copies(name) or self._copied(name))
         return there and differs(*self._both(name), [one for one in fields if one in _BEATING])
 
     def _is_new(self, scope: KeyScope) -> bool:
-        """Whether nothing runs yet that a key is for."""
+        """Whether all flows or clusters of a key are still to begin."""
         if scope.flow is not None:
             name = "->".join(scope.flow)
             return self._copies(name) and not self._copied(name)
         return scope.alias is not None and scope.alias not in self._old_aliases
 
     def _of_scope(self, scope: KeyScope) -> list[str]:
-        """The flows that a key is for, by where it stands."""
+        """The flows that a key concerns, by its place."""
         flows = {**self._flows, **self._written}
         if scope.flow is not None:
             return [name for name in flows if name == "->".join(scope.flow)]
@@ -271,7 +275,7 @@ class _Comparison:
         return self._flows[name], self._written[name]
 
     def _referred(self, keys: Sequence[KeyChange]) -> Iterator[KeyChange]:
-        """What has another value though no line has: key stores, token files, what a converter is for."""
+        """Changed contents behind unchanged lines: key stores, token files, settings of a converter."""
         told = {name for change in keys if change.takes is UpdateMode.RESTART for name in change.flows}
         found: dict[str, list[str]] = {}
         for name in self._flows:
@@ -295,7 +299,7 @@ class _Comparison:
     def _waiting(self, keys: Sequence[KeyChange], scopes: Sequence[KeyScope]) -> dict[str, str]:
         """Flows that would begin beside flows that keep older values until a restart, of clusters or names."""
         found: dict[str, str] = {}
-        # What a file refers to has no line, and comes last.
+        # The contents that a file refers to have no line, and come last.
         restart = [(one, scope) for one, scope in zip(keys, scopes, strict=False) if one.takes is UpdateMode.RESTART]
         for name, flow in self._written.items():
             if name in self._flows and self._flows[name].enabled == flow.enabled:
@@ -325,7 +329,7 @@ class _Comparison:
         return wanted | _by_name(kept)
 
     def _all_enabled(self, flows: Flows, waiting: Mapping[str, str]) -> Iterator[FlowSettings]:
-        """In the order of the file, which decides between flows that could write one topic."""
+        """In the order of the file, which decides between flows that could write to the same topic."""
         before = _by_name(self._running.config.all_enabled)
         for flow in self._new.all_enabled:
             name = flow.name
@@ -351,7 +355,7 @@ def _entries(parsed: ParsedFile) -> dict[str, PropertyEntry]:
 
 
 def _fields(key: Key) -> tuple[str, ...]:
-    """The fields of a flow's settings in which a key may show; none for one that counts while the file is read."""
+    """The fields of a flow's settings in which a key may show; empty for a key that counts while the file is read."""
     if key.level in _OF_CLIENTS:
         return CLIENTS
     found = fields_of(key)
@@ -359,7 +363,7 @@ def _fields(key: Key) -> tuple[str, ...]:
 
 
 def _unlike(running: FlowSettings, written: FlowSettings) -> Iterator[str]:
-    """What of a flow is not as its file says, by key."""
+    """The running settings of a flow that differ from its file, by key."""
     yield from (f"{alias}.ssl.*, {alias}.sasl.*" for alias in reaches_others(running, written))
     for name in ("transform",):
         if differs(running, written, (name,)):
@@ -383,6 +387,6 @@ def _shown(entry: PropertyEntry | None, key: Key | None) -> str | None:
     if entry is None:
         return None
     if key is None or key.secret:
-        # What a class of the user's reads may be a secret.
+        # A class of the user's may read secrets.
         return HIDDEN
     return entry.written if "${" in entry.written else entry.value

@@ -1,4 +1,4 @@
-"""Which program a file is for, by its content, and the problem where a command is given the file of another one."""
+"""The program that a file is for, by its content, and the problem if a command gets the file of another program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinlog.config.properties import read_properties
 from twinlog.errors import ConfigError, ConfigProblem
 
 OFFSET_FILE = "offset.storage.file.filename"
-# JSON of kubectl, too; a properties file has neither at the beginning of a line.
+# This includes JSON of kubectl; a properties file has neither word at the begin of a line.
 _LOOKS_LIKE = (re.compile(rb'^\s*"?apiVersion"?\s*:', re.MULTILINE), re.compile(rb'^\s*"?kind"?\s*:', re.MULTILINE))
 _WORKERS = frozenset({OFFSET_FILE, "config.storage.topic", "status.storage.topic"})
 
@@ -39,7 +39,7 @@ _EXPECTED = {
 
 
 def is_resource(path: str | Path) -> bool:
-    """Whether the file at `path` holds a Kubernetes resource; False for one that cannot be read."""
+    """Whether the file at `path` holds a Kubernetes resource; False for an unreadable file."""
     try:
         data = Path(path).read_bytes()
     except OSError:
@@ -48,7 +48,7 @@ def is_resource(path: str | Path) -> bool:
 
 
 def known_kind(path: str | Path) -> FileKind | None:
-    """The kind that the content shows for certain; None without such a sign, or for a file that cannot be read."""
+    """The kind that the content shows for certain; None if the content is ambiguous or the file is unreadable."""
     path = Path(path)
     if is_resource(path):
         return FileKind.RESOURCE
@@ -67,14 +67,14 @@ def known_kind(path: str | Path) -> FileKind | None:
 
 
 def kind_of(path: str | Path) -> FileKind:
-    """The kind that the file looks like; one without a sign, or that cannot be read, counts as MirrorMaker 2's."""
+    """The kind that the file looks like; an ambiguous or unreadable file counts as MirrorMaker 2's."""
     return known_kind(path) or FileKind.MIRROR
 
 
 def require_kind(path: str | Path, wanted: FileKind) -> None:
-    """Raise ConfigError where the file at `path` certainly is another one than `wanted`.
+    """Raise ConfigError if the file at `path` certainly has another kind than `wanted`.
 
-    Without that each of its lines would be an unknown key, and what is missing would hide what is wrong.
+    Otherwise each of its lines would be an unknown key, and missing keys would hide wrong values.
     """
     found = known_kind(path)
     if found not in (None, wanted):
@@ -83,5 +83,5 @@ def require_kind(path: str | Path, wanted: FileKind) -> None:
 
 
 def is_json(data: bytes) -> bool:
-    """Whether that is JSON, or was meant to be: no key of properties begins like this."""
+    """Whether the data is JSON, or was meant to be: no key of properties begins like this."""
     return data.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")

@@ -32,7 +32,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def warn_of_lost_overrides(layers: FlowLayers, found: ParsedFile) -> None:
-    """`S->T.consumer.x` is weaker than `S.consumer.x` (MirrorConnectorConfig), which nobody expects."""
+    """`S->T.consumer.x` is weaker than `S.consumer.x` (MirrorConnectorConfig), contrary to expectation."""
     name = f"{layers.source}->{layers.target}"
     for setting, entry in found.flows.get((layers.source, layers.target), {}).items():
         if not setting.startswith(("consumer.", "admin.")):
@@ -45,7 +45,7 @@ def warn_of_lost_overrides(layers: FlowLayers, found: ParsedFile) -> None:
 
 
 def warn_of_cycles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
-    """Ways in which records could come back to where they began."""
+    """Warn of ways on which records could return to their first cluster."""
     directions = {(flow.source, flow.target): flow for flow in flows}
     for flow in flows:
         warnings.extend(
@@ -86,7 +86,7 @@ def warn_of_conflicts(flows: Sequence[FlowSettings], warnings: list[str]) -> Non
 
 
 def _keeping(one: FlowSettings, other: FlowSettings) -> str:
-    """What keeps the names of two flows."""
+    """The reason why two flows keep names."""
     kept = "identity" in {one.policy, other.policy}
     return "identity policy" if kept else "no separator and no source.cluster.alias"
 
@@ -99,7 +99,7 @@ _SHOWN = 4
 def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers], warnings: list[str]) -> None:
     """Warn of flows that would copy topics in a cycle, tried with topics that their `topics` may let through.
 
-    `layers` are those of the flows, by their names. Two flows that keep names have a warning of their own.
+    `layers` are the layers of the flows, by their names. Two flows that keep names have a warning of their own.
     """
     rules = []
     for flow in flows:
@@ -129,7 +129,7 @@ def _found(rule: Topology, topic: TopicName, rules: Sequence[Topology]) -> Topic
 
 
 def _samples(rule: Topology) -> list[TopicName]:
-    """Topics that the flow mirrors: those that `topics` names, and for each expression a name as it may mean it."""
+    """Topics that the flow mirrors: names in `topics`, and for each expression a name that it may mean."""
     tried = [pattern.replace("\\.", ".").replace(".*", "").replace(".+", "x") for pattern in rule.topics.include]
     tried = [name or _ANY for name in (*tried, _ANY, HEARTBEATS)]
     found = []
@@ -174,20 +174,20 @@ def load(
     unknown_keys: UnknownKeys = "fail",
     secrets: Path | None = None,
 ) -> MirrorConfig:
-    """The flows of the file at `path`; with `clusters`, only those whose target is among them.
+    """The flows of the file at `path`; with `clusters`, only the flows with a target among them.
 
     The file is MirrorMaker 2's properties, or Strimzi's resource `KafkaMirrorMaker2`, of which each mirror is a flow.
-    The Secrets that a resource names are in the directory `secrets`, or in that of TWINLOG_SECRETS_DIR.
-    The enabled flows come first, then those that only write heartbeats. `unknown_keys` counts where the file has no
-    `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, what its `${...}`
-    references name, and the key stores and Python classes that it names; no cluster is contacted.
+    The Secrets that a resource names are in the directory `secrets`, or in the directory TWINLOG_SECRETS_DIR. The
+    enabled flows come first, then the flows that only write heartbeats. `unknown_keys` counts if the file lacks
+    `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, the targets of its
+    `${...}` references, and the key stores and Python classes that it names; contacts no cluster.
     """
     return load_file(path, clusters, unknown_keys=unknown_keys, secrets=secrets).config
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """A file that was read: the flows that it asks for, and what it is made of."""
+    """A file after reading: its flows, and its parsed entries."""
 
     config: MirrorConfig
     parsed: ParsedFile
@@ -221,7 +221,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     beating = [ends for ends in wanted if ends not in enabled and _writes_heartbeats(layers[ends], problems)]
     flows = [build_flow(layers[ends], file, problems, found.warnings, enabled=True) for ends in enabled]
     if all(problem.key != "clusters" for problem in problems.all()):
-        # A problem of an enabled flow is as a rule one of its neighbours too; it is reported once.
+        # A problem of an enabled flow usually concerns its neighbours, too; it is reported once.
         more = Problems([])
         flows += [build_flow(layers[ends], file, more, found.warnings, enabled=False) for ends in beating]
         problems.add_new(more.all())
@@ -229,7 +229,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
         warn_of_lost_overrides(layers[ends], found)
     here = {(flow.source, flow.target): flow for flow in flows if flow.enabled}
     every = list(permutations(found.aliases, 2))
-    # What is wrong with a flow of another host is that host's business.
+    # The problems of flows on another host belong to that host.
     others = _enabled(found, [ends for ends in every if ends not in wanted], Problems([]))
     layers |= {ends: resolve_flow(found, *ends) for ends in others}
     elsewhere = {ends: build_flow(layers[ends], file, Problems([]), [], enabled=True) for ends in others}
@@ -245,7 +245,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     driver = DriverListener(**plain_fields(DriverListener, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
-        # From top to bottom, as the file is fixed; what stands nowhere comes last.
+        # From top to bottom, as a user fixes the file; problems that lack a line come last.
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
         raise ConfigError(in_order, found.warnings)
     return MirrorConfig(
@@ -263,7 +263,7 @@ def _check_filter(found: ParsedFile, clusters: Sequence[str] | None, problems: P
 
 
 def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Problems) -> list[SourceAndTarget]:
-    """Those of `wanted` whose `S->T.enabled` is true; only that key counts (MirrorMakerConfig.clusterPairs)."""
+    """The ends among `wanted` whose `S->T.enabled` is true; only that key counts (MirrorMakerConfig.clusterPairs)."""
     enabled: list[SourceAndTarget] = []
     for ends in wanted:
         layer = found.flows.get(ends, {})
@@ -295,7 +295,7 @@ def _without_enabled(
 ) -> None:
     """MirrorMaker 2 then writes heartbeats only; here that is an error unless the file or the user asks for it.
 
-    The command that stands in for MirrorMaker 2's own starts as that does, with a warning.
+    The replacement for MirrorMaker 2's own command starts as the original does, with a warning.
     """
     elsewhere = bool(_enabled(found, list(permutations(found.aliases, 2)), Problems([]))) and clusters is not None
     asked = any("emit.heartbeats.enabled" in layer for layer in (found.top, *found.flows.values()))

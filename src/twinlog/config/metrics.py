@@ -1,4 +1,4 @@
-"""The metrics of a process: where it serves them."""
+"""The metrics of a process: the addresses that serve them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinlog.settings.metrics import MetricsSettings
 
 
 def read_metrics(layer: Layer, table: KeyTable, file: str, problems: Problems, warnings: list[str]) -> MetricsSettings:
-    """The settings of a file whose keys outside of flows are in `table`; what is wrong becomes a problem."""
+    """The settings of a file whose keys outside of flows are in `table`; a wrong value becomes a problem."""
     reading = ConfigReader(layer, table, problems)
     listeners = read_listeners(reading, LISTENERS)
     https = read_https(layer, HTTPS, listeners, file, problems, warnings)

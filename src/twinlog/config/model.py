@@ -14,10 +14,10 @@ from twinlog.settings.metrics import MetricsSettings
 class MirrorConfig:
     """The flows to run, all aliases of the file, and warnings for its author.
 
-    The enabled flows stand first. After them is a flow with `enabled=False` for every other two clusters that have
-    heartbeats: it writes heartbeats to its target and reads nothing. `all_enabled` are the enabled flows of the file in
-    its order, also those that `--clusters` leaves to other processes; of these only names, topics and policy can be
-    relied on. With `warm_up` the process may prepare later starts of Spark.
+    The enabled flows come first. After them comes a flow with `enabled=False` for each remaining pair of clusters with
+    heartbeats: it writes heartbeats to its target and never reads its source. `all_enabled` are the enabled flows of
+    the file in its order, including flows that `--clusters` leaves to another process; of these, only names, topics and
+    policy are reliable. With `warm_up` the process may prepare later starts of Spark.
     """
 
     flows: tuple[FlowSettings, ...]

@@ -17,8 +17,8 @@ _WORDS = ("producer", "consumer", "admin")
 def overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings) -> list[tuple[str, str]]:
     """The overrides that Connect asks its policy about, each as the client's word and the setting.
 
-    A source connector has no clients but a producer, unless its offsets are in a topic of its own or written in
-    transactions (class AbstractHerder).
+    A source connector has only a producer, unless its offsets are in a topic of its own or written in transactions
+    (class AbstractHerder).
     """
     topic = entries.get("offsets.storage.topic")
     more = worker.exactly_once == "enabled" or (topic is not None and bool(topic.value.strip()))
@@ -32,7 +32,7 @@ def overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings) -> l
 
 
 def check_overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings, problems: Problems) -> None:
-    """Refuses each override that the worker's policy does not allow, and names those it allows."""
+    """Refuses each override that the worker's policy does not allow, and names the allowed overrides."""
     allowed = _allowed(worker.override_policy, worker.override_allowlist)
     if allowed is None:
         return

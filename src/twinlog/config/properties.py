@@ -22,14 +22,14 @@ _INLINE_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class PropertyEntry:
-    """One `key = value` of a file. `value` is what counts, `written` what stands in the file.
+    """An entry `key = value` of a file. `value` is the effective value, `written` the text in the file.
 
-    What stands in no file, such as a connector's configuration, names its origin as `file` and has no line.
+    An entry from outside of files, as from a connector's configuration, has its origin as `file` and None as line.
 
-    The two differ where a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
-    why a reference could not be resolved, and `way_out` what is needed for it; such an entry is an error only where its
-    value is needed. `kept_reference` is the reason why a reference stayed plain text, in case the value turns out
-    wrong. `remarks` are warnings of how Java's rules change the text; a secret never appears in them.
+    The two differ if a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
+    why a reference could not be resolved, and `way_out` the remedy; this entry is an error only if its value is needed.
+    `kept_reference` is the reason why a reference stayed plain text, in case the value turns out wrong. `remarks` are
+    warnings about changes of the text by Java's rules; they never show a secret.
     """
 
     key: str
@@ -72,7 +72,7 @@ def read_properties(path: Path) -> list[PropertyEntry]:
 
 
 def require_text(data: bytes, path: Path) -> None:
-    """Raise ConfigError for what no editor wrote, such as a key store: its bytes would be read as keys."""
+    """Raise ConfigError for a binary file, as a key store: its bytes would be read as keys."""
     if b"\0" in data:
         raise ConfigError([ConfigProblem(str(path), None, "(file)", "not text: it contains NUL bytes", "a text file")])
 
@@ -114,5 +114,6 @@ def _looks_like_utf8(value: str) -> bool:
 
 
 def without_inline_comment(value: str) -> str:
-    """`value` without ` # text` at its end: manuals write that, though Java properties have no such comments."""
+    """`value` with ` # text` cut off at its end: manuals write comments there, though Java properties do not allow
+    them."""
     return _INLINE_COMMENT.sub("", value)

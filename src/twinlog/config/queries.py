@@ -1,4 +1,4 @@
-"""The queries of `transform.sql`, analysed by Spark before anything starts; reading a file starts no JVM."""
+"""Checks the queries of `transform.sql` by Spark's analysis before a start; reading a file starts no JVM."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _EXPECTED = "SELECT ... FROM records WHERE ..., which changes each record by its
 
 
 def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequence[Path] = ()) -> list[str]:
-    """Have Spark analyse the queries of flows that the file at `path`, or one of `more`, asks for.
+    """Let Spark analyse the queries of the flows in the file at `path`, or in a file of `more`.
 
-    Takes some seconds where there is one, for a JVM that ends with it, and no time otherwise. Returns warnings where
-    that JVM does not start here. Raises ConfigError with Spark's reasons for queries that cannot be used.
+    Takes some seconds for a JVM that ends with the check; if the flows have no query, it returns at once. Returns
+    warnings if the JVM does not start here. Raises ConfigError with Spark's reasons for unusable queries.
     """
     written = [(flow, text) for flow in flows if (text := _query(flow))]
     if not written:
         return []
-    # Without a query nothing of pyspark is loaded.
+    # If there are no queries, pyspark stays unloaded.
     from twinlog.transforms.sql.check import refusals  # noqa: PLC0415
 
     try:
@@ -45,7 +45,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
 
 
 def checked_file(path: str | Path, clusters: Sequence[str] | None, unknown_keys: UnknownKeys = "fail") -> LoadedFile:
-    """A file for a run, with all that is wrong in it: what `load` finds, and queries that Spark would not evaluate.
+    """Return a file for a run, after all checks: those of `load`, and the analysis of its queries by Spark.
 
     Raises ConfigError.
     """
@@ -55,10 +55,11 @@ def checked_file(path: str | Path, clusters: Sequence[str] | None, unknown_keys:
 
 
 def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
-    """Why Spark would not evaluate the query of a flow; None where it would, and where there is none.
+    """The reason why Spark refuses the query of a flow; None if Spark accepts it, or if the flow has no query.
 
-    Takes as long, unless this process has asked for the same query before; without `ask` no other is refused. Where
-    its JVM does not start here that is logged, and the query is accepted: the run reports what is wrong with it.
+    Takes as long as `check_queries`, unless this process has asked for the same query before; with `ask` false only
+    known queries are refused. If the JVM does not start here, this is logged, and the query is accepted: the run
+    reports its problems.
     """
     text = _query(flow)
     if not text:
@@ -73,7 +74,7 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
 
 
 def _query(flow: FlowSettings) -> str:
-    """The query that records of a flow go through; empty where there is none."""
+    """The query that records of a flow pass through; empty if the flow has none."""
     return flow.transform.sql if flow.copies and flow.transform else ""
 
 

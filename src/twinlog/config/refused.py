@@ -1,10 +1,10 @@
-"""What is wrong with something that a user wrote or named: what was found there, and what was expected."""
+"""The refusal of a value that a user wrote or named, with the value found and the expected form."""
 
 from __future__ import annotations
 
 
 class ValueRefusedError(ValueError):
-    """`found` and `expected` are the words for the message; a secret never appears in them."""
+    """`found` and `expected` are the words for the message; they never show a secret."""
 
     def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"{found}; expected {expected}")

@@ -1,6 +1,6 @@
-"""Values of `auto.offset.reset` and `twinlog.start`: where a partition begins that was never copied.
+"""Values of `auto.offset.reset` and `twinlog.start`: the first offset of a partition that has yet to be copied.
 
-Durations are those of `java.time.Duration.parse`, as Kafka's class AutoOffsetResetStrategy reads them (KIP-1106).
+Durations follow `java.time.Duration.parse`, as Kafka's class AutoOffsetResetStrategy reads them (KIP-1106).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_start(text: str) -> Start:
 
 
 def _duration_ms(text: str, word: str, expected: str) -> int:
-    """Milliseconds of a duration, rounded up: a partition begins no later than it says."""
+    """Milliseconds of a duration, rounded up: a partition begins no later than the duration says."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found[unit] for unit in _MS) or (found["time"] or "").upper() == "T":
         raise ValueRefusedError(repr(word), expected)

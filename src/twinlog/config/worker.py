@@ -31,11 +31,11 @@ _KINDS = {
     "status": "the states of connectors and tasks",
 }
 _OWN = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.filename")
-"""Below `offset.storage.` and its kin: what is no setting of the topic, or always the same."""
+"""Names below `offset.storage.` and its like that are no topic settings, or have a fixed value."""
 
 
 def read_group(reading: ConfigReader, file: str, problems: Problems, warnings: list[str]) -> GroupSettings:
-    """The settings of the group; what is wrong becomes a problem. One with a missing key names `file`."""
+    """The settings of the group; a wrong value becomes a problem. A problem with a missing key names `file`."""
     if "group.id" not in reading.layer:
         expected = "the name that all workers of the group have"
         problems.add(ConfigProblem(file, None, "group.id", "missing", expected))
@@ -61,7 +61,7 @@ def _topic(reading: ConfigReader, kind: str, file: str, problems: Problems) -> S
     more = [key.removeprefix(prefix) for key in reading.layer if key.startswith(prefix)]
     return StorageTopic(
         reading.text(name),
-        # Connect writes all configurations in one order.
+        # Connect writes all configurations in a single order.
         1 if kind == "config" else reading.number(f"{prefix}partitions"),
         reading.number(f"{prefix}replication.factor"),
         tuple(
@@ -73,7 +73,7 @@ def _topic(reading: ConfigReader, kind: str, file: str, problems: Problems) -> S
 
 
 def _check_apart(reading: ConfigReader, problems: Problems) -> None:
-    """Each of the topics is read as a whole, so none may hold what belongs to another."""
+    """Each topic is read as a whole, so it may hold only its own records."""
     seen: dict[str, str] = {}
     for kind in _KINDS:
         entry = reading.layer.get(f"{kind}.storage.topic")
@@ -85,7 +85,7 @@ def _check_apart(reading: ConfigReader, problems: Problems) -> None:
 
 
 def _warn_of_fixed(reading: ConfigReader, warnings: list[str]) -> None:
-    """What is always the same, as in Connect (Kafka class DistributedConfig)."""
+    """Warn of values that differ from a fixed value, as in Connect (Kafka class DistributedConfig)."""
     fixed = {f"{kind}.storage.cleanup.policy": "compact" for kind in _KINDS} | {"config.storage.partitions": "1"}
     for name, always in fixed.items():
         entry = reading.layer.get(name)
@@ -94,7 +94,7 @@ def _warn_of_fixed(reading: ConfigReader, warnings: list[str]) -> None:
 
 
 def _check_algorithms(reading: ConfigReader, problems: Problems) -> None:
-    """A worker must accept what it signs itself (Kafka class DistributedConfig)."""
+    """A worker must accept its own signatures (Kafka class DistributedConfig)."""
     signs = reading.text("inter.worker.signature.algorithm")
     accepted = reading.layer.get("inter.worker.verification.algorithms")
     written = accepted or reading.layer.get("inter.worker.signature.algorithm")
@@ -110,7 +110,7 @@ _NO_CONVERSION = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The checked content of a worker's file: settings, what its connectors inherit, and warnings."""
+    """The checked content of a worker's file: settings, the settings that its connectors inherit, and warnings."""
 
     settings: WorkerSettings
     layer: Layer
@@ -119,11 +119,11 @@ class WorkerConfig:
 
 
 def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerConfig:
-    """The settings of the file at `path`, such as connect-distributed.properties.
+    """The settings of the file at `path`, for example connect-distributed.properties.
 
-    Without `distributed` the file's keys decide which kind of worker it is for: a standalone one has a file for its
-    offsets, and no `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found.
-    Reads only this file, what its `${...}` references name, and its key stores; no cluster is contacted.
+    If `distributed` is None, the file's keys decide the kind of worker: a standalone worker has a file for its offsets,
+    and no `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads only
+    this file, the targets of its `${...}` references, and its key stores; contacts no cluster.
     """
     require_kind(path, FileKind.WORKER)
     entries = list(read_properties(Path(path)))
@@ -143,8 +143,8 @@ def worker_of(
 ) -> WorkerConfig:
     """The same of entries already read; `file` is the name for messages. Raises ConfigError.
 
-    `lookups` are providers beside those that the entries name, `classes` are Java classes beside Kafka's that these
-    may have.
+    `lookups` are providers besides the providers in the entries, `classes` are Java classes that those may have besides
+    Kafka's.
     """
     warnings: list[str] = []
     last = without_duplicates(entries, warnings)
@@ -161,7 +161,7 @@ def worker_of(
         else:
             problems.add_new(filter(None, [check_value(layer[name], key, warnings, key.pattern_in(name))]))
     if not distributed:
-        # Its file names no factor for the topics of flows, and Kafka's own worker would need none of these.
+        # A standalone worker's file lacks a factor for the topics of flows, as Kafka's own worker would need no topics.
         layer.setdefault(_REPLICAS, PropertyEntry(_REPLICAS, "-1", file, None, "-1"))
     unused = [name for name in layer if (key := _key(name)) is not None and key.effect is Effect.JVM]
     if unused:
@@ -216,7 +216,7 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
 
 
 def _check_converters(layer: Layer, problems: Problems) -> None:
-    """Connect starts with no class that it cannot find; nothing is converted here, so others than Kafka's are none."""
+    """Connect refuses to start with a missing class; values stay bytes here, so only Kafka's classes are accepted."""
     for name, known in CONVERTERS_OF.items():
         entry = layer.get(name)
         if entry is not None and entry.unresolved is None and (value := entry.value.strip()) not in known:

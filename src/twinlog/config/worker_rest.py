@@ -1,4 +1,4 @@
-"""The REST API of a worker: where it listens, what it adds to answers, and its TLS."""
+"""The REST API of a worker: its addresses, its additional headers, and its TLS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecuri
 
 
 def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) -> RestSettings:
-    """The settings of the REST API; what is wrong becomes a problem. One with a missing key names `file`."""
+    """The settings of the REST API; a wrong value becomes a problem. A problem with a missing key names `file`."""
     reading = ConfigReader(layer, WORKER_FILE, problems)
     listeners = read_listeners(reading, "listeners")
     if not listeners:
@@ -53,7 +53,7 @@ def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) 
 
 
 def read_listeners(reading: ConfigReader, name: str) -> tuple[ListenerAddress, ...]:
-    """The addresses of a key; what is wrong was a problem already."""
+    """The addresses of a key; wrong addresses were a problem already."""
     try:
         return tuple(parse_listener(item) for item in reading.items(name))
     except ValueRefusedError:
@@ -62,7 +62,7 @@ def read_listeners(reading: ConfigReader, name: str) -> tuple[ListenerAddress, .
 
 
 def _check_extensions(reading: ConfigReader, problems: Problems) -> None:
-    """An unknown name is refused: without a login everybody could use the API."""
+    """An unknown name is refused: if a login were missing, everybody could use the API."""
     unknown = set(reading.items(_EXTENSIONS)) - {BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]}
     if unknown:
         found = ", ".join(repr(name) for name in sorted(unknown))
@@ -76,7 +76,8 @@ def _headers(reading: ConfigReader) -> tuple[HeaderSettings, ...]:
 def read_https(
     layer: Layer, prefix: str, listeners: Sequence[ListenerAddress], file: str, problems: Problems, warnings: list[str]
 ) -> tuple[TlsSettings, ClientAuth] | None:
-    """With any key below `prefix` only those count, else those of the worker's own connections (class SSLUtils)."""
+    """If any key below `prefix` is set, only these keys count, else the keys of the worker's own connections (class
+    SSLUtils)."""
     if all(listener.scheme != "https" for listener in listeners):
         return None
     own = {name.removeprefix(prefix): entry for name, entry in layer.items() if name.startswith(prefix)}

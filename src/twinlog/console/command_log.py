@@ -70,8 +70,7 @@ class _Held:
 
 
 class WarningMergeHandler(logging.Handler):
-    """Passes records on to another handler, warnings of flows a little later, but before the next records of their
-    flows.
+    """Passes records on to another handler, warnings of flows a little later, but before later records of their flows.
 
     A warning begins with the name of its flow. It may have `of`, topics that it lists: warnings that are equal
     but for these are joined, too.

@@ -1,1 +1,1 @@
-"""The settings of one flow, read from its entries."""
+"""Reads the settings of one flow from its entries."""

@@ -22,7 +22,7 @@ from twinlog.settings.flow import (
 class Clients:
     """Builds the clients of one flow; a problem with a missing key names `file`.
 
-    Without `source` the flow never connects to the source, and problems with its settings are not reported.
+    With `source` false the flow never connects to the source, and problems with the source's settings are dropped.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Clients:
         """Appends to the target."""
         reading = ConfigReader(self._layers.producer, PRODUCER, self._problems)
         for name in ("acks", "enable.idempotence"):
-            # Looked at for references that lead nowhere; the value is one and the same.
+            # Read only to report dangling references; the value is fixed.
             reading.value(name)
         codec = reading.text("compression.type")
         return ProducerSettings(
@@ -86,12 +86,13 @@ class Clients:
         return read_connection(reading, called, self._file, self._warnings, client_id, self._why)
 
     def _client_id(self, reading: ConfigReader, role: str) -> str:
-        """The fixed part of it after what the user chose (MirrorConnectorConfig.addClientId)."""
+        """The user's part of the client id, followed by the fixed part (MirrorConnectorConfig.addClientId)."""
         chosen, fixed = reading.text("client.id"), f"{self._name}|{role}"
         return f"{chosen}|{fixed}" if chosen else fixed
 
     def _delivery_timeout(self, reading: ConfigReader) -> int:
-        """Kafka's producer refuses one that a single request may outlast (KafkaProducer.configureDeliveryTimeout)."""
+        """Kafka's producer refuses a timeout that a single request may outlast
+        (KafkaProducer.configureDeliveryTimeout)."""
         timeout_ms = reading.number("delivery.timeout.ms")
         entry = reading.layer.get("delivery.timeout.ms")
         least = reading.number("request.timeout.ms")

@@ -1,4 +1,4 @@
-"""Settings of one connection to a cluster, which are the same for every client."""
+"""Settings of a connection to a cluster, which are the same for every client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_connection(
         reading.problems.add(ConfigProblem(file, None, called("bootstrap.servers"), "missing", expected))
     return ClientSettings(
         **plain_fields(ClientSettings, reading),
-        # A listener name in front, as in PLAINTEXT://host:port, is allowed and means nothing to a client.
+        # A listener name in front, as in PLAINTEXT://host:port, is allowed; clients ignore it.
         bootstrap_servers=tuple(server.rsplit("://", 1)[-1] for server in reading.items("bootstrap.servers")),
         security_protocol=security.protocol,
         sasl_mechanism=security.mechanism,
@@ -35,7 +35,7 @@ def read_connection(
         reconnect_backoff_max_ms=_most_backoff(reading),
         canonical_bootstrap=reading.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only",
         rebootstrap=reading.text("metadata.recovery.strategy") == "rebootstrap",
-        # A consumer's calls are repeated without a count; a producer's batches have limits of their own.
+        # A consumer repeats its calls with no limit of count; a producer's batches have limits of their own.
         default_api_timeout_ms=reading.number("default.api.timeout.ms")
         if reading.has_key("default.api.timeout.ms")
         else _WITHOUT_END,
@@ -46,6 +46,6 @@ def read_connection(
 
 
 def _most_backoff(reading: ConfigReader) -> int:
-    """With a first pause of its own and no longest one, every pause is the first (CommonClientConfigs)."""
+    """If only the first pause is set and the longest is missing, every pause is the first (CommonClientConfigs)."""
     first, most = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
     return reading.number(first if first in reading.layer and most not in reading.layer else most)

@@ -1,9 +1,9 @@
-"""The settings of one flow, read from its entries: classes, error rules, transforms, contradictions.
+"""Reads the settings of one flow from its entries: classes, error rules, transforms, contradictions.
 
 MirrorMaker 2 checks contradictions per connector (classes MirrorSourceConnector, MirrorCheckpointConfig,
-DistributedHerder); its process then logs the refusal of that connector and continues with the others. Here a refused
-source connector is an error, because nothing would be copied; a refused checkpoint connector is a warning, and the
-flow writes no checkpoints.
+DistributedHerder); its process then logs the refusal of that connector and continues with the remaining connectors.
+Here a refused source connector is an error, because no record would be copied; a refused checkpoint connector is a
+warning, and the flow writes no checkpoints.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _SAMPLE = TopicName("orders")
 
 
 def custom_class(connector: ConfigReader, name: str) -> CustomClass | None:
-    """The Python class that is named, if it is one and its name is of the right form."""
+    """The Python class of a key, if the value has the form of a Python class."""
     path = connector.text(name)
     entry = connector.layer.get(name)
     return None if entry is None or ":" not in path else CustomClass(path, entry.key, entry.file, entry.line)
 
 
 def class_settings(layers: FlowLayers) -> tuple[tuple[str, str], ...]:
-    """What a class of the user's is configured with; never a password, they belong to clients."""
+    """The configuration of a class of the user's; it never includes a password, because passwords belong to clients."""
     own = {
         name: entry.value
         for name, entry in layers.connector.items()
@@ -52,7 +52,7 @@ def class_settings(layers: FlowLayers) -> tuple[tuple[str, str], ...]:
 
 
 def try_classes(flow: FlowSettings, problems: Problems) -> None:
-    """Loads the user's classes and asks each once, so that one of the wrong form is found before anything starts."""
+    """Loads the user's classes and calls each once, so that a malformed class is found before a start."""
 
     def policy() -> None:
         naming = policy_of(flow)
@@ -83,7 +83,7 @@ _SYNCS = "emit.offset-syncs.enabled"
 
 
 def check_offset_syncs(connector: ConfigReader) -> None:
-    """Refuses settings of offset syncs where offset syncs are turned off."""
+    """Refuses settings of offset syncs if offset syncs are turned off."""
     off = connector.get_entry(_SYNCS)
     if off is None or connector.flag(_SYNCS):
         return
@@ -96,7 +96,7 @@ def check_offset_syncs(connector: ConfigReader) -> None:
 def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) -> tuple[bool, bool]:
     """Whether the flow writes checkpoints, and whether it commits offsets of groups, which needs checkpoints.
 
-    Adds a warning for each of the two that the file turns on and the flow cannot do.
+    Adds a warning for each feature that the file turns on and the flow cannot provide.
     """
     checkpoints = (
         connector.flag("emit.checkpoints.enabled") and connector.number("emit.checkpoints.interval.seconds") >= 0
@@ -121,7 +121,8 @@ def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) 
 def check_exactly_once(
     connector: ConfigReader, worker: ConfigReader, isolation: str, names: KeyNames, warnings: list[str]
 ) -> None:
-    """Refuses a demand for exactly-once copying that the rest does not fulfil; `isolation` is the source consumer's."""
+    """Refuses a demand for exactly-once copying that the remaining settings do not fulfil; `isolation` is the source
+    consumer's."""
     mode = worker.text("exactly.once.source.support")
     committed = isolation == "read_committed"
     boundary = connector.get_entry("transaction.boundary")
@@ -177,7 +178,7 @@ _POLICIES = ("oversized_record_policy", "refused_record_policy")
 
 
 def record_policy(connector: ConfigReader, field: str, failed: FailedRecordSettings) -> PerTopic[RecordPolicy]:
-    """A policy for records by its field of `FlowSettings`. Where the file names none, `errors.tolerance = all` leaves
+    """A policy for records by its field of `FlowSettings`. If the file lacks the key, `errors.tolerance = all` leaves
     the record out, as Connect does since KIP-779."""
     key = key_of(FlowSettings, field)
     policy = cast("PerTopic[RecordPolicy]", connector.per_topic(key))
@@ -196,7 +197,8 @@ _EXPECTED = "package.module:function, which takes a pyarrow.RecordBatch and retu
 def transform_settings(
     connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]
 ) -> TransformSettings | None:
-    """The settings of what transforms a flow, None for nothing; a function is imported, and tried on an empty batch."""
+    """The settings of a flow's transforms, None if there are none; a function is imported, and tried on an empty
+    batch."""
     smts = _connects_own(connector, layers, file, warnings)
     settings = TransformSettings(**plain_fields(TransformSettings, connector), smts=smts)
     if not settings.function and not settings.sql and smts is None:
@@ -208,15 +210,15 @@ def transform_settings(
 def _connects_own(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
     if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
         return None
-    # Without transforms nothing of them is loaded.
+    # If a flow has no transforms, their modules stay unloaded.
     from twinlog.config.smt.read import read_chain  # noqa: PLC0415
 
     return read_chain(connector, layers, file, warnings)
 
 
 def _try(connector: ConfigReader, settings: TransformSettings) -> None:
-    """Runs the user's code; what is wrong with it is a problem of the line that names it."""
-    # Copying without transforms needs no pyarrow.
+    """Runs the user's code; its errors are problems of the line that names it."""
+    # A flow that only copies works even if pyarrow is missing.
     from twinlog.transforms.build import build  # noqa: PLC0415
     from twinlog.transforms.contract import try_on_nothing  # noqa: PLC0415
 
@@ -229,23 +231,23 @@ def _try(connector: ConfigReader, settings: TransformSettings) -> None:
 
 
 SHORTEST_S = 0.1
-"""Stands for an interval of 0, with which MirrorMaker 2 would never pause."""
+"""Replaces an interval of 0, with which MirrorMaker 2 would never pause."""
 
 
 def build_flow(
     layers: FlowLayers, file: str, problems: Problems, warnings: list[str], *, enabled: bool
 ) -> FlowSettings:
-    """The settings of `layers`; what is wrong is added to `problems`, and the default goes on in its place.
+    """The settings of `layers`; problems are added to `problems`, and the default replaces the wrong value.
 
-    Without `enabled` the flow only writes heartbeats to its target, so its source may be wrong or missing. Layers
-    of one connector make a flow that does the work of that connector and no other.
+    With `enabled` false the flow only writes heartbeats to its target, so its source may be wrong or missing. Layers of
+    a single connector make a flow that does only the work of this connector.
     """
     connector = ConfigReader(layers.connector, CONNECTOR, problems)
     worker = ConfigReader(layers.worker, WORKER, problems)
     clients = Clients(layers, file, problems, warnings, source=enabled)
     copies = enabled and layers.kind in {None, "source"}
     keeps_topics, beats = layers.kind in {None, "source"}, layers.kind in {None, "heartbeat"}
-    # Read for what is wrong with them; the layers have what they say.
+    # Read only to report problems; the layers already include the values.
     for name in ("source.cluster.alias", "target.cluster.alias"):
         connector.text(name)
     # Read for its references only: its value was checked with the file.
@@ -257,7 +259,7 @@ def build_flow(
         check_exactly_once(connector, worker, consumer.isolation_level, layers.names, warnings)
     if enabled and layers.kind in {None, "checkpoint"}:
         checkpoints, commits = translates_offsets(connector, f"{layers.source}->{layers.target}", warnings)
-    # As Connect's ConnectorOffsetBackingStore: the flow's own topic first, then the one that all flows share.
+    # As Connect's ConnectorOffsetBackingStore: the flow's own topic first, then the topic that all flows share.
     own_positions, shared_positions = connector.text("offsets.storage.topic"), worker.text("offset.storage.topic")
     custom = {name: custom_class(connector, name) if enabled else None for name in CLASS_KEYS}
     policy: PolicyName = "custom" if custom["replication.policy.class"] else _policy(connector)
@@ -325,7 +327,7 @@ def _policy(connector: ConfigReader) -> PolicyName:
 
 
 def _interval(connector: ConfigReader, field: str) -> float | None:
-    """Seconds between two rounds of some work; None where it is switched off or its interval is negative."""
+    """Seconds between two rounds of some work; None if it is switched off or its interval is negative."""
     how = written(FlowSettings)[field]
     seconds = connector.number(how.key)
     return max(float(seconds), SHORTEST_S) if connector.flag(how.switch) and seconds >= 0 else None

@@ -1,4 +1,4 @@
-"""How a flow calls topics: by the policy's class, the separator, and aliases that may differ from those of the file.
+"""The names of topics in a flow: by the policy's class, the separator, and aliases that may differ from the file's.
 
 MirrorMaker 2 takes `source.cluster.alias`, `target.cluster.alias` and `replication.policy.separator` as they are
 written, also empty. Before MirrorMaker 2 had an identity policy, users kept names by leaving the alias of the source
@@ -23,9 +23,9 @@ _SOURCE, _TARGET = "source.cluster.alias", "target.cluster.alias"
 def follows_settings(layers: FlowLayers, separator: str, policy: PolicyName) -> bool:
     """Whether settings of a remote topic are kept in step once it exists.
 
-    MirrorMaker 2 keeps those of remote topics that it recognises by their names. Without a separator it takes the first
-    letter for an alias, and recognises none, unless the alias of the source is one letter (Kafka class
-    MirrorSourceConnector, topicsBeingReplicated).
+    MirrorMaker 2 keeps the settings of remote topics that it recognises by their names. If the separator is empty,
+    MirrorMaker 2 takes the first letter for an alias. Then it recognises no remote topic, unless the alias of the
+    source is one letter (Kafka class MirrorSourceConnector, topicsBeingReplicated).
     """
     return policy != "default" or bool(separator) or len(layers.source_name) == 1
 
@@ -60,7 +60,8 @@ def warn_of_naming(layers: FlowLayers, connector: ConfigReader, flow: FlowSettin
 
 
 def warn_of_shared_syncs(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
-    """Warn of two flows that write offset syncs of the same partitions to one topic, as their aliases are alike."""
+    """Warn of two flows that write offset syncs of the same partitions to the same topic, as their aliases are
+    equal."""
     for one, other in combinations(flows, 2):
         if (
             one.emit_offset_syncs
@@ -80,7 +81,7 @@ def _syncs_cluster(flow: FlowSettings) -> str:
 
 
 def _other_aliases(layers: FlowLayers, flow: FlowSettings) -> Iterator[str]:
-    """One warning for each alias that is neither the file's nor empty, which shows by itself what is meant."""
+    """A warning for each alias that is neither empty nor the file's; the effect of an empty alias is obvious."""
     source, target = flow.source_name, flow.target_name
     if source and source != flow.source:
         yield (

@@ -1,7 +1,7 @@
-"""Keys of the consumers, producers and admin clients, besides those of `keys_security`.
+"""Keys of the consumers, producers and admin clients, besides the keys in `keys_security`.
 
-Names, types and defaults are those of Kafka 4.3 (classes ConsumerConfig, ProducerConfig, AdminClientConfig), except
-where the sentence names another default of twinlog's.
+Names, types and defaults are Kafka 4.3's (classes ConsumerConfig, ProducerConfig, AdminClientConfig), unless the
+sentence names another default of twinlog's.
 """
 
 from __future__ import annotations

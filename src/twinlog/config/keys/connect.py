@@ -1,6 +1,6 @@
-"""Keys that Connect itself reads of a connector, and those that may be written for one flow only.
+"""Connector keys that Connect itself reads, and keys that may be written for one flow only.
 
-Names, types and defaults are those of Kafka 4.3 (Connect's classes ConnectorConfig and SourceConnectorConfig).
+Names, types and defaults are Kafka 4.3's (Connect's classes ConnectorConfig and SourceConnectorConfig).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType
 JVM = Effect.JVM
 
 OWNER = "twinlog.resource"
-"""What connectors have of Strimzi's resource that they belong to."""
+"""The key by which connectors name the Strimzi resource that they belong to."""
 
 _flow = partial(Key, level=Level.FLOW)
 _one_flow = partial(Key, level=Level.ONE_FLOW)

@@ -1,7 +1,7 @@
-"""Keys of a flow: those of MirrorMaker 2's connectors, and twinlog's own.
+"""Keys of a flow: the keys of MirrorMaker 2's connectors, and twinlog's own.
 
-Names, types and defaults are those of Kafka 4.3 (classes MirrorConnectorConfig, MirrorSourceConfig,
-MirrorCheckpointConfig and MirrorHeartbeatConfig), plus the names they had before.
+Names, types and defaults are Kafka 4.3's (classes MirrorConnectorConfig, MirrorSourceConfig, MirrorCheckpointConfig and
+MirrorHeartbeatConfig), plus their earlier names.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _LIKE_IDENTITY = (
     "com.instaclustr.kafka.connect.mirror.SimpleReplicationPolicy",
     _MIRROR + "LegacyReplicationPolicy",
 )
-"""Published classes that keep the names of topics: Strimzi's, AWS's sample for moves to MSK, those of two public
-examples, Instaclustr's, and the one that the README of Kafka's own module connect/mirror names."""
+"""Published classes that keep the names of topics: Strimzi's, AWS's sample for moves to MSK, the classes of two public
+examples, Instaclustr's, and the class that the README of Kafka's own module connect/mirror names."""
 
 IDENTITY_POLICIES = (IDENTITY_POLICY, *_LIKE_IDENTITY)
 
@@ -40,7 +40,7 @@ OLD_NAMES = {
     "groups.exclude": "groups.blacklist",
     "config.properties.exclude": "config.properties.blacklist",
 }
-"""Keys with the name they had before Kafka 2.7; it counts where the new name is not written."""
+"""Keys with their names before Kafka 2.7; the old name counts if the new name is missing."""
 
 _flow = partial(Key, level=Level.FLOW)
 
@@ -52,7 +52,7 @@ _LONGEST_S = 2**31 - 1
 
 
 def _interval(name: str, default: int, doc: str, theirs: int | None = None, *, zero: bool = False) -> Key:
-    """`theirs` is MirrorMaker 2's default where it differs; with `zero` an interval of 0 is allowed."""
+    """`theirs` is MirrorMaker 2's default if it differs; with `zero` an interval of 0 is allowed."""
     kafka = "" if theirs is None else f" ({theirs} in MirrorMaker 2)"
     often = "0 is ten times a second, " if zero else ""
     doc = f"Seconds between two {doc}{kafka}; {often}negative turns them off."

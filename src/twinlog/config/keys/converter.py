@@ -1,4 +1,5 @@
-"""The converters that a connector's configuration may name, with their keys. Nothing converts here: bytes are copied.
+"""The converters that a connector's configuration may name, with their keys. No value is converted here: bytes are
+copied.
 
 A worker knows their keys, because forms and scripts ask for them (Kafka classes ConverterConfig, StringConverterConfig
 and JsonConverterConfig).
@@ -18,7 +19,7 @@ _high = partial(ShownKey, importance=Importance.HIGH, width=Width.MEDIUM)
 _low = partial(ShownKey, importance=Importance.LOW, width=Width.MEDIUM)
 
 CONVERTER_TYPE = "converter.type"
-"""Set by the worker itself: a converter is one of keys, values or headers."""
+"""Set by the worker itself: the converter's kind, which is keys, values or headers."""
 
 _TYPE = (
     ShownKey(CONVERTER_TYPE, Importance.LOW),
@@ -90,9 +91,9 @@ HEADER_CONVERTERS: Mapping[str, ConverterKeys] = MappingProxyType(
 CONVERTERS_OF: Mapping[str, Mapping[str, ConverterKeys]] = MappingProxyType(
     {"header.converter": HEADER_CONVERTERS, "key.converter": CONVERTERS, "value.converter": CONVERTERS}
 )
-"""Those that each of the keys may name."""
+"""The converters that each of the keys may name."""
 
 
 def converter_keys(found: ConverterKeys, release: Release) -> ConverterKeys:
-    """Those keys of a converter that a worker of `release` knows."""
+    """The keys of a converter that a worker of `release` knows."""
     return tuple((shown, key) for shown, key in found if shown.exists_in(release))

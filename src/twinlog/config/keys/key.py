@@ -1,4 +1,4 @@
-"""What is known about one configuration key. The keys themselves stand in `keys.py` and the files it lists."""
+"""The properties of a configuration key. The keys themselves are in `keys.py` and the files that it lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeyType(StrEnum):
 
 
 class Level(StrEnum):
-    """Where a key may be written."""
+    """The places at which a key may be written."""
 
     PROCESS = "top level"
     FLOW = "top level or A->B."
@@ -36,7 +36,7 @@ class Level(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a key does: it works, or it configures a Java process (JVM) or a broker (BROKER) and has no effect here."""
+    """The effect of a key: it works, or it configures a Java process (JVM) or a broker (BROKER) and is ignored here."""
 
     WORKS = "works"
     JVM = "jvm"
@@ -60,15 +60,15 @@ class ValueForm(StrEnum):
 
 
 UnknownKeys = Literal["fail", "warn"]
-"""What an unknown key causes: it stops the start, or is only reported."""
+"""The effect of an unknown key: it stops the start, or is only reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueReplacement:
-    """Values that MirrorMaker 2 starts with and that do not count here: `value` is used in their place.
+    """Values that MirrorMaker 2 starts with and that are invalid here: `value` is used in their place.
 
-    `why` is the reason, for a warning. `written` lists these values; without any they are the whole numbers above the
-    key's `maximum`, as far as the type has them.
+    `why` is the reason, for a warning. `written` lists these values; if it is empty they are the whole numbers above
+    the key's `maximum`, as far as the type has them.
     """
 
     value: str
@@ -78,14 +78,14 @@ class ValueReplacement:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `default` is written as in a file, None where there is none; `minimum` and `maximum` are inclusive,
-    `nonzero` leaves out the 0 between them.
+    """The rules of a key. `default` is written as in a file, None if there is none; `minimum` and `maximum` are
+    inclusive, `nonzero` leaves out the 0 between them.
 
-    A `name` ending in `.*` stands for every key below that prefix. With `per_topic` the key also has the form
+    A `name` ending in `.*` means every key below that prefix. With `per_topic` the key also has the form
     `NAME.PATTERN`, for topics whose whole name matches the expression. `choices` are the only values accepted, in any
     case if `any_case`. `accepted_classes` are the only Java class names accepted, because another class would change
-    what is copied; with `custom` a Python class may be named instead, and `way_out` ends the message about another one.
-    Values of `instead` are replaced by a value that is never less safe.
+    the copied records. With `custom` a Python class may be named instead, and `way_out` ends the message about any
+    other class. Values of `instead` are replaced by a value that is at least as safe.
     """
 
     name: str
@@ -112,6 +112,6 @@ class Key:
         return self.type is KeyType.PASSWORD
 
     def pattern_in(self, name: str) -> str | None:
-        """The topic pattern in a key of the form `NAME.PATTERN`; None where `name` is the key itself."""
+        """The topic pattern in a key of the form `NAME.PATTERN`; None if `name` is the key itself."""
         prefix = f"{self.name}."
         return name.removeprefix(prefix) if self.per_topic and name.startswith(prefix) else None

@@ -1,7 +1,7 @@
-"""What a running process takes over of a changed file: which keys act at once, and which need a restart.
+"""The changes of a file that a running process takes over: keys that act at once, and keys that need a restart.
 
-Every key that works is in one of the tables below, or is a setting of clients, of clusters or of security; a test holds
-that. MirrorMaker 2 reads its file once, and needs a restart for all of them.
+Every key that works is in one of the tables below, or is a setting of clients, of clusters or of security; a test
+checks that. MirrorMaker 2 reads its file once, and needs a restart for all of them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class UpdateMode(StrEnum):
     """How a running process takes over another value of a key."""
 
     AT_ONCE = "at once"
-    """The flow continues with the value; nothing that the flow copies is interrupted."""
+    """The flow continues with the value; its copying is uninterrupted."""
 
     PAUSE = "pause"
-    """The copiers of the flow end in order and begin again with the value, within a second or two; no record is lost
-    or repeated."""
+    """The copiers of the flow end in order and begin again with the value, within a second or two; no record is lost or
+    repeated."""
 
     RESTART = "restart"
     """The value counts from the next start of the process on; until then the flow has the value of its start."""
 
     NOTHING = "nothing"
-    """The key has no effect, or none at its place in the file."""
+    """The key is ignored, at least at its place in the file."""
 
 
 LIVE: Mapping[str, UpdateMode] = MappingProxyType(
@@ -52,7 +52,7 @@ LIVE: Mapping[str, UpdateMode] = MappingProxyType(
         "refresh.topics.interval.seconds": UpdateMode.AT_ONCE,
         "refresh.groups.enabled": UpdateMode.AT_ONCE,
         "refresh.groups.interval.seconds": UpdateMode.AT_ONCE,
-        # Copiers wait for a larger `max.message.bytes` where settings are kept in step.
+        # Copiers wait for a larger `max.message.bytes` while settings are kept in step.
         "sync.topic.configs.enabled": UpdateMode.PAUSE,
         "sync.topic.configs.interval.seconds": UpdateMode.AT_ONCE,
         "sync.topic.acls.enabled": UpdateMode.AT_ONCE,
@@ -76,7 +76,7 @@ LIVE: Mapping[str, UpdateMode] = MappingProxyType(
         "errors.deadletterqueue.topic.name": UpdateMode.PAUSE,
         "errors.deadletterqueue.topic.replication.factor": UpdateMode.PAUSE,
         "errors.deadletterqueue.context.headers.enable": UpdateMode.PAUSE,
-        # What counts while a file is read.
+        # Keys that count while a file is read.
         "config.providers": UpdateMode.AT_ONCE,
         "config.providers.*": UpdateMode.AT_ONCE,
         "twinlog.unknown.keys": UpdateMode.AT_ONCE,
@@ -85,7 +85,7 @@ LIVE: Mapping[str, UpdateMode] = MappingProxyType(
 
 NEEDS_RESTART = frozenset(
     {
-        # Names of remote topics, and where positions are.
+        # Names of remote topics, and the places of positions.
         "replication.policy.class",
         "replication.policy.separator",
         "replication.policy.internal.topic.separator.enabled",
@@ -93,7 +93,7 @@ NEEDS_RESTART = frozenset(
         "target.cluster.alias",
         "offsets.storage.topic",
         "offset-syncs.topic.location",
-        # Classes, functions, queries, and what they are given.
+        # Classes, functions, queries, and their arguments.
         "topic.filter.class",
         "group.filter.class",
         "config.property.filter.class",
@@ -137,7 +137,7 @@ NEEDS_RESTART = frozenset(
 """Keys of flows and of the process that are read once."""
 
 CLASSIFIED = frozenset({Level.PROCESS, Level.FLOW, Level.ONE_FLOW})
-"""Keys of these levels are in one of the two tables; those of all other levels need a restart."""
+"""Keys of these levels are in one of the two tables; keys of all other levels need a restart."""
 
 FAILED_RECORDS = "failed_records"
 """The field of a flow's settings that keys of `FailedRecordSettings` fill."""
@@ -153,7 +153,7 @@ def takes(key: Key) -> UpdateMode:
 
 
 def live(name: str) -> UpdateMode | None:
-    """How a value of the key is taken over while the process runs, None where it is not. A key of several forms,
+    """How a value of the key is taken over while the process runs, None if it needs a restart. A key of several forms,
     `NAME` and `NAME.*`, is in the table once."""
     name = _NEW_NAMES.get(name, name)
     return LIVE.get(name) or LIVE.get(name.removesuffix(".*"))
@@ -161,9 +161,10 @@ def live(name: str) -> UpdateMode | None:
 
 @cache
 def live_fields() -> Mapping[str, tuple[UpdateMode, UpdateMode]]:
-    """The fields of a flow's settings that are taken over: how the value is, and how that there is one at all.
+    """The fields of a flow's settings that are taken over: the mode for a changed value, and the mode for a value that
+    appears or disappears.
 
-    The second differs from the first where work is switched on and off.
+    The second differs from the first if the key switches work on and off.
     """
     found: dict[str, tuple[UpdateMode, UpdateMode]] = {}
     for name, how in written(FlowSettings).items():

@@ -1,4 +1,4 @@
-"""What the keys of one flow are called where its settings stand, for messages that name what to change."""
+"""The names of a flow's keys at the place of its settings, for messages that name the key to change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from twinlog.model.types import Alias
 
 @dataclass(frozen=True, slots=True)
 class KeyNames:
-    """Names in a file of MirrorMaker 2, where an alias or `A->B.` stands in front.
+    """Names in a file of MirrorMaker 2, with an alias or `A->B.` in front.
 
-    A connector of a Connect worker has no such prefixes, see ConnectorKeyNames.
+    A connector of a Connect worker lacks these prefixes, see ConnectorKeyNames.
     """
 
     source: Alias
@@ -40,7 +40,7 @@ class KeyNames:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorKeyNames(KeyNames):
-    """Names in the configuration of one connector."""
+    """Names in the configuration of a connector."""
 
     def source_cluster(self, name: str) -> str:
         return f"source.cluster.{name}"

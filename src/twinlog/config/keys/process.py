@@ -1,7 +1,7 @@
 """Keys of the whole process: driver, metrics and REST API (Kafka classes MirrorMakerConfig, RestServerConfig).
 
-Keys of the REST API in the file of a dedicated MirrorMaker 2 are for requests between its processes, of which twinlog
-makes none.
+Keys of the REST API in the file of a dedicated MirrorMaker 2 are for requests between its processes; twinlog's
+processes make none.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ DRIVER_KEYS = (
         maximum=65_535,
     ),
 )
-"""Where a driver waits for its copiers."""
+"""The address at which a driver waits for its copiers."""
 
 PROCESS_KEYS = (
     _process("clusters", LIST, None, "The aliases of all clusters.", form=ValueForm.ALIASES),

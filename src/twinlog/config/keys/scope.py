@@ -1,6 +1,6 @@
 """The cluster, flow or client that an entry configures.
 
-MirrorMaker 2 finds out by prefix: `alias.` for a cluster, `A->B.` for a flow, anything else stands at top level.
+MirrorMaker 2 decides by prefix: `alias.` for a cluster, `A->B.` for a flow, any other key is at top level.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _CLUSTER_PREFIXES = ("source.cluster.", "target.cluster.")
 class KeyScope:
     """An entry with the cluster, flow or client that its key applies to.
 
-    `alias` is set below an alias and `flow` below a flow; both are None at top level. `name` is the key without that
-    prefix, `prefix` what stands in front of the known `key` inside `name` (`consumer.`, `source.admin.`, or nothing).
-    `no_effect` is the reason why MirrorMaker 2 ignores the entry where it stands, and how to write it.
+    `alias` is set below an alias and `flow` below a flow; both are None at top level. `name` is the key with that
+    prefix removed, `prefix` the text in front of the known `key` inside `name` (`consumer.`, `source.admin.`, or
+    empty). `no_effect` is the reason why MirrorMaker 2 ignores the entry at its place, and how to write it.
     """
 
     entry: PropertyEntry
@@ -42,7 +42,7 @@ class KeyScope:
 
 
 class KeyScopes:
-    """Sorts entries by the aliases of one file."""
+    """Sorts entries by the aliases of a file."""
 
     def __init__(self, aliases: tuple[Alias, ...]) -> None:
         self.aliases = aliases
@@ -59,7 +59,7 @@ class KeyScopes:
             and scope.key.effect in {Effect.JVM, Effect.BROKER}
             and _providers_no_effect(scope.name) is None
         )
-        # A key without effect anywhere is not worth moving.
+        # A key that is ignored at every place would gain nothing by a move.
         return replace(scope, no_effect=None) if pointless else scope
 
     def _find(self, entry: PropertyEntry) -> KeyScope:
@@ -69,7 +69,7 @@ class KeyScopes:
                 return _in_flow(entry, flow, entry.key.removeprefix(prefix))
         for alias in self._by_alias:
             prefix = f"{alias}."
-            # A key such as `source.cluster.alias` keeps its meaning when an alias is called `source`.
+            # A key as `source.cluster.alias` keeps its meaning when an alias is called `source`.
             if entry.key.startswith(prefix) and entry.key not in CONNECTOR.exact:
                 return _in_cluster(entry, alias, entry.key.removeprefix(prefix))
         return _at_top(entry)

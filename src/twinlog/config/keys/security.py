@@ -1,7 +1,7 @@
 """Keys for connecting to a cluster and logging in; the same for every client.
 
-Names, types and defaults are those of Kafka 4.3 (the definition inside class MirrorClientConfig). A file may write them
-at top level, below an alias, or below a client of an alias.
+Names, types and defaults are Kafka 4.3's (the definition inside class MirrorClientConfig). A file may write them at top
+level, below an alias, or below a client of an alias.
 """
 
 from __future__ import annotations

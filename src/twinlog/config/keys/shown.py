@@ -1,7 +1,7 @@
 """How a Connect worker shows the keys of MirrorMaker 2's connectors: which there are, in which order, how important.
 
-What a key means, accepts and defaults to stands in the key table; here is only what a worker adds to that when it is
-asked for the definitions of a plugin. Facts are those of Kafka 3.9 and 4.3 (classes ConnectorConfig,
+The key table has the meaning, the accepted values and the default of a key; here are only the additions of a worker
+when it is asked for the definitions of a plugin. Facts are from Kafka 3.9 and 4.3 (classes ConnectorConfig,
 SourceConnectorConfig, MirrorConnectorConfig and its three heirs).
 """
 
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from twinlog.settings.flow import ConnectorKind
 
 Release = tuple[int, int]
-"""A line of Kafka's releases, such as 4.3."""
+"""A line of Kafka's releases, for example 4.3."""
 
 
 class Importance(StrEnum):
@@ -38,10 +38,10 @@ class Width(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownKey:
-    """A key as a worker shows it. Those of Connect itself have a `group` and a `label`, others only their name.
+    """A key as a worker shows it. Keys of Connect itself have a `group` and a `label`, all other keys only their name.
 
-    `default` is set where a connector has another default than a file. Kafka has the key from the release `since` on,
-    and no longer in `until`.
+    `default` is set if a connector has another default than a file. Kafka has the key from the release `since` on, and
+    has dropped it in `until`.
     """
 
     name: str
@@ -65,7 +65,8 @@ _low = partial(ShownKey, importance=Importance.LOW)
 ORDER_SERIES: Mapping[str, str] = MappingProxyType(
     {"Transforms": "Common", "Predicates": "Common", "Exactly Once Support": "Topic Creation"}
 )
-"""Groups that are counted on with another group, though each begins a new one in a form."""
+"""Groups whose keys are counted together with another group, though each group begins a section of its own in a
+form."""
 
 CONNECT_SHOWN = (
     _high("name", group="Common", width=Width.MEDIUM, label="Connector name"),

@@ -1,4 +1,4 @@
-"""The known key that an unknown one may stand for."""
+"""Suggests the known key that an unknown key may mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinlog.config.keys.table import CLIENTS, CONNECTOR, PROCESS, SECURITY, WOR
 _CLOSE = 0.72
 _KEY_END = re.compile(r"[\s=:]")
 GUESS = "did you mean"
-"""Stands in every text that names a key."""
+"""The beginning of every text that names a key."""
 
 _OR_WARN = ", or twinlog.unknown.keys = warn to go on without it"
 
@@ -24,7 +24,7 @@ _TOP_NAMES = (*PROCESS.exact, *CONNECTOR.exact, *SECURITY.exact)
 
 
 def expected_instead(scope: KeyScope, scopes: KeyScopes) -> str:
-    """Words for a message: the key that was probably meant, or where to look."""
+    """Words for a message: the key that was probably meant, or the place to look at."""
     name = scope.entry.key
     if scope.entry.value.startswith("->"):
         rest = _KEY_END.split(scope.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
@@ -72,7 +72,7 @@ def _alias_instead(alias: str, known: str, scopes: KeyScopes) -> str:
 
 
 def spelled(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = _OR_WARN) -> str:
-    """Words for a message: the one of `candidates` that was probably meant, or where to look."""
+    """Words for a message: the probable intention among `candidates`, or the place to look at."""
     close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
     if close:
         return _meant(prefix + close[0])

@@ -18,8 +18,8 @@ from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 
 
 class KeyTable:
-    """Keys of one place; a key ending in `.*`, or a key per topic, stands for every name below it that has no entry of
-    its own."""
+    """Keys of one place; a key ending in `.*`, or a key per topic, covers every name below it that has no entry of its
+    own."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         exact: dict[str, Key] = {}
@@ -33,7 +33,7 @@ class KeyTable:
         self._per_topic = tuple(key for key in exact.values() if key.per_topic)
 
     def find_key(self, name: str) -> Key | None:
-        """The key called `name`, or the one that answers for it."""
+        """The key called `name`, or the key that covers it."""
         found = self.exact.get(name)
         if found is not None:
             return found
@@ -48,25 +48,26 @@ PROCESS = KeyTable(PROCESS_KEYS)
 CONNECTOR = KeyTable(CONNECTOR_KEYS)
 WORKER = KeyTable((*WORKER_KEYS, *SECURITY_KEYS))
 WORKER_FILE = KeyTable((*SECURITY_KEYS, *worker_file_keys()))
-"""What the file of a Connect worker may hold, besides the settings of clients; ours there are for every connector."""
+"""The keys of a Connect worker's file, besides the settings of clients; twinlog's keys there are for every
+connector."""
 
 WORKER_CLIENT = KeyTable((*ADMIN_KEYS, *WORKER_KEYS, *SECURITY_KEYS))
-"""Settings of a worker's own client, which stand in its file without a prefix."""
+"""Settings of a worker's own client, which are in its file with no prefix."""
 
 CONSUMER = KeyTable((*CONSUMER_KEYS, *SECURITY_KEYS))
 PRODUCER = KeyTable((*PRODUCER_KEYS, *SECURITY_KEYS))
 ADMIN = KeyTable((*ADMIN_KEYS, *SECURITY_KEYS))
 
 CLIENTS: Mapping[str, KeyTable] = MappingProxyType({"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN})
-"""Key tables of the clients, by the word that stands in front of their keys."""
+"""Key tables of the clients, by the word in front of their keys."""
 
 TOP_LEVEL_CONNECTOR_NAMES = frozenset(
     key.name for key in CONNECTOR_KEYS if key.level is Level.FLOW and not key.name.endswith(".*")
 ) | (frozenset(SECURITY.exact) - {"bootstrap.servers"})
-"""Names that count for every flow when they stand at top level (the definitions of the three connectors)."""
+"""Names that count for every flow when they are at top level (the definitions of the three connectors)."""
 
 PER_TOPIC_PREFIXES = tuple(f"{key.name}." for key in CONNECTOR_KEYS if key.per_topic)
-"""What stands in front of a topic pattern; such a key counts at top level for every flow."""
+"""The texts in front of a topic pattern; a key with this prefix counts at top level for every flow."""
 
 ALL_KEYS: tuple[Key, ...] = (
     *PROCESS_KEYS,
@@ -84,6 +85,5 @@ RESERVED_ALIASES = frozenset(
 ) - {"source", "target"}
 """First words of keys at top level: an alias of that name would make them mean two things.
 
-`source` and `target` are left out: nothing that may stand below an alias collides with `source.cluster.alias`, and
-many files use them.
+`source` and `target` are left out: no key below an alias collides with `source.cluster.alias`, and many files use them.
 """

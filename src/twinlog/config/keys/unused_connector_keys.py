@@ -1,4 +1,4 @@
-"""Keys that do nothing in the configuration of a connector, and what their writer probably meant."""
+"""Keys that are ignored in the configuration of a connector, and the probable intention of their writer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _NO_EFFECT = {
 
 
 def no_effect(name: str, prefix: str) -> str | None:
-    """Why the key `name`, which has `prefix` in front, does nothing here, and how to write it; None where it counts."""
+    """The reason why the key `name`, which has `prefix` in front, is ignored here, and how to write it; None if it
+    counts."""
     if prefix in _NO_EFFECT:
         return _NO_EFFECT[prefix].format(name.removeprefix(prefix))
     if prefix or CONNECTOR.find_key(name) is not None:

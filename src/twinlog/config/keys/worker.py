@@ -1,6 +1,6 @@
 """Keys of a Connect worker: in the worker's own file, and below the alias of a target in MirrorMaker 2's file.
 
-Names, types and defaults are those of Kafka 4.3 (Connect class DistributedConfig). Few of them act without a worker.
+Names, types and defaults are Kafka 4.3's (Connect class DistributedConfig). Few of them act outside of a worker.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _WORKS: dict[str, str | None] = {
         "warm-up` does, where that was never done."
     ),
 }
-"""Keys that work, with words about them where those of `keys_worker.py` do not fit."""
+"""Keys that work, with words about them if the words of `keys_worker.py` do not fit."""
 
 _DEFAULTS = {"session.timeout.ms": "6000", "twinlog.unknown.keys": "warn"}
-"""What a killed worker ran has to run elsewhere within ten seconds, also with a file that names no session."""
+"""The work of a killed worker must run elsewhere within ten seconds, also with a file that names no session."""
 
 _NO_EFFECT = {
     "heartbeat.interval.ms": "A worker sends a heartbeat twice a second.",
@@ -93,7 +93,7 @@ _NOT_HERE = frozenset({"clusters", "dedicated.mode.enable.internal.rest"})
 
 
 def worker_file_keys() -> tuple[Key, ...]:
-    """The keys of a worker's file but for those of security, each with what it does there."""
+    """The keys of a worker's file except the security keys, each with its effect there."""
     process = (key for key in PROCESS_KEYS if key.name not in _NOT_HERE)
     found = {key.name: _here(key) for key in (*process, *WORKER_KEYS)}
     return (*found.values(), *TWINLOG_KEYS, *_OWN)
@@ -136,11 +136,11 @@ TOP_LEVEL_PREFIXES = (
     "task",
     "worker",
 )
-"""Worker keys that also count at top level, where they even win over the target's (class MirrorMakerConfig)."""
+"""Worker keys that also count at top level; there they even precede the target's (class MirrorMakerConfig)."""
 
 _POLICY = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
 OVERRIDE_POLICY_CLASSES = {name: _POLICY.format(name) for name in ("All", "None", "Principal", "Allowlist")}
-"""Kafka's classes that decide what connectors may override, by their short names."""
+"""Kafka's classes that decide which settings connectors may override, by their short names."""
 
 OVERRIDE_POLICIES = (*OVERRIDE_POLICY_CLASSES, *OVERRIDE_POLICY_CLASSES.values())
 

@@ -1,4 +1,4 @@
-"""How one client proves who it is and whom it trusts, out of the keys that are the same for every client."""
+"""The identity and the trust of a client, from the keys that are the same for every client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSTEAD = {
 }
 
 Called = Callable[[str], str]
-"""From the name of a setting to its key as the user writes it for one cluster."""
+"""From the name of a setting to its key as the user writes it for a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class _SecurityReader:
         return entry, login
 
     def _warn_of_unused(self, prefix: str, protocol: str) -> None:
-        """Settings of this one cluster that its protocol makes no use of; those at top level may be for another."""
+        """Settings of this cluster that its protocol ignores; settings at top level may be for another cluster."""
         own = self.called("")
         for name, entry in self.reading.layer.items():
             if name.startswith(prefix) and (name == prefix or (own and entry.key.startswith(own))):

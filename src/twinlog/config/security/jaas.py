@@ -1,6 +1,6 @@
-"""Reads what to log in with out of a `sasl.jaas.config` line.
+"""Reads the login from a `sasl.jaas.config` line.
 
-The line has the form of one entry of a JAAS file: `<LoginModule class> <flag> <name>=<value> ... ;` (Kafka class
+The line has the form of an entry of a JAAS file: `<LoginModule class> <flag> <name>=<value> ... ;` (Kafka class
 JaasConfig). Only the modules that log in with a password or a token are accepted.
 """
 
@@ -20,7 +20,7 @@ EXPECTED: Mapping[str, str] = {
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required; "
     "with the client's id and secret in sasl.oauthbearer.client.credentials.*",
 }
-"""What the line looks like for the mechanisms of a family."""
+"""The form of the line for the mechanisms of a family."""
 
 _MODULES: dict[str, Family] = {
     "PlainLoginModule": "PLAIN",
@@ -31,12 +31,12 @@ _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 
 
 class JaasError(ValueError):
-    """The line is not of the accepted form. The text never repeats what the line holds."""
+    """The line differs from the accepted form. The text never repeats the content of the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class JaasEntry:
-    """One login module with its control flag, in lower case, and its options."""
+    """A login module with its control flag, in lower case, and its options."""
 
     module: str
     flag: str
@@ -78,7 +78,7 @@ def parse_jaas(text: str) -> Login:
 
 
 def parse_entry(text: str) -> JaasEntry:
-    """The one entry that `text` holds, as Kafka's class JaasConfig reads it. Raises JaasError."""
+    """The single entry that `text` holds, as Kafka's class JaasConfig reads it. Raises JaasError."""
     tokens = iter(tokens_of(text))
     module, flag = next(tokens, SEMICOLON), next(tokens, SEMICOLON)
     if module.sign:
@@ -100,7 +100,7 @@ def parse_entry(text: str) -> JaasEntry:
 
 
 def _hint(text: str) -> str:
-    """Where the line parts from what was probably meant."""
+    """The place where the line differs from the probable intention."""
     for token in tokens_of(text, comments=True):
         if not token.closed:
             return "; a quote is never closed"

@@ -1,7 +1,7 @@
 """Reads JAAS files: sections of login modules, each with its options.
 
-One file has several sections, `NAME { MODULE FLAG option="value" ...; };`, with comments as in Java. The JVM of a
-Connect worker gets its path by an option, which an installation passes in KAFKA_OPTS.
+A file has several sections, `NAME { MODULE FLAG option="value" ...; };`, with comments as in Java. The JVM of a Connect
+worker gets its path by an option, which an installation passes in KAFKA_OPTS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LoginEntry:
-    """One login module of a section."""
+    """A login module of a section."""
 
     module: str
     flag: str
@@ -39,9 +39,9 @@ class LoginEntry:
 
 
 def named_file(options: str) -> Path | None:
-    """The file that these options of a JVM name; the last one counts, as there. None where none does.
+    """The file that these options of a JVM name; the last option counts, as in a JVM. None if they name no file.
 
-    It may be written as a URL, and with a second equals sign, which has no meaning here. Raises JaasError.
+    The option may be a URL, and may have a second equals sign, which has no meaning here. Raises JaasError.
     """
     try:
         words = shlex.split(options)
@@ -55,7 +55,7 @@ def named_file(options: str) -> Path | None:
 
 
 def parse_jaas_file(text: str) -> Mapping[str, tuple[LoginEntry, ...]]:
-    """The login modules of each section. Raises JaasError, whose text repeats nothing of the file but names."""
+    """The login modules of each section. Raises JaasError, whose text repeats only names of the file."""
     tokens = _JaasTokens(_tokens(text))
     sections: dict[str, tuple[LoginEntry, ...]] = {}
     while tokens.more:
@@ -85,7 +85,7 @@ def _entry(tokens: _JaasTokens, section: str) -> LoginEntry:
 
 
 class _JaasTokens:
-    """Words and signs, taken one after the other. A sign is a pair, so that no quoted text is taken for one."""
+    """Words and signs, taken in order. A sign is a pair, so that quoted text never counts as a sign."""
 
     def __init__(self, tokens: list[str | tuple[str]]) -> None:
         self._left = tokens[::-1]

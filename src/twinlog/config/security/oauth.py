@@ -1,7 +1,7 @@
 """The keys of a login with tokens (OAUTHBEARER): `sasl.oauthbearer.*`, `sasl.login.*`, and options of the JAAS line.
 
-Follows Kafka's OAuthBearerLoginCallbackHandler with its DefaultJwtRetriever (KIP-768, KIP-1139) and, where no handler
-is named, its OAuthBearerUnsecuredLoginCallbackHandler. That of Strimzi is read by `oauth_strimzi.py`.
+Follows Kafka's OAuthBearerLoginCallbackHandler with its DefaultJwtRetriever (KIP-768, KIP-1139) and, if no handler is
+named, its OAuthBearerUnsecuredLoginCallbackHandler. Strimzi's handler is read by `oauth_strimzi.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RESERVED = frozenset({"iat", "exp"})
 
 
 def read_tokens(reading: ConfigReader, jaas: PropertyEntry, login: Login, warnings: list[str]) -> TokenSettings | None:
-    """How tokens are obtained; None where something is wrong, which is then a problem of `reading`."""
+    """The way to obtain tokens; None if a setting is wrong, which is then a problem of `reading`."""
     handler = reading.get_entry("sasl.login.callback.handler.class")
     if handler is not None and handler.value.strip() == STRIMZI:
         try:
@@ -185,7 +185,7 @@ class _TokenSettingsReader:
         return None if self.reading.get_entry(name) is None else self.reading.number(name)
 
     def _extensions(self, prefix: str) -> tuple[tuple[str, str], ...]:
-        """What goes to the broker beside the token (KIP-342)."""
+        """The extensions that go to the broker beside the token (KIP-342)."""
         found = {
             name.removeprefix(prefix): value for name, value in self.login.options.items() if name.startswith(prefix)
         }
@@ -195,7 +195,8 @@ class _TokenSettingsReader:
         return tuple(sorted(found.items()))
 
     def _tls(self) -> TlsSettings:
-        """For a token server Kafka takes `ssl.*` out of the JAAS line, and the system's authorities without."""
+        """For a token server Kafka takes `ssl.*` from the JAAS line, and if they are missing the system's
+        authorities."""
         layer = {
             name: replace(self.jaas, key=f"{self.jaas.key}: {name}", value=value, written=value)
             for name, value in self.login.options.items()
@@ -206,7 +207,7 @@ class _TokenSettingsReader:
     # -- assertions
 
     def _assertion(self, *, bearer: bool) -> AssertionSettings | None:
-        """The assertion that is asked for; None where the client's secret is shown instead."""
+        """The requested assertion; None if the client's secret is shown instead."""
         reading = self.reading
         ready = reading.get_entry(_READY)
         if ready is not None and ready.value.strip():
@@ -246,7 +247,7 @@ class _TokenSettingsReader:
         secret = self.reading.text(f"{_OAUTH}assertion.private.key.passphrase")
         if content is None:
             return None
-        # Slow to import, and hardly anybody signs assertions.
+        # The module is slow to import, and assertions are rarely signed.
         from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
@@ -282,7 +283,7 @@ class _TokenSettingsReader:
             self.reading.problems.refuse(entry, "its file is no template", 'JSON such as {"header": {}, "payload": {}}')
             return {}, {}
 
-    # -- what is wrong
+    # -- problems
 
     def _check_file(self, entry: PropertyEntry, path: str) -> bytes | None:
         try:
@@ -299,5 +300,5 @@ class _TokenSettingsReader:
 def _claim(kind: str, value: str) -> object:
     if kind == "number":
         return float(value)
-    # The first character of a list is what stands between its items.
+    # The first character of a list is the separator of its items.
     return value if kind == "text" else [item for item in value[1:].split(value[:1]) if item] if value else []

@@ -1,8 +1,8 @@
 """A login with tokens in the words of Strimzi's client library, `oauth.*` options of the JAAS line, put into Kafka's.
 
-The handler is io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler; its options are those of Strimzi's
-classes ClientConfig and Config, its requests those of class OAuthAuthenticator. The library also reads them from the
-environment, which is not done here.
+The handler is io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler; its options follow Strimzi's classes
+ClientConfig and Config, its requests class OAuthAuthenticator. The library also reads them from the environment, which
+is ignored here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXTENSION, _TLS = "oauth.sasl.extension.", "oauth.ssl."
 
 @dataclass(frozen=True, slots=True)
 class StrimziOAuthOptions:
-    """What Kafka's own handler has no words for."""
+    """The options that Kafka's own handler lacks."""
 
     grant: Grant = "client_credentials"
     grant_type: str = "client_credentials"
@@ -54,7 +54,7 @@ class StrimziOAuthOptions:
         return self.grant == "client_credentials"
 
     def with_rest(self, settings: TokenSettings) -> TokenSettings:
-        """The settings with what goes beyond Kafka's."""
+        """The settings with Strimzi's additional options."""
         return replace(
             settings,
             grant=self.grant if self.token is None else settings.grant,
@@ -73,9 +73,9 @@ class StrimziOAuthOptions:
 def in_kafkas_words(
     reading: ConfigReader, jaas: PropertyEntry, login: Login
 ) -> tuple[ConfigReader, Login, StrimziOAuthOptions]:
-    """Settings and options that mean the same to Kafka's own handler, and what it has no words for.
+    """Equivalent settings and options of Kafka's own handler, and the options that it lacks.
 
-    Raises ValueRefusedError for what is wrong.
+    Raises ValueRefusedError for a wrong option.
     """
     options = {name: value for name, value in login.options.items() if name.startswith("oauth.") and value}
     beyond = _beyond(options)
@@ -95,7 +95,7 @@ def in_kafkas_words(
         **{key: replace(jaas, key=f"{jaas.key}: {key}", value=value, written=value) for key, value in made.items()},
     }
     own = {kafkas: options[name] for name, kafkas in _OPTIONS.items() if name in options}
-    # An empty one has its meaning, too.
+    # An empty option has a meaning, too.
     own |= {name.removeprefix("oauth."): value for name, value in login.options.items() if name.startswith(_TLS)}
     own |= {
         f"extension_{name.removeprefix(_EXTENSION)}": value

@@ -1,4 +1,5 @@
-"""Why a key store or a trust store cannot be used; what reads stores is only imported where one is named."""
+"""The error of an unusable key store or trust store; the module that reads stores is imported only if a store is
+named."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ Setting = Literal["location", "password", "key.password", "key", "certificate.ch
 
 
 class StoreError(ValueRefusedError):
-    """A store cannot be used: what is wrong with it, what would be right, and which setting is to blame."""
+    """A store cannot be used: the problem, the expected form, and the wrong setting."""
 
     def __init__(self, setting: Setting, found: str, expected: str) -> None:
         super().__init__(found, expected)

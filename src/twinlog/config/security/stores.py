@@ -54,7 +54,8 @@ class KeytoolError(ValueRefusedError):
 
 
 def certificates_of_jks(content: bytes, password: str | None) -> str:
-    """Every certificate of the store, as PEM text among other text. Without a password the store is not verified."""
+    """Every certificate of the store, as PEM text among other text. If the password is missing the store is not
+    verified."""
     with Scratch() as work:
         return _listed(_written(content, work), password)
 
@@ -104,7 +105,8 @@ def _listed(store: Path, password: str | None) -> str:
 
 
 def _written(content: bytes, work: Path) -> Path:
-    # keytool takes a file that it may read; the content is what the caller saw, whatever happens to the file meanwhile.
+    # keytool needs a readable file; its content is the content that the caller read, even if the original changes
+    # meanwhile.
     store = work / "store.jks"
     store.write_bytes(content)
     return store
@@ -114,7 +116,7 @@ def _run(*arguments: str, passwords: dict[str, str]) -> str:
     """The output of keytool; `passwords` are by the option that asks for them."""
     environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_TOOL_OPTIONS"}}
     # The output is searched for English words, so keytool gets that language. Java decodes its environment and its
-    # arguments by the locale, which may have no characters for a password, but files by file.encoding.
+    # arguments by the locale, which may lack characters of a password, but files by file.encoding.
     command = [_keytool(), *_BRIEF, "-J-Duser.language=en", "-J-Dfile.encoding=UTF-8", *arguments]
     with contextlib.ExitStack() as pipes:
         ends = [pipes.enter_context(_pipe(password)) for password in passwords.values()]
@@ -125,7 +127,7 @@ def _run(*arguments: str, passwords: dict[str, str]) -> str:
                 command,
                 env=environment,
                 pass_fds=ends,
-                # keytool asks for a password that is missing; an empty line lets it go on without.
+                # keytool asks for a missing password; an empty line lets it continue.
                 input="\n",
                 capture_output=True,
                 encoding="utf-8",
@@ -142,7 +144,7 @@ def _run(*arguments: str, passwords: dict[str, str]) -> str:
 
 @contextlib.contextmanager
 def _pipe(password: str) -> Iterator[int]:
-    """An end to read from, with one line in it."""
+    """The read end of a pipe that contains one line."""
     out, into = os.pipe()
     try:
         with open(into, "wb") as written:
@@ -153,7 +155,7 @@ def _pipe(password: str) -> Iterator[int]:
 
 
 def _keytool() -> str:
-    """keytool of the Java that Spark would start: that of JAVA_HOME, or else the one on the path."""
+    """keytool of the Java that Spark would start: the Java of JAVA_HOME, or else the Java on the path."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java")
     places = [Path(home, "bin") if home else None, Path(java).resolve().parent if java else None]
@@ -181,7 +183,7 @@ _PEM_BLOCK = re.compile(r"-+BEGIN\s+([^-]+?)\s*-+(.*?)-+END\s+\1\s*-+", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are: our certificate and those that vouch for it, and its private key without a password, as PEM text."""
+    """Our certificate with its chain, and its decrypted private key, as PEM text."""
 
     certificates: str
     private_key: str = field(repr=False)
@@ -330,7 +332,7 @@ def _parsed_certificates(text: str, setting: Setting) -> list[x509.Certificate]:
 
 
 def _unlocked(block: str, setting: Setting) -> PrivateKeyTypes:
-    """A key without a password, for which the user gave one all the same."""
+    """A key that is unencrypted, although the user gave a password."""
     try:
         return load_pem_private_key(block.encode(), None)
     except (ValueError, UnsupportedAlgorithm):
@@ -338,7 +340,7 @@ def _unlocked(block: str, setting: Setting) -> PrivateKeyTypes:
 
 
 def _matched(private: PrivateKeyTypes, certificates: list[x509.Certificate], setting: Setting) -> Identity:
-    """The key with its certificate in front and the chain above it, without what else lies in the store."""
+    """The key with its certificate in front and the chain above it; further contents of the store are left out."""
     public = private.public_key()
     own = next((one for one in certificates if one.public_key() == public), None)
     if own is None:

@@ -1,9 +1,9 @@
 """Tokens of a line as Java's class StreamTokenizer finds them, with the syntax that Kafka's class JaasConfig sets.
 
-Quotes are double or single ones; a backslash in them begins an escape, of which `\\n`, `\\t` and their like and octal
-numbers such as `\\101` stand for one character, and any other character for itself. A `/` outside of quotes begins a
-comment. A word begins with a letter, `_` or `$`, and may have digits, `.` and `-` after that. What looks like a number
-is no word, and every other character stands alone.
+Quotes are double or single. A backslash in them begins an escape: `\\n`, `\\t` and their like and octal numbers as
+`\\101` mean one character, and any other character means itself. A `/` outside of quotes begins a comment. A word
+begins with a letter, `_` or `$`, and may have digits, `.` and `-` after that. A text that looks like a number is no
+word, and every other character is a token of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 @dataclass(frozen=True, slots=True)
 class StreamToken:
-    """A word or a quoted text; or a `sign`: a number, or one other character.
+    """A word or a quoted text; or a `sign`: a number, or a single other character.
 
     A quote that is not `closed` ends with its line.
     """
@@ -57,12 +57,12 @@ def tokens_of(text: str, *, comments: bool = False) -> Iterator[StreamToken]:
 
 
 def unescaped(quoted: str) -> str:
-    """What stands between two quotes, with each escape replaced by its character."""
+    """The text between two quotes, with each escape replaced by its character."""
     return _ESCAPE.sub(lambda match: _character(match[1]), quoted)
 
 
 def escaped(text: str) -> str:
-    """`text` as it stands between two double quotes."""
+    """`text` in the form that it has between two double quotes."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
 
 

@@ -1,7 +1,7 @@
-"""The keys `ssl.*` of one client, with the files they name and the cipher suites; mistakes show before a start.
+"""The keys `ssl.*` of a client, with the files they name and the cipher suites; mistakes show before a start.
 
 Allowed combinations follow Kafka's class DefaultSslEngineFactory. Java and OpenSSL use the same names of cipher suites
-for TLS 1.3. Suites that Java 17 or OpenSSL 3 no longer have are left out.
+for TLS 1.3. Suites that Java 17 or OpenSSL 3 have dropped are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUITES = (
     "TLS_AES_128_GCM_SHA256",
     "TLS_CHACHA20_POLY1305_SHA256",
 )
-"""Those of TLS 1.3 that Java and OpenSSL offer."""
+"""The suites of TLS 1.3 that Java and OpenSSL offer."""
 
 OPENSSL_NAMES = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -64,7 +64,7 @@ OPENSSL_NAMES = {
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
 }
-"""Those of TLS 1.2, to OpenSSL's names."""
+"""The suites of TLS 1.2, by Java's names, with OpenSSL's names."""
 
 
 _SUITES = "ssl.cipher.suites"
@@ -78,7 +78,7 @@ Store = Literal["ssl.keystore.", "ssl.truststore."]
 
 
 def read_tls(reading: ConfigReader, warnings: list[str]) -> TlsSettings:
-    """The TLS settings of one client. What is wrong becomes a problem of `reading`."""
+    """The TLS settings of one client. A wrong setting becomes a problem of `reading`."""
     before = len(reading.problems.all())
     trust = _StoreSettings(reading, "ssl.truststore.").trusted()
     who = _StoreSettings(reading, "ssl.keystore.").identity()
@@ -104,7 +104,7 @@ def read_tls(reading: ConfigReader, warnings: list[str]) -> TlsSettings:
 
 @lru_cache(maxsize=32)
 def _shared(settings: TlsSettings) -> TlsSettings:
-    """One object for equal settings: pickled with a flow, it travels once and not with each client."""
+    """A single object for equal settings: pickled with a flow, it travels once rather than with each client."""
     return settings
 
 
@@ -119,7 +119,7 @@ def _checks_host(reading: ConfigReader) -> bool:
 
 @dataclass(slots=True)
 class _StoreSettings:
-    """The settings of one store, below `prefix`."""
+    """The settings of a store, below `prefix`."""
 
     reading: ConfigReader
     prefix: Store
@@ -133,7 +133,7 @@ class _StoreSettings:
         kind = self._kind(location, inline)
         if not self._agree(location, inline, kind) or kind is None:
             return None
-        # What opens stores is slow to import, and most files name none.
+        # The modules that open stores are slow to import, and most files name no store.
         from twinlog.config.security.stores import pem_certificates, trusted_certificates  # noqa: PLC0415
 
         try:
@@ -171,7 +171,7 @@ class _StoreSettings:
             return None
 
     def _kind(self, location: PropertyEntry | None, inline: PropertyEntry | None) -> StoreType | None:
-        """The type of the store; None where there is none, or of a type that cannot be read."""
+        """The type of the store; None if there is no store, or if its type cannot be read."""
         if location is None and inline is None:
             return None
         word = self.reading.text(f"{self.prefix}type").strip().upper()
@@ -274,7 +274,7 @@ class _Versions:
             self.highest = "TLSv1.2"
 
     def narrowed_to(self, allowed: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Where suites of one version alone are allowed, no other version is used."""
+        """If only suites of a single version are allowed, no other version is used."""
         ciphers, suites = allowed
         if not ciphers and not suites:
             return allowed
@@ -294,7 +294,8 @@ class _Versions:
 
 @dataclass(frozen=True, slots=True)
 class _Ciphers:
-    """What `ssl.cipher.suites` allows: for TLS 1.2 by OpenSSL's names, for TLS 1.3, and OpenSSL's security level."""
+    """The values that `ssl.cipher.suites` allows: for TLS 1.2 by OpenSSL's names, for TLS 1.3, and OpenSSL's security
+    level."""
 
     ciphers: tuple[str, ...]
     suites: tuple[str, ...]
@@ -318,7 +319,7 @@ class _Ciphers:
 
 
 def _try(settings: TlsSettings, reading: ConfigReader) -> None:
-    """OpenSSL has the last word on what it accepts."""
+    """OpenSSL itself decides about the accepted settings."""
     entry = next((entry for name, entry in reading.layer.items() if name.startswith("ssl.")), None)
     if entry is None:
         return

@@ -1,4 +1,5 @@
-"""What Connect's transforms ask of their settings beyond the type of each, and what they would fail at later."""
+"""The checks of Connect's transforms on their settings beyond the type of each, and on values at which they would fail
+later."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class _SettingError(ValueRefusedError):
 def checked(
     kind: SmtKind, values: Values, entries: Mapping[str, PropertyEntry], problems: Problems
 ) -> Iterable[tuple[str, SmtValue]]:
-    """The settings of a transform or predicate; what is wrong is added to `problems`."""
+    """The settings of a transform or predicate; problems are added to `problems`."""
     try:
         for name in _FILLED.get(kind.name, ()):
             if not values[name] or values[name] == ("",):

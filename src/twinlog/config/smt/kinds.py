@@ -39,7 +39,7 @@ REQUIRED = frozenset(
         ("HasHeaderKey", "name"),
     }
 )
-"""Keys without which Connect does not start a transform or a predicate."""
+"""Keys that Connect requires before it starts a transform or a predicate."""
 
 _DEFAULTS = _key(
     "replace.null.with.default", BOOL, "true", "Whether a null has the default that the field's schema names."
@@ -48,9 +48,11 @@ _DEFAULTS = _key(
 
 @dataclass(frozen=True, slots=True)
 class SmtKind:
-    """A class of Connect's: its name without the package, its keys, and what of a record it reads and writes.
+    """A class of Connect's: its name shortened by the package, its keys, and the parts of a record that it reads and
+    writes.
 
-    With `sides` there are two classes, `$Key` and `$Value`; otherwise `reads` and `writes` name what needs a converter.
+    With `sides` there are two classes, `$Key` and `$Value`; otherwise `reads` and `writes` name the sides that need a
+    converter.
     """
 
     name: str
@@ -219,7 +221,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
         )
     }
 )
-"""The transforms that are there, by their class without package and side."""
+"""The available transforms, by their class shortened by package and side."""
 
 CONDITIONS: Mapping[str, SmtKind] = MappingProxyType(
     {
@@ -239,7 +241,7 @@ CONDITIONS: Mapping[str, SmtKind] = MappingProxyType(
 
 
 def transform_kind(class_name: str) -> tuple[SmtKind, Side] | None:
-    """What a class name means; Connect takes it in full only."""
+    """The kind and side of a class name; Connect takes it in full only."""
     name, _, side = class_name.removeprefix(PACKAGE).partition("$")
     kind = TRANSFORMS.get(name)
     if kind is None or not class_name.startswith(PACKAGE):

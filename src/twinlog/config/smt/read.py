@@ -38,10 +38,10 @@ _READABLE: dict[str, tuple[str, ...]] = {
 def read_converters(
     connector: ConfigReader, names: KeyNames, kinds: Sequence[tuple[SmtKind, Side, PropertyEntry]], file: str
 ) -> tuple[SmtConverter | None, SmtConverter | None]:
-    """The converters of keys and of values, each None where no transform needs it.
+    """The converters of keys and of values, each None if no transform needs it.
 
-    A worker's own converters do not count: they write what other connectors send, while MirrorMaker 2's records are
-    bytes, and many a worker names JsonConverter for topics that are none of JSON.
+    A worker's own converters are ignored: they serve the records of other connectors, while MirrorMaker 2's records are
+    bytes, and many workers name JsonConverter for topics of another format.
     """
     found: dict[Side, SmtConverter | None] = {}
     sides: tuple[Side, ...] = ("key", "value")
@@ -98,7 +98,7 @@ def _refuse_strangers(connector: ConfigReader, name: str, known: tuple[str, ...]
 
 
 def flag(connector: ConfigReader, name: str, *, default: bool) -> bool:
-    """A setting that no table of keys has, as its name has an alias in it or goes on after the name of a class."""
+    """A setting that every key table lacks, as its name has an alias in it or continues after the name of a class."""
     entry = connector.get_entry(name)
     if entry is None:
         return default
@@ -114,14 +114,14 @@ _LIST = re.compile(r"\s*,\s*")
 
 
 class _Settings(NamedTuple):
-    """What stands below `transforms.a.` or `predicates.a.`."""
+    """The settings below `transforms.a.` or `predicates.a.`."""
 
     prefix: str
     entries: Mapping[str, PropertyEntry]
 
 
 def read_chain(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
-    """The transforms of a flow; None where it has none, or where something is wrong with them."""
+    """The transforms of a flow; None if it has none, or if their settings are wrong."""
     before = len(connector.problems.all())
     chain = _SmtReader(connector, layers, file, warnings).chain()
     return chain if len(connector.problems.all()) == before else None
@@ -175,7 +175,7 @@ class _SmtReader:
         return _Settings(prefix, {n.removeprefix(prefix): layer[n] for n in layer if n.startswith(prefix)})
 
     def _report_strangers(self, word: str, aliases: tuple[str, ...]) -> None:
-        """Settings of what no list names: Connect ignores them, but somebody wanted something of them."""
+        """Report settings of names that no list has: Connect ignores them, but the user wanted an effect."""
         for name, entry in self._reading.layer.items():
             if name.startswith(f"{word}.") and not any(name.startswith(f"{word}.{alias}.") for alias in aliases):
                 alias = name.split(".")[1]
@@ -254,7 +254,7 @@ class _SmtReader:
         return predicates.get(alias), negate
 
     def _values(self, kind: SmtKind, settings: _Settings, own: tuple[str, ...]) -> tuple[tuple[str, SmtValue], ...]:
-        """The settings of a transform or a predicate, by its keys, with what is missing by default."""
+        """The settings of a transform or a predicate, by its keys, with defaults for missing settings."""
         keys = {key.name: key for key in kind.keys}
         values: dict[str, SmtValue] = {name: _default(key) for name, key in keys.items()}
         sound = True

@@ -1,4 +1,4 @@
-"""Holds a resource against the table of fields: what is wrong, and what is accepted but does nothing here."""
+"""Checks a resource against the table of fields: finds wrong fields, and accepted fields that have no effect here."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CONNECTOR = re.compile(r"^spec\.mirrors\[\]\.\w+Connector\.config$")
 
 @dataclass(slots=True)
 class ResourceCheck:
-    """What was found; `named` are paths and lines of what does nothing here."""
+    """The result of a check; `named` are paths and lines of fields that have no effect here."""
 
     file: str
     version: Version = "v1beta2"
     problems: list[ConfigProblem] = field(default_factory=list)
     named: list[tuple[str, int]] = field(default_factory=list)
     paths: dict[tuple[int, str], str] = field(default_factory=dict)
-    """Where the settings stand that fields and configs make, by line and key."""
+    """The places of the settings that fields and configs make, by line and key."""
 
     def entry(self, key: str, value: str, item: DocumentNode) -> PropertyEntry:
         """A setting that `item` makes."""
@@ -43,7 +43,7 @@ class ResourceCheck:
             self.problems.append(problem)
 
     def warning(self) -> list[str]:
-        """The one warning that names every field that does nothing here."""
+        """The warning that names every field that has no effect here."""
         if not self.named:
             return []
         listed = ", ".join(f"{path} (line {line})" for path, line in self.named)
@@ -51,12 +51,12 @@ class ResourceCheck:
 
 
 def check_resource(resource: DocumentNode, file: str) -> ResourceCheck:
-    """Everything about the fields of `resource`, each against its own rules; what they refer to is not looked at."""
+    """Check all fields of `resource`, each against its own rules; the targets of references are left out."""
     found = ResourceCheck(file)
     written = resource.get("apiVersion")
     group, _, version = (written.text if written is not None else "").rpartition("/")
     if written is not None and (group != GROUP or version not in {"v1", "v1beta2"}):
-        # Without a known version there are no rules for the rest.
+        # The rules depend on the version, and an unknown version has none.
         found.wrong(written, repr(written.text), f"{GROUP}/v1 or {GROUP}/v1beta2")
         return found
     found.version = cast(Version, version if version in {"v1", "v1beta2"} else "v1beta2")
@@ -135,7 +135,7 @@ def _check_value(item: DocumentNode, table_path: str, one: Field, found: Resourc
 
 
 def _check_free(item: DocumentNode, table_path: str, found: ResourceCheck) -> None:
-    """A map of settings: their values are looked at with those of the flows."""
+    """A map of settings: their values are checked with the values of the flows."""
     cluster, connector = _CLUSTER.match(table_path), _CONNECTOR.match(table_path)
     for name, child in item.children.items():
         if cluster and forbidden(name, found.version, storage=cluster[1] == "target"):

@@ -1,4 +1,4 @@
-"""The connection to one cluster of a resource, as settings of Kafka's clients.
+"""The connection to a cluster of a resource, as settings of Kafka's clients.
 
 Follows Strimzi's class KafkaMirrorMaker2Connectors.
 """
@@ -37,7 +37,7 @@ _READ_AGAIN = ("oauth.access.token", "oauth.refresh.token", "oauth.client.assert
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Reads the fields of one cluster; what is wrong is kept by `found`."""
+    """Reads the fields of a cluster; problems are added to `found`."""
 
     cluster: DocumentNode
     namespace: str
@@ -46,12 +46,12 @@ class Connection:
     is_target: bool
 
     def entries(self) -> dict[str, PropertyEntry]:
-        """Settings by their names without prefix, those of the cluster's `config` after the others."""
+        """Settings by their names with the prefix removed; settings of the cluster's `config` come last."""
         made = {entry.key: entry for entry in self._connection()}
         return made | {entry.key: entry for entry in self.config()}
 
     def config(self) -> Iterator[PropertyEntry]:
-        """What stands in the cluster's `config` and may stand there."""
+        """The allowed settings of the cluster's `config`."""
         config = self.cluster.get("config")
         for key, value in (config.children if config is not None else {}).items():
             dropped = forbidden(key, self.found.version, storage=self.is_target)
@@ -150,7 +150,7 @@ class Connection:
     def _trusted(
         self, certificates: DocumentNode | None, prefix: str, *, quoted: bool = False
     ) -> Iterator[PropertyEntry]:
-        """Without certificates those of the operating system are trusted, as with Java's."""
+        """If certificates are missing, the certificates of the operating system are trusted, as with Java's."""
         if certificates is None or not certificates.items:
             return
         texts = []

@@ -25,7 +25,7 @@ class DocumentNode:
     node: Node
     path: str
     key: Node | None = None
-    """The key that it stands at, if it is in a map."""
+    """The key of this value, if it is in a map."""
 
     @property
     def line(self) -> int:
@@ -51,7 +51,7 @@ class DocumentNode:
 
     @cached_property
     def children(self) -> Mapping[str, DocumentNode]:
-        """The values of a map by key; nothing for anything else. Of two equal keys the last."""
+        """The values of a map by key; empty for any other value. Of two equal keys the last."""
         if not isinstance(self.node, MappingNode):
             return {}
         found: dict[str, DocumentNode] = {}
@@ -77,27 +77,27 @@ class DocumentNode:
 
     @cached_property
     def items(self) -> tuple[DocumentNode, ...]:
-        """The values of a list; nothing for anything else."""
+        """The values of a list; empty for any other value."""
         if not isinstance(self.node, SequenceNode):
             return ()
         return tuple(DocumentNode(value, f"{self.path}[{number}]") for number, value in enumerate(self.node.value))
 
     def get(self, *names: str) -> DocumentNode | None:
-        """What is below those keys; None where there is nothing, or null."""
+        """The value below those keys; None if it is missing, or null."""
         found: DocumentNode | None = self
         for name in names:
             found = None if found is None else found.children.get(name)
         return None if found is None or found.kind == "null" else found
 
     def text_of(self, *names: str) -> str | None:
-        """The text of a scalar below those keys; None where there is none."""
+        """The text of a scalar below those keys; None if it is missing."""
         found = self.get(*names)
         return found.text if found is not None and isinstance(found.node, ScalarNode) else None
 
 
 @dataclass(frozen=True)
 class Documents:
-    """What a file holds: the resource, and Secrets and ConfigMaps that stand beside it."""
+    """The content of a file: the resource, and Secrets and ConfigMaps beside it."""
 
     file: str
     resource: DocumentNode
@@ -105,7 +105,7 @@ class Documents:
 
 
 def read_documents(path: str | Path) -> Documents:
-    """The documents of the file at `path`, those of a `List` included. Raises ConfigError."""
+    """The documents of the file at `path`, including the documents of a `List`. Raises ConfigError."""
     file = str(path)
     try:
         text = Path(path).read_bytes().removeprefix(BOM_UTF8).decode("utf-8")

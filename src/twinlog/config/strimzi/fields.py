@@ -1,4 +1,4 @@
-"""Every field of a `KafkaMirrorMaker2`, in both versions: its type, its rules, and what becomes of it here.
+"""Every field of a `KafkaMirrorMaker2`, in both versions: its type, its rules, and its effect here.
 
 Taken from Strimzi's schema (class KafkaMirrorMaker2Spec and its parts, 0.49 for v1beta2 and 1.2 for v1). A test holds
 this table against that schema.
@@ -19,13 +19,13 @@ OLD: tuple[Version, ...] = ("v1beta2",)
 NEW: tuple[Version, ...] = ("v1",)
 GROUP = "kafka.strimzi.io"
 ONLY_OLD = ("oauth", "jaeger")
-"""Choices that v1 has no more."""
+"""Choices that v1 has dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `named` is the reason why it does nothing here; None for a field that counts. A map that is `free` may
-    hold any key."""
+    """The rules of a field. `named` is the reason why the field has no effect here; None for a field that counts. A map
+    that is `free` may hold any key."""
 
     type: FieldType
     versions: tuple[Version, ...] = BOTH
@@ -251,7 +251,7 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
         **_below("spec", _SPEC),
     }
 )
-"""Every field by its path; `[]` stands for each value of a list."""
+"""Every field by its path; `[]` matches each value of a list."""
 
 FORBIDDEN = (
     "ssl.",
@@ -264,7 +264,8 @@ FORBIDDEN = (
     "consumer.interceptor.classes",
     "producer.interceptor.classes",
 )
-"""What the `config` of a cluster must not set (class KafkaMirrorMaker2ClusterSpec); v1 has fields for four more."""
+"""Settings that the `config` of a cluster must not contain (class KafkaMirrorMaker2ClusterSpec); v1 has fields for four
+more."""
 
 STORAGE = {
     "groupId": ("group.id", "mirrormaker2-cluster"),
@@ -280,14 +281,14 @@ ALLOWED = (
     "ssl.protocol",
     "ssl.enabled.protocols",
 )
-"""What it may set all the same."""
+"""Exceptions: settings that the `config` of a cluster may contain."""
 
 CONNECTOR_FORBIDDEN = ("name", "connector.class", "tasks.max", "connector.plugin.version")
-"""What the `config` of a connector must not set: fields and the operator set it."""
+"""Settings that the `config` of a connector must not contain: fields and the operator set them."""
 
 
 def forbidden(key: str, version: Version, *, storage: bool) -> bool:
-    """Whether the `config` of a cluster must not set `key`; with `storage` it is the target's."""
+    """Whether the `config` of a cluster must not contain `key`; with `storage` it is the target's."""
     if key in ALLOWED:
         return False
     return key.startswith(FORBIDDEN) or (version == "v1" and storage and key in {key for key, _ in STORAGE.values()})

@@ -1,4 +1,4 @@
-"""From the path of a resource to the settings of its worker and of its connectors, checked as any others are."""
+"""From the path of a resource to the settings of its worker and of its connectors, checked as any other settings."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
     "checkpoint": ("emit.checkpoints.enabled", "sync.group.offsets.enabled"),
     "heartbeat": ("emit.heartbeats.enabled",),
 }
-"""What is off in a mirror without such a connector."""
+"""The settings that are off in a mirror that lacks the connector."""
 
 _CHECKPOINT = tuple(key.name for key in CHECKPOINT_KEYS if not key.name.startswith(_HEARTBEAT))
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceConfig:
-    """A resource that can be run: its worker, and what each connector does."""
+    """A resource that can be run: its worker, and the flow of each connector."""
 
     resource: MirrorMaker2Resource
     worker: WorkerConfig
@@ -46,7 +46,7 @@ class ResourceConfig:
 def load_resource(path: str | Path, secrets: Path | None = None, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
     """The resource in the file at `path`, whose Secrets are in the directory `secrets`.
 
-    Raises ConfigError with every problem found. Reads only this file and Secrets; no cluster is contacted.
+    Raises ConfigError with every problem found. Reads only this file and Secrets; contacts no cluster.
     """
     return config_of(read_resource(path, secrets), listen)
 
@@ -64,7 +64,7 @@ def config_of(resource: MirrorMaker2Resource, listen: str = DEFAULT_LISTENER) ->
     except ConfigError as error:
         problems.add_new(error.problems)
         warnings += error.warnings
-        # What is wrong with the other clusters is reported with it.
+        # The problems of the other clusters are reported as well.
         works, worker = False, worker_of(_bare(resource), resource.file, lookups=lookups)
     flows: list[ConnectorFlow] = []
     for one in resource.connectors:
@@ -79,7 +79,7 @@ def config_of(resource: MirrorMaker2Resource, listen: str = DEFAULT_LISTENER) ->
     warnings = list(dict.fromkeys(warnings))
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
-        # The connectors take from the target what the worker took before.
+        # The connectors take the same settings from the target as the worker before them.
         once = {(one.line, one.found): one for one in map(partial(_with_path, resource), reversed(in_order))}
         raise ConfigError([*reversed(once.values())], warnings)
     return ResourceConfig(resource, worker, tuple(flows), tuple(warnings))
@@ -103,7 +103,7 @@ def _with_path(resource: MirrorMaker2Resource, problem: ConfigProblem) -> Config
 
 
 def parsed_resource(path: str | Path, secrets: Path | None = None) -> ParsedFile:
-    """The resource in the form of a properties file that was read: one flow for each mirror. Raises ConfigError."""
+    """The resource in the form of a parsed properties file: a flow for each mirror. Raises ConfigError."""
     return flows_of(load_resource(path, secrets))
 
 
@@ -115,7 +115,7 @@ def flows_of(config: ResourceConfig) -> ParsedFile:
         mirrors.setdefault((Alias(one.source), Alias(one.target)), []).append(one)
     aliases = dict.fromkeys(alias for ends in mirrors for alias in ends)
     found = ParsedFile(file, tuple(aliases), warnings=list(config.warnings))
-    # Heartbeats are what heartbeat connectors write, and no more.
+    # Only heartbeat connectors write heartbeats.
     found.top["emit.heartbeats.enabled"] = _plain(file, "emit.heartbeats.enabled", "false")
     providers = config.worker.providers
     for ends, connectors in mirrors.items():
@@ -139,7 +139,8 @@ def flows_of(config: ResourceConfig) -> ParsedFile:
 
 
 def _merged(file: str, connectors: Mapping[ConnectorKind, Mapping[str, PropertyEntry]]) -> dict[str, PropertyEntry]:
-    """The settings of a mirror's connectors as those of one flow: each key by the connector that it is meant for."""
+    """The settings of a mirror's connectors as settings of one flow: each key comes from the connector that it is meant
+    for."""
     merged: dict[str, PropertyEntry] = {}
     for kind in reversed(KINDS):
         for key, entry in connectors.get(kind, {}).items():

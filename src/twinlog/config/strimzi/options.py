@@ -6,4 +6,4 @@ DEFAULT_LISTENER = "http://127.0.0.1:8083"
 """The default address of a worker's REST API: only programs on this machine can use it."""
 
 DIRECTORY_VARIABLE = "TWINLOG_SECRETS_DIR"
-"""Names the directory of Secrets where no option does."""
+"""The variable with the directory of Secrets, used if the option is missing."""

@@ -133,7 +133,7 @@ _ALIKE = {
     "mirrors[].checkpointConnector": "mirrors[].sourceConnector",
     "mirrors[].heartbeatConnector": "mirrors[].sourceConnector",
 }
-"""Fields that have those of another one below them."""
+"""Fields with the same fields below them as another field."""
 
 _SECRETS = (
     *("trustedCertificates", "tlsTrustedCertificates", "certificateAndKey", "passwordSecret"),
@@ -155,7 +155,7 @@ def _rows() -> Iterator[str]:
             continue
         alike = _ALIKE.get(path.removeprefix("spec."))
         if field.named is not None or field.free or alike is not None or path.endswith(_SECRETS):
-            # Fields below it add nothing to the table.
+            # The table leaves out the fields below it.
             skipped = (*skipped, f"{path}.", f"{path}[")
         elif field.type in {"map", "list"}:
             continue

@@ -1,4 +1,4 @@
-"""What a `KafkaMirrorMaker2` asks for: a worker on its target, and connectors with the states that they are to have."""
+"""The content of a `KafkaMirrorMaker2`: a worker on its target, and connectors with their wanted states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AutoRestart:
 
 @dataclass(frozen=True, slots=True)
 class PlannedConnector:
-    """One connector of a mirror, its settings by key; references to secrets stay in them."""
+    """A connector of a mirror, its settings by key; they keep references to secrets."""
 
     name: str
     kind: ConnectorKind
@@ -56,7 +56,7 @@ class PlannedConnector:
 
 @dataclass(frozen=True, slots=True)
 class MirrorMaker2Resource:
-    """A resource whose fields are right; what its settings mean is looked at later."""
+    """A resource with valid fields; the meaning of its settings is checked later."""
 
     file: str
     name: str
@@ -69,19 +69,19 @@ class MirrorMaker2Resource:
     clusters: Mapping[str, Mapping[str, PropertyEntry]]
     """The connection of each cluster by its alias."""
     paths: Mapping[tuple[int, str], str]
-    """Where settings stand in it, by line and key."""
+    """The places of settings in the resource, by line and key."""
     warnings: tuple[str, ...] = ()
     namespace: str | None = None
 
     @property
     def owner(self) -> str:
-        """What its connectors have, so that another resource in the same group knows that they are none of its own."""
+        """The mark of its connectors, by which another resource in the same group recognises them as foreign."""
         return self.name if self.namespace is None else f"{self.namespace}/{self.name}"
 
 
 def read_resource(path: str | Path, secrets: Path | None = None) -> MirrorMaker2Resource:
     """The resource in the file at `path`, whose Secrets are in the directory `secrets`. Raises ConfigError with every
-    problem of its fields. No cluster is contacted."""
+    problem of its fields. Contacts no cluster."""
     return resource_of(read_documents(path), secrets)
 
 
@@ -233,7 +233,7 @@ class _ResourceReader:
     # -- connectors
 
     def _client_settings(self, cluster: DocumentNode, *, is_target: bool) -> dict[str, PropertyEntry]:
-        """What the connectors need to know of a cluster; settings of a worker are none of that."""
+        """The settings of a cluster for connectors; settings of a worker are left out."""
         kept = {}
         connection = Connection(cluster, self._namespace, self._secrets, self._found, is_target=is_target)
         for key, entry in connection.entries().items():
@@ -287,7 +287,7 @@ class _ResourceReader:
                 yield key, self._found.entry(key, value.text, value)
 
     def _inherit_policy(self, mirror: _Mirror, configs: dict[ConnectorKind, dict[str, PropertyEntry]]) -> None:
-        """Connectors of one mirror that name remote topics differently would not find each other's."""
+        """Connectors of one mirror that name remote topics differently would miss each other's topics."""
         for key in _POLICY:
             written = configs.get("source", {}).get(key)
             lacking = [kind for kind in configs if written is not None and key not in configs[kind]]

@@ -1,5 +1,5 @@
-"""What Secrets and ConfigMaps hold: out of the resource's own file, of a directory as kubelet mounts them, or of the
-environment."""
+"""The values of Secrets and ConfigMaps: from the resource's own file, from a directory as kubelet mounts them, or from
+the environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHER = re.compile(r"[^A-Z0-9]")
 
 
 def variable_of(name: str, key: str) -> str:
-    """The environment variable that stands for `key` of the Secret `name`."""
+    """The environment variable for `key` of the Secret `name`."""
     return _PREFIX + _OTHER.sub("_", f"{name}_{key}".upper())
 
 
@@ -36,7 +36,7 @@ class Secrets:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def read(self, name: str, key: str) -> str:
-        """The value of `key` of a Secret or ConfigMap, without line ends after it. Raises MissingError."""
+        """The value of `key` of a Secret or ConfigMap, with trailing line ends removed. Raises MissingError."""
         if (name, key) in self.documents:
             return self.documents[name, key].rstrip("\r\n")
         _check_name(name)
@@ -54,23 +54,23 @@ class Secrets:
         raise MissingError(f"there is no key {key!r} of {name}: {self._looked(name, key)}")
 
     def read_all(self, name: str, pattern: str) -> str:
-        """The values of all keys that match a pattern such as `*.crt`, one after the other. Raises MissingError."""
+        """The values of all keys that match a pattern as `*.crt`, joined by line ends. Raises MissingError."""
         keys = sorted(key for key in self.keys(name) if fnmatch.fnmatchcase(key, pattern))
         if not keys:
             raise MissingError(f"no key of {name} matches {pattern}: {self._looked(name, pattern)}")
         return "\n".join(self.read(name, key) for key in keys)
 
     def keys(self, name: str) -> list[str]:
-        """The keys of a Secret or ConfigMap; none of one in the environment."""
+        """The keys of a Secret or ConfigMap; empty if it is in the environment."""
         found = {key for one, key in self.documents if one == name}
         folder = None if self.directory is None else self.directory / name
         if folder is not None and folder.is_dir():
-            # Kubernetes keeps what it mounts below a directory with dots.
+            # Kubernetes keeps mounted files below a directory with dots.
             found |= {one.name for one in folder.iterdir() if one.is_file() and not one.name.startswith("..")}
         return sorted(found)
 
     def path_of(self, name: str, key: str) -> Path | None:
-        """The file that holds `key` of `name`; None where there is none."""
+        """The file that holds `key` of `name`; None if it is missing."""
         if self.directory is None:
             return None
         path = self.directory / name / key
@@ -138,6 +138,6 @@ def read_secret_documents(documents: Sequence[DocumentNode]) -> dict[tuple[str, 
 
 
 def secrets_of(documents: Sequence[DocumentNode], directory: Path | None) -> Secrets:
-    """Where the values of a resource come from; without `directory` the one that the environment names, if any."""
+    """The sources of a resource's values; if `directory` is None, the environment's directory counts, if set."""
     named = os.environ.get(DIRECTORY_VARIABLE, "").strip()
     return Secrets(read_secret_documents(documents), directory or (Path(named) if named else None))

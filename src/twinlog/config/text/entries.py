@@ -1,4 +1,5 @@
-"""Entries of a file or of a connector, made ready: the last of each key, without comments, references resolved."""
+"""Prepares the entries of a file or of a connector: keeps the last of each key, cuts comments, and resolves
+references."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _QUOTES = ("'", '"')
 
 
 def pattern_warnings(key: Key, value: Value) -> list[str]:
-    """Warnings of a list of regular expressions; none of other values."""
+    """Warnings of a list of regular expressions; empty for any other value."""
     return doubts(value) if key.form is ValueForm.PATTERNS and isinstance(value, tuple) else []
 
 
@@ -60,7 +61,7 @@ def without_duplicates(entries: Iterable[PropertyEntry], warnings: list[str]) ->
 
 
 def cut_comment(entry: PropertyEntry, warnings: list[str]) -> PropertyEntry:
-    """The entry without a comment after its value."""
+    """The entry with the comment after its value cut off."""
     value = without_inline_comment(entry.value)
     if value == entry.value:
         return entry
@@ -78,9 +79,9 @@ def read_providers(
     warnings: list[str],
     known: Mapping[str, Lookup] = MappingProxyType({}),
 ) -> Providers:
-    """The providers that `config.providers` names, of Kafka's classes or the `known` ones.
+    """The providers that `config.providers` names, of Kafka's classes or the `known` classes.
 
-    One that is set up wrong is a problem, and knows no values.
+    A provider with wrong settings is a problem, and all its lookups fail.
     """
     entry = last.get("config.providers")
     if entry is None:
@@ -100,7 +101,8 @@ def _broken_lookup(path: str, key: str) -> str:
 
 
 def resolve_entry(entry: PropertyEntry, key: Key | None, providers: Providers, warnings: list[str]) -> PropertyEntry:
-    """The entry with its references resolved, and without a comment where the value of `key` cannot have one."""
+    """The entry with its references resolved, and its comment cut off if the value of `key` cannot contain a
+    comment."""
     if key is not None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = cut_comment(entry, warnings)
     kept = providers.why_kept(entry.value)
@@ -116,11 +118,10 @@ def resolve_entry(entry: PropertyEntry, key: Key | None, providers: Providers, w
 def check_value(
     entry: PropertyEntry, key: Key, warnings: list[str], pattern: str | None = None
 ) -> ConfigProblem | None:
-    """What is wrong with the value of `entry`; an old name, a doubtful pattern and a value that another one replaces
-    are warnings.
+    """The problem of the value of `entry`, if any; an old name, a doubtful pattern and a replaced value are warnings.
 
-    `pattern` is the topic pattern at the end of the entry's key, if there is one. A reference that leads nowhere is a
-    problem only where its value is needed.
+    `pattern` is the topic pattern at the end of the entry's key, if there is any. A dangling reference is a problem
+    only if its value is needed.
     """
     renamed = _RENAMED.get(key.name)
     if renamed is not None:

@@ -1,4 +1,4 @@
-"""The value of one key in each flow, and the line of the file that sets it."""
+"""The value of a key in each flow, and the line of the file that sets it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Explanation:
 def explain(path: str | Path, key: str) -> list[Explanation]:
     """The values of `key` in the file at `path`; `key` is written as in the file (`topics`, `A->B.topics`).
 
-    Covers every flow that the file names, enabled or not, and for keys of heartbeats every two clusters.
-    Raises ConfigError for an unknown key and for a file without clusters; other problems of the file do not matter.
+    Covers every flow that the file names, enabled or disabled, and for keys of heartbeats every pair of clusters.
+    Raises ConfigError for an unknown key and for a file that lacks clusters; ignores all other problems of the file.
     """
     found = parse_file(read_properties(Path(path)), str(path))
     scopes = KeyScopes(found.aliases)
@@ -68,7 +68,7 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
 
 
 def entry_of(path: str | Path, key: str) -> PropertyEntry | None:
-    """What the file at `path` has for a key of one flow, `A->B.topics`; None where it leaves the default."""
+    """The file's entry for a key of one flow, `A->B.topics`; None if the default applies."""
     found = parse_file(read_properties(Path(path)), str(path))
     scope = KeyScopes(found.aliases).scope_of(PropertyEntry(key, "", str(path), 0, ""))
     assert scope.flow is not None
@@ -95,7 +95,8 @@ def _of_flow(layers: FlowLayers, scope: KeyScope, key: Key) -> list[Explanation]
 
 
 def _of_topics(flow: str, layer: Layer, name: str, key: Key) -> Iterator[Explanation]:
-    """All forms of a key per topic in the order in which they count; of `KEY.TOPIC` the one that counts for a topic."""
+    """All forms of a key per topic in the order in which they count; of `KEY.TOPIC` the form that counts for the
+    topic."""
     problems = Problems([])
     rules = ConfigReader(layer, CONNECTOR, problems).per_topic(key.name).rules
     topic = key.pattern_in(name)

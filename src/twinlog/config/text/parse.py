@@ -1,4 +1,4 @@
-"""One look over a whole file: what each entry is, and everything wrong that does not depend on a flow."""
+"""Reads a whole file: finds the scope of each entry, and every problem that is independent of a flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinlog.model.types import Alias
 
 @dataclass(slots=True)
 class ParsedFile:
-    """The entries of one file by scope, without the key's prefix; and what is wrong with them."""
+    """The entries of a file by scope, freed from the key's prefix; and their problems."""
 
     file: str
     aliases: tuple[Alias, ...]
@@ -30,13 +30,13 @@ class ParsedFile:
     problems: list[ConfigProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     connector_names: dict[SourceAndTarget, str] = field(default_factory=dict)
-    """Under which name a flow keeps its positions, where that is not MirrorMaker 2's own."""
+    """The name under which a flow keeps its positions, if it differs from MirrorMaker 2's."""
 
 
 def parse_file(entries: Iterable[PropertyEntry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
     """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
 
-    Raises ConfigError when no alias is known, because then the scope of no entry is known.
+    Raises ConfigError when no alias is known, because then the scope of every entry is unknown.
     """
     warnings: list[str] = []
     entries = list(entries)
@@ -107,7 +107,7 @@ def _check(scope: KeyScope, found: ParsedFile) -> None:
     if scope.no_effect is not None:
         found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {scope.no_effect}")
         return
-    # What means nothing here cannot be wrong here.
+    # A key that means nothing here cannot have a wrong value.
     problem = check_value(entry, key, found.warnings, key.pattern_in(scope.name))
     if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
         found.problems.append(problem)

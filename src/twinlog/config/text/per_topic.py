@@ -1,4 +1,4 @@
-"""The topic pattern at the end of a key, `twinlog.x.PATTERN`: one Java expression for whole names of source topics."""
+"""The topic pattern at the end of a key, `twinlog.x.PATTERN`: a Java expression for whole names of source topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def topic_rule(pattern: str, value: T) -> TopicRule[T]:
 
 
 def compile_topic_pattern(pattern: str) -> JavaPattern:
-    """The expression of one entry. Raises PatternError."""
+    """The expression of an entry. Raises PatternError."""
     compiled = compile_list((pattern,)) if pattern else None
     if compiled is None:
         raise PatternError("nothing follows the last dot", None, pattern)
@@ -37,7 +37,7 @@ def refused_pattern(entry: PropertyEntry, key: Key, error: PatternError) -> Conf
 
 
 def _is_name(pattern: str) -> bool:
-    """Whether the pattern spells out one topic; its dots may be plain, escaped, or quoted by `\\Q`."""
+    """Whether the pattern spells out a single topic; its dots may be plain, escaped, or quoted by `\\Q`."""
     name = _ESCAPES.sub("", pattern)
-    # Plain dots alone are no name: each stands for any character.
+    # Plain dots alone are a pattern rather than a name: each matches any character.
     return spelled_out((pattern,)) == {name} and bool(name.strip("."))

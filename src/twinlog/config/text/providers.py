@@ -1,8 +1,8 @@
-"""Values that stand elsewhere: `${file:/path:key}`, `${env:NAME}` and `${dir:/path:name}` references.
+"""Values outside of the file: `${file:/path:key}`, `${env:NAME}` and `${dir:/path:name}` references.
 
 A reference is `${provider:path:key}` or `${provider:key}`; a provider counts only when `config.providers` names it
-(Kafka classes ConfigTransformer, FileConfigProvider, EnvVarConfigProvider, DirectoryConfigProvider). Results are not
-searched for references again. Unlike Kafka, a reference to something missing is an error, because the text itself,
+(Kafka classes ConfigTransformer, FileConfigProvider, EnvVarConfigProvider, DirectoryConfigProvider). References in
+resolved values stay as they are. Unlike Kafka, a reference to something missing is an error, because the text itself,
 taken for a password, could only fail later. A provider of another class may be listed; a reference to it is an error.
 """
 
@@ -23,7 +23,7 @@ from twinlog.model.java_regex.pattern import java_pattern
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
-"""What `surrogateescape` makes of such bytes."""
+"""The characters that `surrogateescape` makes of bytes outside of UTF-8."""
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _FILE, _DIRECTORY = _PACKAGE + "FileConfigProvider", _PACKAGE + "DirectoryConfigProvider"
@@ -39,7 +39,7 @@ Lookup = Callable[[str, str], str]
 
 
 class MissingError(LookupError):
-    """What a reference points to does not exist or may not be read; the text names it, and `way_out` what is needed."""
+    """The target of a reference is missing or unreadable; the text names it, and `way_out` the remedy."""
 
     def __init__(self, text: str, way_out: str = "a reference to something that exists") -> None:
         super().__init__(text)
@@ -55,14 +55,14 @@ class ProviderError(ValueRefusedError):
 
 
 class Providers:
-    """The providers a file names, by name. `undefined` are those whose class no key sets, which Kafka leaves out."""
+    """The providers a file names, by name. `undefined` are providers whose class no key sets; Kafka leaves them out."""
 
     def __init__(self, lookups: Mapping[str, Lookup], undefined: tuple[str, ...] = ()) -> None:
         self._lookups = lookups
         self._undefined = undefined
 
     def with_more(self, lookups: Mapping[str, Lookup]) -> Providers:
-        """These and others beside them."""
+        """These and further providers beside them."""
         return Providers({**lookups, **self._lookups}, self._undefined) if lookups else self
 
     def resolve(self, text: str) -> str:
@@ -75,7 +75,7 @@ class Providers:
         return _REFERENCE.sub(replaced, text)
 
     def why_kept(self, text: str) -> str | None:
-        """Why the first reference in `text` that `resolve` leaves as it is stays; None where it leaves none."""
+        """The reason why `resolve` keeps the first reference in `text` that it keeps; None if it resolves all."""
         name = next((match[1] for match in _REFERENCE.finditer(text) if match[1] not in self._lookups), None)
         if name is None:
             return None
@@ -90,7 +90,7 @@ def build_providers(
 ) -> Providers:
     """The providers called `names`, set up by `config.providers.<name>.*` among `entries`; `known` are further classes.
 
-    A provider of a class that is not known here is a warning. Raises ProviderError for wrong settings of the others.
+    A provider of an unknown class is a warning. Raises ProviderError for wrong settings of a known provider.
     """
     lookups: dict[str, Lookup] = {}
     for name in names:
@@ -160,10 +160,10 @@ def _file_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
     def lookup(path: str, key: str) -> str:
         full = _checked(path, allowed)
         try:
-            # A connector that is restarted has what the file holds by then.
+            # A restarted connector gets the present content of the file.
             version = _version(full)
             if full not in read or read[full][0] != version:
-                # In UTF-8, as Kafka's class reads it; bytes that are none of it spoil their own values only.
+                # In UTF-8, as Kafka's class reads it; invalid bytes spoil their own values only.
                 text = full.read_bytes().decode("utf-8", "surrogateescape")
                 read[full] = version, dict(javaproperties.loads(text))
         except (OSError, javaproperties.InvalidUEscapeError) as error:
@@ -179,7 +179,7 @@ def _file_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
 
 
 def _version(path: Path) -> object:
-    """What is another one once a file was written or replaced."""
+    """A value that changes once a file is written or replaced."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
 

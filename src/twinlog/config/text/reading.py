@@ -1,4 +1,4 @@
-"""Typed reading of one layer of settings, with the defaults of the key table behind it."""
+"""Typed reading of a layer of settings, with the defaults of the key table behind it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinlog.settings.written import written
 
 
 def refused_value(entry: PropertyEntry, refused: ValueRefusedError) -> ConfigProblem:
-    """The problem with the value of `entry`; what a reference led to is not shown."""
+    """The problem with the value of `entry`; the target of a reference stays hidden."""
     shown = repr(entry.written) if "${" in entry.written else refused.found
     if entry.kept_reference is not None:
         shown += f", where {entry.kept_reference}"
@@ -34,18 +34,18 @@ class Problems:
         self._seen = {str(problem): problem for problem in found}
 
     def add(self, problem: ConfigProblem) -> None:
-        """Keeps `problem` unless an equal one is known."""
+        """Keeps `problem` unless an equal problem is known."""
         self._seen.setdefault(str(problem), problem)
 
     def refuse(self, entry: PropertyEntry, found: str, expected: str) -> None:
-        """Keeps a problem with the value of `entry`; what a reference led to is not shown."""
+        """Keeps a problem with the value of `entry`; the target of a reference stays hidden."""
         if entry.value and "${" in entry.written:
             for text in (repr(entry.value)[1:-1], entry.value, entry.value.strip()):
                 found = found.replace(text, entry.written) if text else found
         self.add(ConfigProblem(entry.file, entry.line, entry.key, found, expected))
 
     def add_new(self, others: Iterable[ConfigProblem]) -> None:
-        """Keeps those of `others` whose entry has no problem yet."""
+        """Keeps the problems among `others` whose entry has no problem yet."""
         for problem in others:
             if (problem.line, problem.key) not in {(known.line, known.key) for known in self._seen.values()}:
                 self.add(problem)
@@ -56,7 +56,7 @@ class Problems:
 
 
 class ConfigReader:
-    """Reads settings of one layer by name. A wrong value is a problem, and its default goes on in its place."""
+    """Reads settings of a layer by name. A wrong value is a problem, and its default replaces it."""
 
     def __init__(self, layer: Mapping[str, PropertyEntry], table: KeyTable, problems: Problems) -> None:
         self.layer = layer
@@ -68,7 +68,7 @@ class ConfigReader:
         return ConfigReader(layer, self._table, self.problems)
 
     def get_entry(self, name: str) -> PropertyEntry | None:
-        """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
+        """The entry that decides `name`; None if the default counts, or if a reference is dangling."""
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
             self.problems.refuse(entry, f"a reference that leads nowhere: {entry.unresolved}", entry.way_out)
@@ -76,11 +76,11 @@ class ConfigReader:
         return entry
 
     def has_key(self, name: str) -> bool:
-        """Whether there is such a key here."""
+        """Whether the table has this key."""
         return name in self._table.exact
 
     def text(self, name: str) -> str:
-        """A STRING, ENUM, CLASS or PASSWORD; empty where there is neither a value nor a default."""
+        """A STRING, ENUM, CLASS or PASSWORD; empty if both value and default are missing."""
         value = self._value(name)
         return "" if value is None else str(value)
 
@@ -97,12 +97,12 @@ class ConfigReader:
         return value
 
     def number_if_any(self, name: str) -> int | None:
-        """A SHORT, INT or LONG without a default; None where there is no value, either."""
+        """A SHORT, INT or LONG that has no default; None if the value is missing."""
         value = self._value(name)
         return value if isinstance(value, int) else None
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A LIST; empty where there is neither a value nor a default."""
+        """A LIST; empty if both value and default are missing."""
         value = self._value(name)
         if value is None:
             return ()
@@ -110,12 +110,12 @@ class ConfigReader:
         return value
 
     def value(self, name: str) -> Value | PerTopic[Value]:
-        """A value of the key's own type, or one for each topic."""
+        """A value of the key's own type, or a value for each topic."""
         key = self._table.exact[name]
         return self.per_topic(name) if key.per_topic else self._plain(name, key)
 
     def per_topic(self, name: str) -> PerTopic[Value]:
-        """The values of a key that may have others for some topics; a rule that is wrong is left out."""
+        """The values of a key that may differ for some topics; a wrong rule is left out."""
         key = self._table.exact[name]
         rules = []
         for full in self.layer:
@@ -147,7 +147,7 @@ class ConfigReader:
 
 
 def plain_fields(kind: type, *readings: ConfigReader) -> dict[str, Any]:
-    """The fields of a settings class that hold what is written, each by the one of `readings` that knows its key."""
+    """The fields of a settings class that hold plain values, each from the reader of `readings` that knows its key."""
     found = {}
     for name, how in written(kind).items():
         if how.plain:

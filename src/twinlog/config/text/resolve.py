@@ -1,8 +1,8 @@
 """Which of several entries counts: MirrorMaker 2's precedence, setting by setting, with the origin of each.
 
-For one setting of a flow: `S->T.K` wins over `S.K` or `T.K`, these over `K` at top level, that over the default. The
-detours on the way (client settings spread over consumer, producer and admin; worker settings that only count below the
-target) follow the Kafka classes MirrorMakerConfig, MirrorConnectorConfig and Connect's Worker.
+For a setting of a flow: `S->T.K` precedes `S.K` or `T.K`, these precede `K` at top level, and `K` precedes the default.
+The detours on the way (client settings spread over consumer, producer and admin; worker settings that only count below
+the target) follow the Kafka classes MirrorMakerConfig, MirrorConnectorConfig and Connect's Worker.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from twinlog.model.types import Alias
 from twinlog.settings.flow import SOURCE_CONNECTOR, ConnectorKind
 
 Layer = Mapping[str, PropertyEntry]
-"""Setting names without prefix, each with the entry that decides it."""
+"""Setting names with their prefix removed, each with the entry that decides it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLayers:
-    """What counts for one flow and for each of its clients, and what its keys are called.
+    """The effective entries of a flow and of each of its clients, and the names of its keys.
 
-    The layers of a connector of a Connect worker have its name and its kind; other flows do the work of all three.
+    The layers of a connector of a Connect worker have its name and its kind; any other flow does the work of all three.
     `aliases` are all clusters of a file.
     """
 
@@ -46,7 +46,8 @@ class FlowLayers:
 
     @property
     def source_name(self) -> Alias:
-        """The alias of the source in names of topics and in what is stored: that of `source.cluster.alias`, if any."""
+        """The alias of the source in names of topics and in stored values: the value of `source.cluster.alias`, if
+        any."""
         return self._named("source.cluster.alias", self.source)
 
     @property
@@ -81,11 +82,11 @@ def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
 def resolve_connector(
     written: Layer, worker: Layer, name: str, kind: ConnectorKind, source: Alias, target: Alias
 ) -> FlowLayers:
-    """All settings of a connector of a Connect worker, `worker` being what stands in the worker's file.
+    """All settings of a connector of a Connect worker; `worker` are the entries of the worker's file.
 
-    Where the connector names no target, that is the worker's own cluster. Otherwise its records, too, are
-    written to the target that it names; in Connect they would be sent to the worker's cluster as long as no
-    `producer.override.` names another.
+    If the connector names no target, the target is the worker's own cluster. Otherwise its records, too, are written to
+    the target that it names; in Connect they would be sent to the worker's cluster as long as no `producer.override.`
+    names another cluster.
     """
     own = {name: entry for name, entry in worker.items() if name in SECURITY.exact}
     connector = {name: entry for name, entry in worker.items() if name.startswith("twinlog.")} | dict(written)
@@ -108,7 +109,8 @@ def resolve_connector(
 
 
 def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, PropertyEntry]:
-    """Everything below `alias.`, with its security settings spread to its clients, and those of the top level after.
+    """All entries below `alias.`, with its security settings spread to its clients, followed by the security settings
+    of the top level.
 
     (MirrorMakerConfig.clusterProps)
     """

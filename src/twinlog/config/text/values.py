@@ -27,8 +27,8 @@ _TOPIC_NAME_LIMIT = 249
 
 
 def parse_value(key: Key, text: str) -> Value:
-    """`text` as a value of `key`, or the value that is used in its place. Raises ValueRefusedError; a secret never
-    appears in its words."""
+    """`text` as a value of `key`, or the value that is used in its place. Raises ValueRefusedError; its words never
+    show a secret."""
     other = instead_of(key, text)
     value = _PARSERS[key.type](key, text if other is None else other.value)
     if key.form is not None:
@@ -37,8 +37,8 @@ def parse_value(key: Key, text: str) -> Value:
 
 
 def instead_of(key: Key, text: str) -> ValueReplacement | None:
-    """What is used in the place of `text`, where that is a value which MirrorMaker 2 starts with and which does not
-    count here; None where `text` itself counts, or is wrong."""
+    """The replacement of `text`, if MirrorMaker 2 starts with this value but it has no effect here; None if `text`
+    itself counts, or is wrong."""
     found, word = key.instead, text.strip()
     if found is None:
         return None

@@ -43,8 +43,10 @@ Config = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Topics of the source by Java expressions, from a bound to below another bound, of all `partitions` or of the
-    given partitions.
+    """The options of a replay.
+
+    `topics` are topics of the source by Java expressions. Records are copied from a bound to below another bound, of
+    all `partitions` or of the given partitions.
 
     `into` names the topics on the target, with {topic} and {remote} for the names of the source topic and of its copy.
     """

@@ -55,8 +55,7 @@ def plan_fence(
     others: Iterable[Data],
     heartbeats: HeartbeatNames,
 ) -> Data:
-    """Return the settings to add so that only the two flows write to topics, and the settings to restore later; reads
-    only.
+    """Return the settings to add so that only the two flows write to topics, and the settings to restore; reads only.
 
     `left` is the fence of a move whose journal is lost: its restoration becomes part of this plan. `others` are the
     fences of other moves, which are lifted by themselves. Raises RefusedError, ClusterError, and NotReadyError if the

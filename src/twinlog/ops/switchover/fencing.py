@@ -55,7 +55,7 @@ def denials(
     open_without_acls: bool,
     passing: Collection[TopicAcl] = (),
 ) -> tuple[list[TopicAcl], list[TopicAcl]]:
-    """Return the rights to add so that topics accept no writes, and those of them to remove afterwards.
+    """Return the rights to add so that topics refuse writes, and those of them to remove later.
 
     `others` are all topics of the cluster; the flow's own topics are never denied. With `carried` the flow keeps ACLs
     in step. `passing` are the rights of the fences of other moves: on a prefix they may concern these topics, too, for

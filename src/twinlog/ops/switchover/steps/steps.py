@@ -40,8 +40,7 @@ def _new(context: StepContext) -> list[TopicPartition]:
 
 
 def begin_rejoin(context: StepContext) -> Data:
-    """Plan the first positions of the flow back in topics that keep their names, and the fence that keeps it from
-    writing."""
+    """Plan the first positions of the flow back in topics that keep their names, and the fence against its writes."""
     earlier = context.world.read_earlier_journal()
     if earlier.run is None:
         raise TwinlogError("the journal of the switchover is gone")
