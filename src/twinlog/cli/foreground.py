@@ -35,8 +35,11 @@ HANGUP = "SIGHUP"
 
 @dataclass(frozen=True, slots=True)
 class ExitCodes:
-    """A program's exit codes: a flow or all of it failed; Spark did not start, or died; a flow that was to catch up
-    found no topic, or has held partitions."""
+    """A program's exit codes.
+
+    `failed`: a flow or all of it failed. `broken`: Spark did not start, or died. `nothing` and `held`: a flow that was
+    to catch up found no topic, or has held partitions.
+    """
 
     failed: int
     broken: int
@@ -54,8 +57,9 @@ def run_flows(
     warnings: Sequence[str] = (),
     file: ReloadableFile | None = None,
 ) -> int:
-    """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before the warnings of
-    FILE.
+    """Run the flows until SIGTERM, SIGINT or their end; the exit code.
+
+    `warnings` are logged before the warnings of FILE.
 
     With `file` SIGHUP and `twinlog reload` have it read again.
     """

@@ -43,7 +43,7 @@ def read_extra_args(environment: Mapping[str, str], name: str) -> ExtraArgs:
 
 
 def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = False) -> list[str]:
-    """One sentence if the environment addresses a Java process, otherwise an empty list.
+    """A sentence if the environment addresses a Java process, otherwise an empty list.
 
     A Connect worker `reads_login_file` for the users of its REST API.
     """
@@ -60,10 +60,10 @@ def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = Fa
 
 
 def detach(module: str, words: Sequence[str], log_name: str, environment: Mapping[str, str]) -> Path:
-    """Start `module` with `words` in a session of its own that has no terminal; returns its log file.
+    """Start `module` with `words` in a session of its own that lacks a terminal; returns its log file.
 
-    The file is `log_name` with `.out`, in `$LOG_DIR` or ./logs; its content stays. Raises OSError if the file cannot be
-    written.
+    The file is `log_name` with `.out`, in `$LOG_DIR` or ./logs; its content stays. Raises OSError if the file is
+    unwritable.
     """
     folder = Path(environment.get("LOG_DIR") or "logs")
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def detach(module: str, words: Sequence[str], log_name: str, environment: Mappin
 def run_as_daemon(
     program: str, module: str, words: Sequence[str], log_name: str, environment: Mapping[str, str]
 ) -> None:
-    """`detach`, and a line on stderr about the log file; exits with 1 if that file cannot be written."""
+    """`detach`, and a line on stderr about the log file; exits with 1 if that file is unwritable."""
     try:
         log = detach(module, words, log_name, environment)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The lines of `twinlog run` on an output that is no terminal, one every ten seconds; and figures in words."""
+"""The lines of `twinlog run` on an output that is a file or a pipe, written every ten seconds; and figures in words."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _command(command: LazyCommand) -> Any:
         alone.add_typer(called, name=command.name)
     else:
         alone.command(command.name, context_settings=None if command.context is None else dict(command.context))(called)
-    # Typer makes no group for a single command.
+    # Typer makes a group only for several commands.
     made: Any = typer.main.get_command(alone)
     return made.commands[command.name] if isinstance(called, typer.Typer) else made
 

@@ -28,7 +28,7 @@ from twinlog.worker.reload.reloading import ReloadableFile
 PROGRAM = "connect-mirror-maker"
 EXIT_ARGUMENTS = 255
 EXIT_ERROR = 2
-# MirrorMaker 2 has no mode that ends when all is copied.
+# MirrorMaker 2 lacks a mode that ends when all is copied.
 EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0, held=0)
 
 

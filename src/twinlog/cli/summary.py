@@ -22,7 +22,7 @@ def summary(flow: FlowSettings) -> list[str]:
 
 
 def connector_summary(flow: FlowSettings, *, idle: bool) -> list[str]:
-    """Lines about a connector, which does one part of these actions; an `idle` connector is switched off."""
+    """Lines about a connector, which does a part of these actions; an `idle` connector is switched off."""
     off = " (switched off)" if idle else ""
     lines = [f"connector {flow.connector_name}: {flow.kind} {flow.source}->{flow.target}{off}"]
     if flow.kind == "source":
@@ -92,7 +92,7 @@ def _transforms(transform: TransformSettings | None) -> list[str]:
 
 
 def _by_topic(policy: PerTopic[Any]) -> str:
-    r"""A policy with the topics that have another one: `hold, skip for logs\..*`."""
+    r"""A policy with the topics with a policy of their own: `hold, skip for logs\..*`."""
     return ", ".join((policy.default, *(f"{rule.value} for {rule.pattern}" for rule in policy.rules)))
 
 

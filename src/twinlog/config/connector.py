@@ -31,7 +31,7 @@ CONNECTOR_CLASSES: Mapping[ConnectorKind, str] = MappingProxyType(
     }
 )
 DEFAULT_TARGET = "target"
-"""The alias of the target if a connector names none."""
+"""The alias of the target if a connector lacks the key."""
 
 DEFAULT_SOURCE = "source"
 """The name of the source in messages if its alias is empty."""
@@ -39,7 +39,7 @@ DEFAULT_SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFlow:
-    """The flow of one connector. An `idle` flow is switched off: it has no tasks and contacts no cluster."""
+    """The flow of a connector. An `idle` flow is switched off: it lacks tasks and contacts no cluster."""
 
     name: str
     settings: FlowSettings
@@ -169,7 +169,7 @@ def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfi
 
 
 def _check(entries: Mapping[str, PropertyEntry], problems: Problems, warnings: list[str]) -> None:
-    """Checks each entry by itself. A key that has no meaning here may have any value, as in Connect."""
+    """Checks each entry by itself. A key that is ignored here may have any value, as in Connect."""
     for name, entry in entries.items():
         key, prefix = connector_key(name)
         reason = no_effect(name, prefix)

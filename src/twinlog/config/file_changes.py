@@ -27,7 +27,7 @@ from twinlog.settings.written import key_of
 
 def merged(running: FlowSettings, written: FlowSettings) -> FlowSettings:
     """Return the settings to run a flow with, merged from the running and the written settings; both are enabled, or
-    neither."""
+    both disabled."""
     live = {name: getattr(written, name) for name in live_fields()}
     failed = {one.name: getattr(written.failed_records, one.name) for one in fields(FailedRecordSettings)}
     transform = None if running.transform is None else replace(running.transform, **failed)
@@ -92,7 +92,7 @@ class KeyChange:
     """A key whose value has changed, `before` and `after` in a form fit for display; None if it is missing.
 
     `place` is FILE:LINE, or the file alone for a removed key. `flows` are the flows that the change concerns; it is
-    empty if the change concerns the process, or no flow of the process.
+    empty if the change concerns the process, or flows outside of the process.
     """
 
     key: str
@@ -150,7 +150,7 @@ class FileChange:
 
 
 def compare(running: RunningFile, loaded: LoadedFile) -> FileChange:
-    """Return the changes for a process that runs one version of a file, and has read another version."""
+    """Return the changes for a process that runs a version of a file, and has read another version."""
     return _Comparison(running, loaded).find_changes()
 
 
@@ -240,12 +240,12 @@ class _Comparison:
         if key.name == "enabled":
             return how, tuple(name for name in self._of_scope(scope) if self._copies(name) != self._copied(name))
         flows = tuple(name for name in self._of_scope(scope) if self._differs(name, fields))
-        # Another line may win, or the default is the same. A key that counts while the file is read fills no field.
+        # Another line may win, or the default is the same. A key that counts while the file is read leaves all fields
+        # as they are.
         return (how, flows) if flows or (how is not UpdateMode.NOTHING and not fields) else (UpdateMode.NOTHING, ())
 
     def _differs(self, name: str, fields: Sequence[str]) -> bool:
-        """Whether a flow of both versions has different values; of a flow that does not copy, heartbeats alone
-        count."""
+        """Whether a flow of both versions has different values; of a disabled flow, heartbeats alone count."""
         if self._copies(name) and self._copied(name):
             return differs(*self._both(name), fields)
         there = name in self._flows and name in self._written and not (self._copies(name) or self._copied(name))
@@ -299,7 +299,7 @@ class _Comparison:
     def _waiting(self, keys: Sequence[KeyChange], scopes: Sequence[KeyScope]) -> dict[str, str]:
         """Flows that would begin beside flows that keep older values until a restart, of clusters or names."""
         found: dict[str, str] = {}
-        # The contents that a file refers to have no line, and come last.
+        # The contents that a file refers to lack a line, and come last.
         restart = [(one, scope) for one, scope in zip(keys, scopes, strict=False) if one.takes is UpdateMode.RESTART]
         for name, flow in self._written.items():
             if name in self._flows and self._flows[name].enabled == flow.enabled:

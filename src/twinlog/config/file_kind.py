@@ -12,7 +12,7 @@ from twinlog.config.properties import read_properties
 from twinlog.errors import ConfigError, ConfigProblem
 
 OFFSET_FILE = "offset.storage.file.filename"
-# This includes JSON of kubectl; a properties file has neither word at the begin of a line.
+# This includes JSON of kubectl; a properties file lacks both words at the begin of a line.
 _LOOKS_LIKE = (re.compile(rb'^\s*"?apiVersion"?\s*:', re.MULTILINE), re.compile(rb'^\s*"?kind"?\s*:', re.MULTILINE))
 _WORKERS = frozenset({OFFSET_FILE, "config.storage.topic", "status.storage.topic"})
 
@@ -83,5 +83,5 @@ def require_kind(path: str | Path, wanted: FileKind) -> None:
 
 
 def is_json(data: bytes) -> bool:
-    """Whether the data is JSON, or was meant to be: no key of properties begins like this."""
+    """Whether the data is JSON, or was meant to be: keys of properties begin otherwise."""
     return data.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")

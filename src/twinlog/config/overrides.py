@@ -32,7 +32,7 @@ def overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings) -> l
 
 
 def check_overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings, problems: Problems) -> None:
-    """Refuses each override that the worker's policy does not allow, and names the allowed overrides."""
+    """Refuses each override that the worker's policy forbids, and names the allowed overrides."""
     allowed = _allowed(worker.override_policy, worker.override_allowlist)
     if allowed is None:
         return

@@ -27,7 +27,7 @@ class PropertyEntry:
     An entry from outside of files, as from a connector's configuration, has its origin as `file` and None as line.
 
     The two differ if a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
-    why a reference could not be resolved, and `way_out` the remedy; this entry is an error only if its value is needed.
+    why a reference is unresolved, and `way_out` the remedy; this entry is an error only if its value is needed.
     `kept_reference` is the reason why a reference stayed plain text, in case the value turns out wrong. `remarks` are
     warnings about changes of the text by Java's rules; they never show a secret.
     """
@@ -114,6 +114,5 @@ def _looks_like_utf8(value: str) -> bool:
 
 
 def without_inline_comment(value: str) -> str:
-    """`value` with ` # text` cut off at its end: manuals write comments there, though Java properties do not allow
-    them."""
+    """`value` with ` # text` cut off at its end: manuals write comments there, though Java properties lack them."""
     return _INLINE_COMMENT.sub("", value)

@@ -1,4 +1,4 @@
-"""Checks the queries of `transform.sql` by Spark's analysis before a start; reading a file starts no JVM."""
+"""Checks the queries of `transform.sql` by Spark's analysis before a start; reading a file works outside of a JVM."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _EXPECTED = "SELECT ... FROM records WHERE ..., which changes each record by its
 def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequence[Path] = ()) -> list[str]:
     """Let Spark analyse the queries of the flows in the file at `path`, or in a file of `more`.
 
-    Takes some seconds for a JVM that ends with the check; if the flows have no query, it returns at once. Returns
-    warnings if the JVM does not start here. Raises ConfigError with Spark's reasons for unusable queries.
+    Takes some seconds for a JVM that ends with the check; if the flows lack queries, it returns at once. Returns
+    warnings if the JVM fails to start here. Raises ConfigError with Spark's reasons for unusable queries.
     """
     written = [(flow, text) for flow in flows if (text := _query(flow))]
     if not written:
         return []
-    # If there are no queries, pyspark stays unloaded.
+    # If queries are absent, pyspark stays unloaded.
     from twinlog.transforms.sql.check import refusals  # noqa: PLC0415
 
     try:
@@ -55,10 +55,10 @@ def checked_file(path: str | Path, clusters: Sequence[str] | None, unknown_keys:
 
 
 def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
-    """The reason why Spark refuses the query of a flow; None if Spark accepts it, or if the flow has no query.
+    """The reason why Spark refuses the query of a flow; None if Spark accepts it, or if the flow lacks a query.
 
     Takes as long as `check_queries`, unless this process has asked for the same query before; with `ask` false only
-    known queries are refused. If the JVM does not start here, this is logged, and the query is accepted: the run
+    known queries are refused. If the JVM fails to start here, this is logged, and the query is accepted: the run
     reports its problems.
     """
     text = _query(flow)
@@ -74,7 +74,7 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
 
 
 def _query(flow: FlowSettings) -> str:
-    """The query that records of a flow pass through; empty if the flow has none."""
+    """The query that records of a flow pass through; empty if the flow lacks a query."""
     return flow.transform.sql if flow.copies and flow.transform else ""
 
 

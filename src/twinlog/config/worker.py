@@ -31,7 +31,7 @@ _KINDS = {
     "status": "the states of connectors and tasks",
 }
 _OWN = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.filename")
-"""Names below `offset.storage.` and its like that are no topic settings, or have a fixed value."""
+"""Names below `offset.storage.` and its like that are outside of topic settings, or have a fixed value."""
 
 
 def read_group(reading: ConfigReader, file: str, problems: Problems, warnings: list[str]) -> GroupSettings:
@@ -122,8 +122,8 @@ def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerC
     """The settings of the file at `path`, for example connect-distributed.properties.
 
     If `distributed` is None, the file's keys decide the kind of worker: a standalone worker has a file for its offsets,
-    and no `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads only
-    this file, the targets of its `${...}` references, and its key stores; contacts no cluster.
+    and lacks `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads
+    only this file, the targets of its `${...}` references, and its key stores; contacts no cluster.
     """
     require_kind(path, FileKind.WORKER)
     entries = list(read_properties(Path(path)))
@@ -161,7 +161,7 @@ def worker_of(
         else:
             problems.add_new(filter(None, [check_value(layer[name], key, warnings, key.pattern_in(name))]))
     if not distributed:
-        # A standalone worker's file lacks a factor for the topics of flows, as Kafka's own worker would need no topics.
+        # A standalone worker's file lacks a factor for the topics of flows, as Kafka's own worker works without topics.
         layer.setdefault(_REPLICAS, PropertyEntry(_REPLICAS, "-1", file, None, "-1"))
     unused = [name for name in layer if (key := _key(name)) is not None and key.effect is Effect.JVM]
     if unused:

@@ -16,8 +16,8 @@ console = Console(stderr=True)
 
 
 class BatchProgress:
-    """A bar with the remaining time; it stays hidden if stderr is no terminal. `done()` is how many of `total` offsets
-    are."""
+    """A bar with the remaining time; it stays hidden if stderr is a file or a pipe. `done()` is how many of `total`
+    offsets are."""
 
     def __init__(self, doing: str, total: int, done: Callable[[], int]) -> None:
         self._doing = doing

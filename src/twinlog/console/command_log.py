@@ -55,7 +55,7 @@ def log_checks() -> None:
 
 
 def end_process(code: int) -> NoReturn:
-    """End now: Spark's and Kafka's threads have no work left, and waiting for them could take long."""
+    """End now: Spark's and Kafka's threads have finished their work, and waiting for them could take long."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -101,7 +101,7 @@ class WarningMergeHandler(logging.Handler):
             try:
                 timer.start()
             except RuntimeError:
-                # Threads cannot be started: the warning is written at once.
+                # Starting threads is impossible: the warning is written at once.
                 self.flush()
             else:
                 self._timer = timer

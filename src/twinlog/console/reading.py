@@ -11,8 +11,8 @@ console = Console(stderr=True)
 
 
 class ReadingProgress:
-    """Bars with the remaining time, a bar for each cluster and kind of content; they stay hidden if stderr is no
-    terminal."""
+    """Bars with the remaining time, a bar for each cluster and kind of content; they stay hidden if stderr is a file or
+    a pipe."""
 
     def __init__(self) -> None:
         self._bars = Progress(

@@ -1,8 +1,8 @@
-"""SIGINT (Ctrl-C) and SIGTERM, from a command's first line to its last: they print one line and suppress stack traces.
+"""SIGINT (Ctrl-C) and SIGTERM, from a command's first line to its last: they print a line and suppress stack traces.
 
 Until a part runs that has to end in order, a signal ends the process at once. Afterwards a signal is a call on a thread
 of its own: a handler interrupts the main thread at any point, and must neither wait for a lock nor write to a log. A
-signal that was ignored when the process began stays ignored, as in Java: a shell that has no job control starts `... &`
+signal that was ignored when the process began stays ignored, as in Java: a shell that lacks job control starts `... &`
 with SIGINT ignored, and SIGTERM ends the process then.
 
 SIGHUP makes a program read its file again if the program can, even if the signal was ignored before (`nohup`). If the
@@ -34,7 +34,7 @@ _hung_up = False
 
 
 def end_at_once(program: str, *, serves: bool, reloads: bool = False) -> None:
-    """From now on a signal ends the process with one line.
+    """From now on a signal ends the process with a line.
 
     With `serves` the program runs until a signal ends it, so the code is 0. With `reloads` it may read its file again:
     a SIGHUP that comes too early for that is remembered.
@@ -93,7 +93,7 @@ def call(stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | N
     try:
         Thread(target=listen, name="signals", daemon=True).start()
     except RuntimeError:
-        # As when this user may have no more threads: a stop at any point is better than no stop.
+        # As when this user may have no more threads: a stop at any point is better than a missing stop.
         _set(lambda number, frame: stop(Signals(number)))
         return
     _signal.set_wakeup_fd(into, warn_on_full_buffer=False)
@@ -113,7 +113,7 @@ def _take_hangups(into: int, *, handled: bool) -> None:
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a terminal that can still be opened; after a hang-up the terminal cannot be opened
+    """Whether this process has a terminal that can still be opened; after a hang-up opening the terminal fails
     (tty_ioctl)."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))

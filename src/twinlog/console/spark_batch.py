@@ -55,7 +55,7 @@ class SparkSignalHandler:
             self._engine = engine
 
     def end_command(self, error: TwinlogError) -> NoReturn:
-        """End the command on an error, with one line."""
+        """End the command on an error, with a line."""
         if self.number is not None:
             typer.echo(f"twinlog: ended by {self.number.name}{self._way_out}", err=True)
             raise typer.Exit(signals.exit_code(self.number)) from None

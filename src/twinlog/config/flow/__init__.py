@@ -1,1 +1,1 @@
-"""Reads the settings of one flow from its entries."""
+"""Reads the settings of a flow from its entries."""

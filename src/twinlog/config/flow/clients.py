@@ -1,4 +1,4 @@
-"""Settings of the consumer, the producer and the admin clients of one flow."""
+"""Settings of the consumer, the producer and the admin clients of a flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinlog.settings.flow import (
 
 
 class Clients:
-    """Builds the clients of one flow; a problem with a missing key names `file`.
+    """Builds the clients of a flow; a problem with a missing key names `file`.
 
     With `source` false the flow never connects to the source, and problems with the source's settings are dropped.
     """

@@ -35,7 +35,7 @@ def read_connection(
         reconnect_backoff_max_ms=_most_backoff(reading),
         canonical_bootstrap=reading.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only",
         rebootstrap=reading.text("metadata.recovery.strategy") == "rebootstrap",
-        # A consumer repeats its calls with no limit of count; a producer's batches have limits of their own.
+        # A consumer repeats its calls any number of times; a producer's batches have limits of their own.
         default_api_timeout_ms=reading.number("default.api.timeout.ms")
         if reading.has_key("default.api.timeout.ms")
         else _WITHOUT_END,

@@ -1,9 +1,9 @@
-"""Reads the settings of one flow from its entries: classes, error rules, transforms, contradictions.
+"""Reads the settings of a flow from its entries: classes, error rules, transforms, contradictions.
 
 MirrorMaker 2 checks contradictions per connector (classes MirrorSourceConnector, MirrorCheckpointConfig,
 DistributedHerder); its process then logs the refusal of that connector and continues with the remaining connectors.
-Here a refused source connector is an error, because no record would be copied; a refused checkpoint connector is a
-warning, and the flow writes no checkpoints.
+Here a refused source connector is an error, because the flow would copy nothing; a refused checkpoint connector is a
+warning, and the flow skips checkpoints.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def custom_class(connector: ConfigReader, name: str) -> CustomClass | None:
 
 
 def class_settings(layers: FlowLayers) -> tuple[tuple[str, str], ...]:
-    """The configuration of a class of the user's; it never includes a password, because passwords belong to clients."""
+    """The configuration of a class of the user's; passwords are left out, because they belong to clients."""
     own = {
         name: entry.value
         for name, entry in layers.connector.items()
@@ -96,7 +96,7 @@ def check_offset_syncs(connector: ConfigReader) -> None:
 def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) -> tuple[bool, bool]:
     """Whether the flow writes checkpoints, and whether it commits offsets of groups, which needs checkpoints.
 
-    Adds a warning for each feature that the file turns on and the flow cannot provide.
+    Adds a warning for each feature that the file turns on and the flow is unable to provide.
     """
     checkpoints = (
         connector.flag("emit.checkpoints.enabled") and connector.number("emit.checkpoints.interval.seconds") >= 0
@@ -121,7 +121,7 @@ def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) 
 def check_exactly_once(
     connector: ConfigReader, worker: ConfigReader, isolation: str, names: KeyNames, warnings: list[str]
 ) -> None:
-    """Refuses a demand for exactly-once copying that the remaining settings do not fulfil; `isolation` is the source
+    """Refuses a demand for exactly-once copying that the remaining settings contradict; `isolation` is the source
     consumer's."""
     mode = worker.text("exactly.once.source.support")
     committed = isolation == "read_committed"
@@ -151,7 +151,7 @@ TOPIC = key_of(FailedRecordSettings, "dead_letter_topic")
 
 
 def failed_record_settings(connector: ConfigReader, layers: FlowLayers, warnings: list[str]) -> FailedRecordSettings:
-    """Connect's `errors.*` of a flow; a dead-letter topic that gets no record is a warning."""
+    """Connect's `errors.*` of a flow; a dead-letter topic that would stay empty is a warning."""
     settings = FailedRecordSettings(**plain_fields(FailedRecordSettings, connector))
     dead = connector.get_entry(TOPIC)
     if dead is None or not settings.dead_letter_topic:
@@ -197,7 +197,7 @@ _EXPECTED = "package.module:function, which takes a pyarrow.RecordBatch and retu
 def transform_settings(
     connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]
 ) -> TransformSettings | None:
-    """The settings of a flow's transforms, None if there are none; a function is imported, and tried on an empty
+    """The settings of a flow's transforms, None if it lacks them; a function is imported, and tried on an empty
     batch."""
     smts = _connects_own(connector, layers, file, warnings)
     settings = TransformSettings(**plain_fields(TransformSettings, connector), smts=smts)
@@ -210,7 +210,7 @@ def transform_settings(
 def _connects_own(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
     if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
         return None
-    # If a flow has no transforms, their modules stay unloaded.
+    # If a flow lacks transforms, their modules stay unloaded.
     from twinlog.config.smt.read import read_chain  # noqa: PLC0415
 
     return read_chain(connector, layers, file, warnings)

@@ -1,4 +1,4 @@
-"""Keys of the consumers, producers and admin clients, besides the keys in `keys_security`.
+"""Keys of the consumers, producers and admin clients, besides the keys in `keys.security`.
 
 Names, types and defaults are Kafka 4.3's (classes ConsumerConfig, ProducerConfig, AdminClientConfig), unless the
 sentence names another default of twinlog's.

@@ -1,4 +1,4 @@
-"""Connector keys that Connect itself reads, and keys that may be written for one flow only.
+"""Connector keys that Connect itself reads, and keys that may be written for a single flow only.
 
 Names, types and defaults are Kafka 4.3's (Connect's classes ConnectorConfig and SourceConnectorConfig).
 """

@@ -1,5 +1,6 @@
-"""The converters that a connector's configuration may name, with their keys. No value is converted here: bytes are
-copied.
+"""The converters that a connector's configuration may name, with their keys.
+
+Copying ignores them: bytes stay as they are.
 
 A worker knows their keys, because forms and scripts ask for them (Kafka classes ConverterConfig, StringConverterConfig
 and JsonConverterConfig).

@@ -1,4 +1,4 @@
-"""The properties of a configuration key. The keys themselves are in `keys.py` and the files that it lists."""
+"""The properties of a configuration key. The keys themselves are in the modules that `keys.table` imports."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ class ValueReplacement:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The rules of a key. `default` is written as in a file, None if there is none; `minimum` and `maximum` are
-    inclusive, `nonzero` leaves out the 0 between them.
+    """The rules of a key.
+
+    `default` is written as in a file, None if it is missing; `minimum` and `maximum` are inclusive, `nonzero` leaves
+    out the 0 between them.
 
     A `name` ending in `.*` means every key below that prefix. With `per_topic` the key also has the form
     `NAME.PATTERN`, for topics whose whole name matches the expression. `choices` are the only values accepted, in any

@@ -1,7 +1,7 @@
 """The changes of a file that a running process takes over: keys that act at once, and keys that need a restart.
 
-Every key that works is in one of the tables below, or is a setting of clients, of clusters or of security; a test
-checks that. MirrorMaker 2 reads its file once, and needs a restart for all of them.
+Every key that works is in a table below, or is a setting of clients, of clusters or of security; a test checks that.
+MirrorMaker 2 reads its file once, and needs a restart for all of them.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ NEEDS_RESTART = frozenset(
 """Keys of flows and of the process that are read once."""
 
 CLASSIFIED = frozenset({Level.PROCESS, Level.FLOW, Level.ONE_FLOW})
-"""Keys of these levels are in one of the two tables; keys of all other levels need a restart."""
+"""Keys of these levels are in either table; keys of all other levels need a restart."""
 
 FAILED_RECORDS = "failed_records"
 """The field of a flow's settings that keys of `FailedRecordSettings` fill."""
@@ -161,8 +161,9 @@ def live(name: str) -> UpdateMode | None:
 
 @cache
 def live_fields() -> Mapping[str, tuple[UpdateMode, UpdateMode]]:
-    """The fields of a flow's settings that are taken over: the mode for a changed value, and the mode for a value that
-    appears or disappears.
+    """The fields of a flow's settings that are taken over.
+
+    The first mode is for a changed value, the second for a value that appears or disappears.
 
     The second differs from the first if the key switches work on and off.
     """

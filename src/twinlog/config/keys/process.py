@@ -1,7 +1,7 @@
 """Keys of the whole process: driver, metrics and REST API (Kafka classes MirrorMakerConfig, RestServerConfig).
 
 Keys of the REST API in the file of a dedicated MirrorMaker 2 are for requests between its processes; twinlog's
-processes make none.
+processes work without them.
 """
 
 from __future__ import annotations

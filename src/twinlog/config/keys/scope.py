@@ -59,7 +59,7 @@ class KeyScopes:
             and scope.key.effect in {Effect.JVM, Effect.BROKER}
             and _providers_no_effect(scope.name) is None
         )
-        # A key that is ignored at every place would gain nothing by a move.
+        # A key that is ignored at every place stays ignored after a move.
         return replace(scope, no_effect=None) if pointless else scope
 
     def _find(self, entry: PropertyEntry) -> KeyScope:

@@ -12,7 +12,7 @@ from twinlog.config.keys.table import CLIENTS, CONNECTOR, PROCESS, SECURITY, WOR
 _CLOSE = 0.72
 _KEY_END = re.compile(r"[\s=:]")
 GUESS = "did you mean"
-"""The beginning of every text that names a key."""
+"""The words in every text that names a key."""
 
 _OR_WARN = ", or twinlog.unknown.keys = warn to go on without it"
 

@@ -18,7 +18,7 @@ from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 
 
 class KeyTable:
-    """Keys of one place; a key ending in `.*`, or a key per topic, covers every name below it that has no entry of its
+    """Keys of a place; a key ending in `.*`, or a key per topic, covers every name below it that lacks an entry of its
     own."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
@@ -52,7 +52,7 @@ WORKER_FILE = KeyTable((*SECURITY_KEYS, *worker_file_keys()))
 connector."""
 
 WORKER_CLIENT = KeyTable((*ADMIN_KEYS, *WORKER_KEYS, *SECURITY_KEYS))
-"""Settings of a worker's own client, which are in its file with no prefix."""
+"""Settings of a worker's own client, which are in its file under their plain names."""
 
 CONSUMER = KeyTable((*CONSUMER_KEYS, *SECURITY_KEYS))
 PRODUCER = KeyTable((*PRODUCER_KEYS, *SECURITY_KEYS))
@@ -85,5 +85,6 @@ RESERVED_ALIASES = frozenset(
 ) - {"source", "target"}
 """First words of keys at top level: an alias of that name would make them mean two things.
 
-`source` and `target` are left out: no key below an alias collides with `source.cluster.alias`, and many files use them.
+`source` and `target` are left out: keys below an alias never collide with `source.cluster.alias`, and many files use
+them.
 """

@@ -65,10 +65,10 @@ _WORKS: dict[str, str | None] = {
         "warm-up` does, where that was never done."
     ),
 }
-"""Keys that work, with words about them if the words of `keys_worker.py` do not fit."""
+"""Keys that work, with words about them if the words in `WORKER_KEYS` misfit a worker's file."""
 
 _DEFAULTS = {"session.timeout.ms": "6000", "twinlog.unknown.keys": "warn"}
-"""The work of a killed worker must run elsewhere within ten seconds, also with a file that names no session."""
+"""The work of a killed worker must run elsewhere within ten seconds, also with a file that lacks the key."""
 
 _NO_EFFECT = {
     "heartbeat.interval.ms": "A worker sends a heartbeat twice a second.",

@@ -100,7 +100,7 @@ def parse_entry(text: str) -> JaasEntry:
 
 
 def _hint(text: str) -> str:
-    """The place where the line differs from the probable intention."""
+    """The place at which the line differs from the probable intention."""
     for token in tokens_of(text, comments=True):
         if not token.closed:
             return "; a quote is never closed"

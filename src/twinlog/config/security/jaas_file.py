@@ -39,9 +39,9 @@ class LoginEntry:
 
 
 def named_file(options: str) -> Path | None:
-    """The file that these options of a JVM name; the last option counts, as in a JVM. None if they name no file.
+    """The file that these options of a JVM name; the last option counts, as in a JVM. None if they lack a file.
 
-    The option may be a URL, and may have a second equals sign, which has no meaning here. Raises JaasError.
+    The option may be a URL, and may have a second equals sign, which is ignored here. Raises JaasError.
     """
     try:
         words = shlex.split(options)

@@ -1,7 +1,7 @@
 """The keys of a login with tokens (OAUTHBEARER): `sasl.oauthbearer.*`, `sasl.login.*`, and options of the JAAS line.
 
-Follows Kafka's OAuthBearerLoginCallbackHandler with its DefaultJwtRetriever (KIP-768, KIP-1139) and, if no handler is
-named, its OAuthBearerUnsecuredLoginCallbackHandler. Strimzi's handler is read by `oauth_strimzi.py`.
+Follows Kafka's OAuthBearerLoginCallbackHandler with its DefaultJwtRetriever (KIP-768, KIP-1139) and, if the handler is
+missing, its OAuthBearerUnsecuredLoginCallbackHandler. Strimzi's handler is read by `oauth_strimzi.py`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Setting = Literal["location", "password", "key.password", "key", "certificate.ch
 
 
 class StoreError(ValueRefusedError):
-    """A store cannot be used: the problem, the expected form, and the wrong setting."""
+    """A store is unusable: the problem, the expected form, and the wrong setting."""
 
     def __init__(self, setting: Setting, found: str, expected: str) -> None:
         super().__init__(found, expected)

@@ -44,7 +44,7 @@ _CONVERT = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -de
 
 
 class KeytoolError(ValueRefusedError):
-    """A store cannot be read. `password` and `key` report that the password of the store, or of its key, is wrong or
+    """A store is unreadable. `password` and `key` report that the password of the store, or of its key, is wrong or
     missing."""
 
     def __init__(self, found: str, expected: str, *, password: bool = False, key: bool = False) -> None:
@@ -54,8 +54,8 @@ class KeytoolError(ValueRefusedError):
 
 
 def certificates_of_jks(content: bytes, password: str | None) -> str:
-    """Every certificate of the store, as PEM text among other text. If the password is missing the store is not
-    verified."""
+    """Every certificate of the store, as PEM text among other text. If the password is missing the verification of the
+    store is skipped."""
     with Scratch() as work:
         return _listed(_written(content, work), password)
 
@@ -144,7 +144,7 @@ def _run(*arguments: str, passwords: dict[str, str]) -> str:
 
 @contextlib.contextmanager
 def _pipe(password: str) -> Iterator[int]:
-    """The read end of a pipe that contains one line."""
+    """The read end of a pipe that contains a single line."""
     out, into = os.pipe()
     try:
         with open(into, "wb") as written:

@@ -78,7 +78,7 @@ Store = Literal["ssl.keystore.", "ssl.truststore."]
 
 
 def read_tls(reading: ConfigReader, warnings: list[str]) -> TlsSettings:
-    """The TLS settings of one client. A wrong setting becomes a problem of `reading`."""
+    """The TLS settings of a client. A wrong setting becomes a problem of `reading`."""
     before = len(reading.problems.all())
     trust = _StoreSettings(reading, "ssl.truststore.").trusted()
     who = _StoreSettings(reading, "ssl.keystore.").identity()
@@ -133,7 +133,7 @@ class _StoreSettings:
         kind = self._kind(location, inline)
         if not self._agree(location, inline, kind) or kind is None:
             return None
-        # The modules that open stores are slow to import, and most files name no store.
+        # The modules that open stores are slow to import, and most files lack stores.
         from twinlog.config.security.stores import pem_certificates, trusted_certificates  # noqa: PLC0415
 
         try:
@@ -171,7 +171,7 @@ class _StoreSettings:
             return None
 
     def _kind(self, location: PropertyEntry | None, inline: PropertyEntry | None) -> StoreType | None:
-        """The type of the store; None if there is no store, or if its type cannot be read."""
+        """The type of the store; None if the store is missing, or if its type is unreadable."""
         if location is None and inline is None:
             return None
         word = self.reading.text(f"{self.prefix}type").strip().upper()
@@ -274,7 +274,7 @@ class _Versions:
             self.highest = "TLSv1.2"
 
     def narrowed_to(self, allowed: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """If only suites of a single version are allowed, no other version is used."""
+        """If only suites of a single version are allowed, only that version is used."""
         ciphers, suites = allowed
         if not ciphers and not suites:
             return allowed

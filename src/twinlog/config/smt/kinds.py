@@ -1,4 +1,4 @@
-"""Connect's transforms and predicates with their keys (Kafka 4.3, `connect/transforms`), and those of no use here."""
+"""Connect's transforms and predicates with their keys (Kafka 4.3, `connect/transforms`)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ _DEFAULTS = _key(
 
 @dataclass(frozen=True, slots=True)
 class SmtKind:
-    """A class of Connect's: its name shortened by the package, its keys, and the parts of a record that it reads and
-    writes.
+    """A class of Connect's: its name after the package, its keys, and the parts of a record that it reads and writes.
 
     With `sides` there are two classes, `$Key` and `$Value`; otherwise `reads` and `writes` name the sides that need a
     converter.

@@ -38,7 +38,7 @@ _READABLE: dict[str, tuple[str, ...]] = {
 def read_converters(
     connector: ConfigReader, names: KeyNames, kinds: Sequence[tuple[SmtKind, Side, PropertyEntry]], file: str
 ) -> tuple[SmtConverter | None, SmtConverter | None]:
-    """The converters of keys and of values, each None if no transform needs it.
+    """The converters of keys and of values, each None if all transforms do without it.
 
     A worker's own converters are ignored: they serve the records of other connectors, while MirrorMaker 2's records are
     bytes, and many workers name JsonConverter for topics of another format.
@@ -121,7 +121,7 @@ class _Settings(NamedTuple):
 
 
 def read_chain(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
-    """The transforms of a flow; None if it has none, or if their settings are wrong."""
+    """The transforms of a flow; None if it lacks them, or if their settings are wrong."""
     before = len(connector.problems.all())
     chain = _SmtReader(connector, layers, file, warnings).chain()
     return chain if len(connector.problems.all()) == before else None
@@ -175,7 +175,7 @@ class _SmtReader:
         return _Settings(prefix, {n.removeprefix(prefix): layer[n] for n in layer if n.startswith(prefix)})
 
     def _report_strangers(self, word: str, aliases: tuple[str, ...]) -> None:
-        """Report settings of names that no list has: Connect ignores them, but the user wanted an effect."""
+        """Report settings of names that all lists lack: Connect ignores them, but the user wanted an effect."""
         for name, entry in self._reading.layer.items():
             if name.startswith(f"{word}.") and not any(name.startswith(f"{word}.{alias}.") for alias in aliases):
                 alias = name.split(".")[1]

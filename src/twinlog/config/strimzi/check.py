@@ -1,4 +1,4 @@
-"""Checks a resource against the table of fields: finds wrong fields, and accepted fields that have no effect here."""
+"""Checks a resource against the table of fields: finds wrong fields, and accepted fields that are ignored here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONNECTOR = re.compile(r"^spec\.mirrors\[\]\.\w+Connector\.config$")
 
 @dataclass(slots=True)
 class ResourceCheck:
-    """The result of a check; `named` are paths and lines of fields that have no effect here."""
+    """The result of a check; `named` are paths and lines of fields that are ignored here."""
 
     file: str
     version: Version = "v1beta2"
@@ -43,7 +43,7 @@ class ResourceCheck:
             self.problems.append(problem)
 
     def warning(self) -> list[str]:
-        """The warning that names every field that has no effect here."""
+        """The warning that names every field that is ignored here."""
         if not self.named:
             return []
         listed = ", ".join(f"{path} (line {line})" for path, line in self.named)
@@ -56,7 +56,7 @@ def check_resource(resource: DocumentNode, file: str) -> ResourceCheck:
     written = resource.get("apiVersion")
     group, _, version = (written.text if written is not None else "").rpartition("/")
     if written is not None and (group != GROUP or version not in {"v1", "v1beta2"}):
-        # The rules depend on the version, and an unknown version has none.
+        # The rules depend on the version, and are unknown for an unknown version.
         found.wrong(written, repr(written.text), f"{GROUP}/v1 or {GROUP}/v1beta2")
         return found
     found.version = cast(Version, version if version in {"v1", "v1beta2"} else "v1beta2")

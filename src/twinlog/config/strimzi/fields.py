@@ -24,7 +24,7 @@ ONLY_OLD = ("oauth", "jaeger")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The rules of a field. `named` is the reason why the field has no effect here; None for a field that counts. A map
+    """The rules of a field. `named` is the reason why the field is ignored here; None for a field that counts. A map
     that is `free` may hold any key."""
 
     type: FieldType

@@ -139,8 +139,8 @@ def flows_of(config: ResourceConfig) -> ParsedFile:
 
 
 def _merged(file: str, connectors: Mapping[ConnectorKind, Mapping[str, PropertyEntry]]) -> dict[str, PropertyEntry]:
-    """The settings of a mirror's connectors as settings of one flow: each key comes from the connector that it is meant
-    for."""
+    """The settings of a mirror's connectors as settings of a single flow: each key comes from the connector that it is
+    meant for."""
     merged: dict[str, PropertyEntry] = {}
     for kind in reversed(KINDS):
         for key, entry in connectors.get(kind, {}).items():

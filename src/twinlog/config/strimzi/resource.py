@@ -287,7 +287,7 @@ class _ResourceReader:
                 yield key, self._found.entry(key, value.text, value)
 
     def _inherit_policy(self, mirror: _Mirror, configs: dict[ConnectorKind, dict[str, PropertyEntry]]) -> None:
-        """Connectors of one mirror that name remote topics differently would miss each other's topics."""
+        """Connectors of the same mirror that name remote topics differently would miss each other's topics."""
         for key in _POLICY:
             written = configs.get("source", {}).get(key)
             lacking = [kind for kind in configs if written is not None and key not in configs[kind]]

@@ -51,7 +51,7 @@ _COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
 
 
 def without_duplicates(entries: Iterable[PropertyEntry], warnings: list[str]) -> dict[str, PropertyEntry]:
-    """The entries by key; of several with one key the last."""
+    """The entries by key; of several with the same key the last."""
     last: dict[str, PropertyEntry] = {}
     for entry in entries:
         if entry.key in last:
@@ -101,8 +101,7 @@ def _broken_lookup(path: str, key: str) -> str:
 
 
 def resolve_entry(entry: PropertyEntry, key: Key | None, providers: Providers, warnings: list[str]) -> PropertyEntry:
-    """The entry with its references resolved, and its comment cut off if the value of `key` cannot contain a
-    comment."""
+    """The entry with its references resolved, and its comment cut off if the value of `key` excludes comments."""
     if key is not None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = cut_comment(entry, warnings)
     kept = providers.why_kept(entry.value)

@@ -68,7 +68,7 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
 
 
 def entry_of(path: str | Path, key: str) -> PropertyEntry | None:
-    """The file's entry for a key of one flow, `A->B.topics`; None if the default applies."""
+    """The file's entry for a key of a single flow, `A->B.topics`; None if the default applies."""
     found = parse_file(read_properties(Path(path)), str(path))
     scope = KeyScopes(found.aliases).scope_of(PropertyEntry(key, "", str(path), 0, ""))
     assert scope.flow is not None

@@ -36,7 +36,7 @@ class ParsedFile:
 def parse_file(entries: Iterable[PropertyEntry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
     """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
 
-    Raises ConfigError when no alias is known, because then the scope of every entry is unknown.
+    Raises ConfigError when all aliases are unknown, because then the scope of every entry is unknown.
     """
     warnings: list[str] = []
     entries = list(entries)
@@ -107,7 +107,7 @@ def _check(scope: KeyScope, found: ParsedFile) -> None:
     if scope.no_effect is not None:
         found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {scope.no_effect}")
         return
-    # A key that means nothing here cannot have a wrong value.
+    # The value of a key that is ignored here is ignored, too.
     problem = check_value(entry, key, found.warnings, key.pattern_in(scope.name))
     if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
         found.problems.append(problem)

@@ -55,7 +55,8 @@ class ProviderError(ValueRefusedError):
 
 
 class Providers:
-    """The providers a file names, by name. `undefined` are providers whose class no key sets; Kafka leaves them out."""
+    """The providers a file names, by name. `undefined` are providers that lack the key of their class; Kafka leaves
+    them out."""
 
     def __init__(self, lookups: Mapping[str, Lookup], undefined: tuple[str, ...] = ()) -> None:
         self._lookups = lookups

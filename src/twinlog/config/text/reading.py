@@ -97,7 +97,7 @@ class ConfigReader:
         return value
 
     def number_if_any(self, name: str) -> int | None:
-        """A SHORT, INT or LONG that has no default; None if the value is missing."""
+        """A SHORT, INT or LONG that lacks a default; None if the value is missing."""
         value = self._value(name)
         return value if isinstance(value, int) else None
 

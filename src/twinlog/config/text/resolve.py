@@ -47,7 +47,7 @@ class FlowLayers:
     @property
     def source_name(self) -> Alias:
         """The alias of the source in names of topics and in stored values: the value of `source.cluster.alias`, if
-        any."""
+        set."""
         return self._named("source.cluster.alias", self.source)
 
     @property
@@ -84,9 +84,9 @@ def resolve_connector(
 ) -> FlowLayers:
     """All settings of a connector of a Connect worker; `worker` are the entries of the worker's file.
 
-    If the connector names no target, the target is the worker's own cluster. Otherwise its records, too, are written to
-    the target that it names; in Connect they would be sent to the worker's cluster as long as no `producer.override.`
-    names another cluster.
+    If the connector's target is missing, the target is the worker's own cluster. Otherwise its records, too, are
+    written to the target that it names; in Connect they would be sent to the worker's cluster unless a
+    `producer.override.` names another cluster.
     """
     own = {name: entry for name, entry in worker.items() if name in SECURITY.exact}
     connector = {name: entry for name, entry in worker.items() if name.startswith("twinlog.")} | dict(written)
@@ -109,8 +109,8 @@ def resolve_connector(
 
 
 def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, PropertyEntry]:
-    """All entries below `alias.`, with its security settings spread to its clients, followed by the security settings
-    of the top level.
+    """All entries below `alias.`, with its security settings spread to its clients, then the top level's security
+    settings.
 
     (MirrorMakerConfig.clusterProps)
     """

@@ -37,8 +37,8 @@ def parse_value(key: Key, text: str) -> Value:
 
 
 def instead_of(key: Key, text: str) -> ValueReplacement | None:
-    """The replacement of `text`, if MirrorMaker 2 starts with this value but it has no effect here; None if `text`
-    itself counts, or is wrong."""
+    """The replacement of `text`, if MirrorMaker 2 starts with this value but it is ignored here; None if `text` itself
+    counts, or is wrong."""
     found, word = key.instead, text.strip()
     if found is None:
         return None

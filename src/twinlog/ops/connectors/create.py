@@ -128,7 +128,7 @@ def _read(files: Sequence[Path], name: str | None) -> list[tuple[Path, Connector
 
 
 def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[str]:
-    """The worker's complaints about a configuration, one line for each error."""
+    """The worker's complaints about a configuration, a line for each error."""
     kind = one.config.get("connector.class", "").strip()
     if not kind:
         return [str(ConfigProblem(str(file), None, "connector.class", "missing", "the class of the connector"))]

@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _PartitionFormat:
-    """The fields of a partition in one kind of connector (Kafka class MirrorUtils)."""
+    """The fields of a partition in a kind of connector (Kafka class MirrorUtils)."""
 
     fields: tuple[str, ...]
     example: str

@@ -1,4 +1,4 @@
-"""The options of every command of `twinlog connectors`, and the results of errors: one place for all."""
+"""The options of every command of `twinlog connectors`, and the results of errors, shared by all."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class ConnectRest:
     def send_request(
         self, method: str, *path: str, query: Mapping[str, str] | None = None, body: Json = None
     ) -> tuple[int, Json]:
-        """Return the status and the JSON of the answer, None if its body is empty. Each item of `path` is one part, in
-        clear form."""
+        """Return the status and the JSON of the answer, None if its body is empty. Each item of `path` is a part of the
+        path, in clear form."""
         until = self.clock.monotonic() + self._patience_s
         target = self.access.path + "".join(f"/{quote(part, safe='')}" for part in path)
         if query:

@@ -35,7 +35,7 @@ def default_name(kind: ConnectorKind) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSpec:
-    """One connector with its settings as written, by key; they may include secrets."""
+    """A connector with its settings as written, by key; they may include secrets."""
 
     name: str
     kind: ConnectorKind

@@ -1,4 +1,4 @@
-"""Secrets on the way from one form to another: each becomes a reference, and stays out of readable files."""
+"""Secrets on the way from form to form: each becomes a reference, and stays out of readable files."""
 
 from __future__ import annotations
 

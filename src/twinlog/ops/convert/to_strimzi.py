@@ -48,7 +48,7 @@ _KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
 
 
 def to_strimzi(mirrors: Mirrors, vault: SecretStore, version: Version, name: str = "mirror-maker") -> Output:
-    """Files with one resource each; secrets are named as keys of a Secret."""
+    """Files with a resource each; secrets are named as keys of a Secret."""
     writer = _StrimziWriter(mirrors, vault, version)
     files: dict[str, str] = {}
     targets: dict[str, list[WorkerSpec]] = {}
@@ -122,7 +122,7 @@ class _StrimziWriter:
     # -- the worker
 
     def _worker_settings(self, workers: list[WorkerSpec]) -> dict[str, str]:
-        """The common settings of several workers of one target; a resource has a single worker."""
+        """The common settings of several workers of the same target; a resource has a single worker."""
         found: dict[str, str] = {}
         storage = {key for key, _ in STORAGE.values()}
         for worker in workers:
@@ -333,7 +333,7 @@ class _StrimziWriter:
 
 
 def _cluster_entries(connectors: list[ConnectorSpec], side: str) -> dict[str, PropertyEntry]:
-    """The settings of one end of the connectors, by their names without prefix; of several values the first."""
+    """The settings of an end of the connectors, by their names after the prefix; of several values the first."""
     found: dict[str, PropertyEntry] = {}
     prefix = f"{side}.cluster."
     for connector in connectors:

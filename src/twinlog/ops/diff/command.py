@@ -115,7 +115,7 @@ def diff(
 
 
 def _of_clients(left: Path, right: Path) -> _Sides:
-    """Two files, each with the settings of a client of one cluster."""
+    """Two files, each with the settings of a client of a cluster."""
     sides = []
     for path in (left, right):
         settings, warnings = load_client(path)

@@ -23,7 +23,7 @@ Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "us
 
 @dataclass(frozen=True, slots=True)
 class ClusterDifference:
-    """One difference; `left` and `right` are the contents of each cluster, None if absent.
+    """A difference; `left` and `right` are the contents of each cluster, None if absent.
 
     `what` is the topic (with its name on the right cluster if it differs), the group, the ACL, the entity of a quota,
     or the user. `detail` is the setting, the quota, the partition, or the value that a flow requests instead.

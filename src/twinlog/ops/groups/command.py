@@ -142,7 +142,7 @@ def _all_done(seen: Sequence[GroupsSnapshot]) -> bool:
 
 
 def missing(seen: GroupsSnapshot) -> str:
-    """The obstacle of a flow's groups, in one line."""
+    """The obstacle of a flow's groups, in a line."""
     late = [group for group in seen.groups if not group.done]
     if not late and seen.unlisted:
         return f"{seen.flow}: {_unlisted(seen)}"

@@ -47,7 +47,7 @@ class Follower:
 
 
 def followers(flows: Sequence[FlowSettings]) -> list[Follower]:
-    """Every flow that follows groups. Raises TwinlogError with the way out if there is none."""
+    """Every flow that follows groups. Raises TwinlogError with the way out if all flows leave groups alone."""
     found = [_follower(flow, flows) for flow in flows if flow.enabled and flow.kind in (None, "checkpoint")]
     if not found:
         raise TwinlogError("no flow of the file follows consumer groups: add that of a MirrorCheckpointConnector")
@@ -70,7 +70,7 @@ CONNECT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class GroupPartitionStatus:
-    """One partition of a group: its facts, the verdict, and the time of its last checkpoint (Unix ms)."""
+    """A partition of a group: its facts, the verdict, and the time of its last checkpoint (Unix ms)."""
 
     facts: MoveFacts
     verdict: MoveVerdict
@@ -79,8 +79,7 @@ class GroupPartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One group by its partitions; the states come from its coordinators, and are None if the group is unknown
-    there."""
+    """A group by its partitions; the states come from its coordinators, and are None if the group is unknown there."""
 
     group: GroupId
     partitions: tuple[GroupPartitionStatus, ...]
@@ -114,7 +113,7 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupsSnapshot:
-    """The groups of one flow at one moment (`at_ms`, Unix).
+    """The groups of a flow at a moment (`at_ms`, Unix).
 
     `left_out` are groups with offsets in mirrored topics that the flow does not follow; it is empty if groups were
     asked for by name.
@@ -133,7 +132,7 @@ class GroupsSnapshot:
 
 
 class GroupsReader(ClustersReader):
-    """The groups of one flow; a repeated `read` reads only the new records.
+    """The groups of a flow; a repeated `read` reads only the new records.
 
     `settings` follow the groups: a flow of a file, or a checkpoint connector. `copied_by` are the flows that copy for
     it, and `reverse` is the flow back, if there is any.
@@ -207,7 +206,7 @@ class GroupsReader(ClustersReader):
         return read_groups(cluster, wanted, known)
 
     def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
-        """Remove the offsets in topics that lie as copies beside their originals, within one cluster."""
+        """Remove the offsets in topics that lie as copies beside their originals, within a cluster."""
         beside = self._translator.is_copy_beside
         return {
             group: {where: committed for where, committed in found.items() if not beside(where.topic)}

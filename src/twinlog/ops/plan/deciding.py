@@ -52,7 +52,7 @@ class PlanFindings:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChanges:
-    """The changes of one flow, by the inventories of its clusters: `here` is the source, `there` the target."""
+    """The changes of a flow, by the inventories of its clusters: `here` is the source, `there` the target."""
 
     flow: FlowSettings
     topology: Topology

@@ -45,7 +45,7 @@ def written_by_others(
     alias: Alias,
     others: str | None = None,
 ) -> tuple[list[Problem], list[str]]:
-    """Remote topics that exist although this flow has copied no record to them; with notes on odd partition counts.
+    """Remote topics that exist although this flow has yet to copy to them; with notes on odd partition counts.
 
     `logs` are the target's logs, `copied` the source partitions that have a position. `others` is another program that
     runs the flow now, if any; its newest positions may be missing.
@@ -177,7 +177,7 @@ def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alia
         return [], [f"the free space of {alias}'s disks is not known"]
     needed = size * max(1, replicas)
     text = f"{shown_bytes(needed)} are to be written on {alias} ({replicas} replicas), whose disks have "
-    # All directories of one volume report the space of the volume.
+    # All directories of a volume report the space of the volume.
     volumes = {(disk.broker, disk.total, disk.usable): disk.usable or 0 for disk in disks if disk.usable is not None}
     room = sum(volumes.values())
     if needed > room:

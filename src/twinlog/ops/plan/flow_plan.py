@@ -1,4 +1,4 @@
-"""The plan of one flow, as values: each topic to create, change and copy, and each problem."""
+"""The plan of a flow, as values: each topic to create, change and copy, and each problem."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """The plan of one flow. `rate` is the assumed speed in bytes a second; `notes` are hints for the operator."""
+    """The plan of a flow. `rate` is the assumed speed in bytes a second; `notes` are hints for the operator."""
 
     flow: str
     source: Alias
@@ -186,7 +186,7 @@ class FlowPlan:
 
     @property
     def done(self) -> bool:
-        """Whether a run would have no work; false with a problem, because then it is unknown."""
+        """Whether a run would be idle; false with a problem, because then it is unknown."""
         return not self.changes and not self.records and not self.problems
 
     def as_json(self) -> dict[str, Any]:

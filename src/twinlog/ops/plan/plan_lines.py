@@ -14,7 +14,7 @@ MOST = 20
 
 
 def plan_lines(plan: FlowPlan, *, everything: bool = False) -> list[str]:
-    """The plan of one flow; each section has `MOST` lines at most, or all lines with `everything`."""
+    """The plan of a flow; each section has `MOST` lines at most, or all lines with `everything`."""
     remotes = [one for one in plan.create if one.source is not None]
     own = [one for one in plan.create if one.source is None]
     sections: list[tuple[str, list[str]]] = [

@@ -1,4 +1,4 @@
-"""Plans a run of one flow: reads both clusters, and lets the code of the run decide."""
+"""Plans a run of a flow: reads both clusters, and lets the code of the run decide."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -> str | None:
     """The program that copies now and stores positions only from time to time, as MirrorMaker 2 does once a minute;
-    None if there is none, or if the right to ask is missing."""
+    None if it is absent, or if the right to ask is missing."""
     # To ask for the coordinator of a group makes a broker create this topic.
     if GROUPS_TOPIC not in there.topics:
         return None
@@ -70,7 +70,7 @@ _Find = Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
 
 
 class FlowPlanner:
-    """Plans one flow; use it as a context manager. Making it raises ConfigError.
+    """Plans a flow; use it as a context manager. Making it raises ConfigError.
 
     `flows` are all flows of the file. For a connector that only follows groups, `copied_by` are the flows that copy its
     topics.
@@ -105,7 +105,7 @@ class FlowPlanner:
         self._target.close()
 
     def plan(self, rate: float) -> FlowPlan:
-        """Return the plan of a run now, with an estimate of time at `rate` bytes a second; changes nothing.
+        """Return the plan of a run now, with an estimate of time at `rate` bytes a second; only reads.
 
         Raises ClusterError when a cluster fails to answer, and RefusedError when it refuses the login.
         """
@@ -341,7 +341,7 @@ class FlowPlanner:
             return others.get(topic) or topology.refusal(topic) or f"{flow.source} has no such topic"
 
         def accepts(topic: TopicName) -> bool:
-            # Within one cluster copies are there as well, and their offsets belong to consumers of the copies.
+            # Within a cluster, copies are there as well, and their offsets belong to consumers of the copies.
             beside = self._one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
             return filter_.accepts(topic) and not beside
 

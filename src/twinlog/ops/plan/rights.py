@@ -22,7 +22,7 @@ from twinlog.settings.flow import ClientSettings, FlowSettings
 
 
 def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Problem]:
-    """A problem if the login could not see topics after their creation: a broker then refuses to confirm their absence.
+    """A problem if the login lacks the right to see new topics: a broker then refuses to confirm their absence.
 
     Raises ClusterError.
     """
@@ -36,7 +36,7 @@ def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Prob
 def unwritable_topics(
     target: ClusterAdmin, producer: ClientSettings, names: Sequence[TopicName], there: Inventory
 ) -> list[Problem]:
-    """A problem if the login of the producer could not write to topics, by the target's ACLs."""
+    """A problem if the login of the producer lacks the right to write to topics, by the target's ACLs."""
     # A super user has every right independent of ACLs. Brokers give names of their own to certificates and tokens.
     if not there.acls or there.may(AclOperation.CLUSTER_ACTION) is not False or producer.sasl_username is None:
         return []
@@ -51,7 +51,7 @@ def unwritable_topics(
 
 
 def unreadable_groups(target: ClusterAdmin, groups: Sequence[GroupId], there: Inventory, purpose: str) -> list[Problem]:
-    """A problem if the login may not take part in groups, or commit for them. Raises ClusterError."""
+    """A problem if the login lacks the right to take part in groups, or to commit for them. Raises ClusterError."""
     # To ask for the coordinator of a group makes a broker create this topic.
     if not groups or GROUPS_TOPIC not in there.topics:
         return []
@@ -72,7 +72,7 @@ EVERYBODY = "User:*"
 def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
     """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
 
-    If a topic has no ACL, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
+    If a topic lacks ACLs, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
     False. A right for a single host counts as a right for every host.
     """
     here = [acl for acl in acls if acl.resource == ResourceType.TOPIC and _covers(acl, topic)]
@@ -98,18 +98,18 @@ Lacks = Callable[[str, str, str], RefusedError]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """The rights on one cluster of a flow: its inventory, and the wording of a missing permission."""
+    """The rights on a cluster of a flow: its inventory, and the wording of a missing permission."""
 
     inventory: Inventory
     lacks: Lacks
 
     def topics(self, operation: AclOperation, names: Iterable[TopicName], purpose: str) -> list[Problem]:
-        """A problem if the login may not perform this operation on some of the topics that it sees."""
+        """A problem if the login lacks the right to this operation on some of the topics that it sees."""
         lacking = [name for name in names if self.inventory.may(operation, name) is False]
         return [self._problem(operation, f"topic {listed(lacking)}", purpose)] if lacking else []
 
     def cluster(self, operation: AclOperation, purpose: str) -> list[Problem]:
-        """A problem if the login may not perform this operation on the cluster."""
+        """A problem if the login lacks the right to this operation on the cluster."""
         if self.inventory.may(operation) is not False:
             return []
         return [self._problem(operation, "the cluster", purpose)]

@@ -1,4 +1,4 @@
-"""Plans the first offsets of partitions that lack a position, as the run decides them; stores nothing."""
+"""Plans the first offsets of partitions that lack a position, as the run decides them; it only reads."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def planned_starts(
     positions: Collection[TopicPartition],
     stored: StoredStarts,
 ) -> PlannedStarts:
-    """Return the first offsets of the partitions of `topics` that are missing in `positions`; `stored` are earlier
-    decisions of the flow.
+    """Return the first offsets of the partitions of `topics` that are outside of `positions`.
+
+    `stored` are earlier decisions of the flow.
 
     Asks the source for offsets by time, for topics that begin at a time. Raises ClusterError.
     """

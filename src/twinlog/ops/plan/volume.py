@@ -49,7 +49,7 @@ def to_copy(
 
 
 def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, LogOffsets]) -> list[TopicPartition]:
-    """Partitions that no broker leads now, so that their amount to copy is unknown."""
+    """Partitions that lack a leader now, so that their amount to copy is unknown."""
     return [
         part
         for pair in pairs

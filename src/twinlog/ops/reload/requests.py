@@ -34,7 +34,7 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ReloadAnswers:
-    """The answers to a question; the silent processes, each with its flows; the programs that run flows and know no
+    """The answers to a question; the silent processes, each with its flows; the programs that run flows and lack the
     reload, as MirrorMaker 2; and the troubles of targets."""
 
     reports: tuple[ReloadReport, ...] = ()
@@ -44,12 +44,12 @@ class ReloadAnswers:
 
     @property
     def nobody(self) -> bool:
-        """Whether no process was found to ask."""
+        """Whether all processes of the flows are absent."""
         return not (self.reports or self.silent)
 
 
 class ReloadAsker:
-    """One question about `flows`, the flows of a file; use once."""
+    """A question about `flows`, the flows of a file; use once."""
 
     def __init__(
         self,

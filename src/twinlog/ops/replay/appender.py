@@ -1,4 +1,4 @@
-"""Appends the batches of one partition in order, as an idempotent producer, to a log with this single writer."""
+"""Appends the batches of a partition in order, as an idempotent producer, to a log with this single writer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PartitionAppender:
     async def append(self, appends: Sequence[Append]) -> None:
         """Append them all; each is acknowledged by all in-sync replicas when this returns.
 
-        Raises ClusterError when the target accepts no batch for `patience_s`, CopyError if it has other records.
+        Raises ClusterError when the target refuses all batches for `patience_s`, CopyError if it has other records.
         """
         if self._producer is None and appends:
             # A cluster that has just started refuses to hand out producer ids for a while.

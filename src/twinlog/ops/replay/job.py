@@ -30,7 +30,7 @@ def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) 
 
 def need_of_replay(plan: ReplayPlan) -> TaskResources:
     """The need is as many tasks as the flow may have, and for each task the memory of a comparison and of the appends
-    of one fetch."""
+    of a fetch."""
     flow = plan.rules.flow
     tasks = max(1, min(len(plan.parts), flow.tasks_max))
     return TaskResources(tasks, 5 * flow.consumer.max_partition_fetch_bytes + MOST_BYTES)

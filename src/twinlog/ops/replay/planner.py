@@ -99,7 +99,7 @@ class ReplayPlanner:
         self._target.close()
 
     def plan(self) -> ReplayPlan:
-        """Return the ranges that a replay would copy now; changes nothing."""
+        """Return the ranges that a replay would copy now; only reads."""
         settings, options = self._settings, self._options
         start, end = options.start, options.end
         require_order(start, end)
@@ -213,7 +213,7 @@ class ReplayPlanner:
         there: Mapping[TopicName, Topic],
         configs: Mapping[TopicName, Config],
     ) -> dict[TopicName, int]:
-        """The largest batch of each topic that is replayed into. Raises OptionError for a topic that cannot take the
+        """The largest batch of each topic that is replayed into. Raises OptionError for a topic that is unfit for the
         records."""
         sources = self._source.configs([topic.name for topic in chosen if into[topic.name] not in there])
         found = {}

@@ -80,7 +80,7 @@ LOOK_S = 0.2
 
 
 class Replay:
-    """Connections to both clusters of a flow, for one thread."""
+    """Connections to both clusters of a flow, for a single thread."""
 
     def __init__(self, rules: ReplayRules, loop: Loop) -> None:
         flow = rules.flow
@@ -111,7 +111,7 @@ class Replay:
         return row
 
     def _arrived(self, part: PartitionToReplay) -> ReplayedRecords:
-        """The records that are there once no append is on its way: an earlier task may just have been killed."""
+        """The records that are there once all appends have arrived: an earlier task may just have been killed."""
         arrived, end = ReplayedRecords(0, part.start), self._end(part)
         while end > arrived.records:
             into = LogReader(

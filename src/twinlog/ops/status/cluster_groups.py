@@ -1,4 +1,4 @@
-"""Reads the groups of one cluster; a group that could not be read is reported as unknown rather than as absent."""
+"""Reads the groups of a cluster; an unreadable group is reported as unknown rather than as absent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIES = 3
 
 @dataclass(slots=True)
 class ClusterGroups:
-    """The groups of one cluster: their listings, and their committed offsets."""
+    """The groups of a cluster: their listings, and their committed offsets."""
 
     listed: Mapping[GroupId, GroupListing] = field(default_factory=dict)
     offsets: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ClusterGroups:
         return group in self.listed and self.listed[group].state not in ("Empty", "Dead", "")
 
     def other_kind(self, group: GroupId) -> str | None:
-        """The kind of a group that cannot commit offsets, as a share group; None for consumer groups."""
+        """The kind of a group that is unable to commit offsets, as a share group; None for consumer groups."""
         known = self.listed.get(group)
         return None if known is None or known.commits else f"a {known.protocol or known.kind} group"
 

@@ -47,7 +47,7 @@ class MaxLag:
         return cls(float(found[1]), bool(found[2]))
 
     def kept_by(self, seen: FlowSnapshot) -> bool:
-        """Whether a flow is known to be within the limit; a flow that copies no records itself always is."""
+        """Whether a flow is known to be within the limit; a flow that leaves copying to another flow always is."""
         if not seen.settings.copies:
             return True
         if seen.lag is None or seen.unknown:

@@ -49,7 +49,7 @@ class ConnectorSnapshot:
 
     @property
     def failure(self) -> str | None:
-        """The reason why the connector or one of its tasks failed, in a line; None while all run."""
+        """The reason why the connector or a task of it failed, in a line; None while all run."""
         if self.reported is not None and self.reported.state == "FAILED":
             return _first_line(self.reported)
         failed = [one for one in self.tasks if one.state == "FAILED"]
@@ -57,7 +57,7 @@ class ConnectorSnapshot:
 
 
 class ConnectorsReader:
-    """The connectors of one group of workers, over borrowed connections; each `read` reads the new records."""
+    """The connectors of a group of workers, over borrowed connections; each `read` reads the new records."""
 
     def __init__(self, cluster: ClusterAdmin, group: str, status_topic: str) -> None:
         self._cluster = cluster

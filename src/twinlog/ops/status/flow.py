@@ -37,7 +37,7 @@ it is among the first: a driver reports every two seconds, each of its copiers e
 
 @dataclass(frozen=True, slots=True)
 class FlowSnapshot:
-    """One flow at a moment.
+    """A flow at a moment.
 
     `lag` and the fields below it come from a fresh report. Otherwise, with `by_positions`, they come from the stored
     positions on the target and the ends of the source's logs. None is unknown, for the reason `lag_trouble`. With
@@ -56,7 +56,7 @@ class FlowSnapshot:
 
     @property
     def lag_s(self) -> float | None:
-        """The age of the oldest record still to copy; 0 when none waits, None when unknown."""
+        """The age of the oldest record still to copy; 0 when all are copied, None when unknown."""
         if self.lag == 0 and not self.unknown:
             return 0.0
         report = self.report
@@ -103,7 +103,7 @@ class FlowSnapshot:
 
 
 class FlowReader(ClustersReader):
-    """One flow; a repeated `read` reads only the new records."""
+    """A flow; a repeated `read` reads only the new records."""
 
     def __init__(
         self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
@@ -218,7 +218,7 @@ class FlowReader(ClustersReader):
             self._heartbeat_ms = max(record.timestamp, self._heartbeat_ms or 0)
 
     def _by_positions(self, seen: FlowSnapshot) -> FlowSnapshot:
-        """The lag by stored positions, for a flow that does not report or that another program runs."""
+        """The lag by stored positions, for a flow that has stopped reporting or that another program runs."""
         try:
             if self._positions is None:
                 self._positions = PositionStore(self.settings, self._target)
@@ -331,7 +331,7 @@ def processes_of(group: GroupMembers) -> tuple[tuple[ProcessSnapshot, ...], floa
 
 
 def others_of(group: GroupMembers, name: str) -> str | None:
-    """The members of another kind that have a flow's group, None if there are none."""
+    """The members of another kind that have a flow's group, None if they are absent."""
     if group.protocol in ("", TWINLOG_PROTOCOL) or not group.members:
         return None
     who = ", ".join(sorted({f"{one.client_id} at {one.host}" for one in group.members})[:3])

@@ -79,7 +79,7 @@ class FlowCondition(Enum):
 
     RUNNING = "running"
     NOT_YET = "not yet"
-    """A process runs the flow or starts it, and does not copy now."""
+    """A process runs the flow or starts it, and copying is still to begin."""
     DOWN = "down"
     UNKNOWN = "unknown"
 
@@ -95,7 +95,7 @@ class ProcessSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatusFacts:
-    """The known facts of one flow `at_ms` (Unix); ages are by the clocks of the writing processes.
+    """The known facts of a flow `at_ms` (Unix); ages are by the clocks of the writing processes.
 
     `report` is the last report of the process that runs or ran the flow, `heartbeat_ms` the time of its last heartbeat.
     `processes` take part in its election; the leader among them leads `since_s` (Unix). The flows of a worker's

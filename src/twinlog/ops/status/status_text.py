@@ -24,7 +24,7 @@ MOST_TOPICS = 20
 
 
 def lines(seen: FlowSnapshot) -> list[str]:
-    """One flow in some lines: its state, then its known figures."""
+    """A flow in some lines: its state, then its known figures."""
     facts, report = seen.facts, seen.report
     detail = f": {seen.state.detail}" if seen.state.detail else ""
     found = [f"{seen.settings.name}: {seen.state.word}{detail}"]
@@ -194,7 +194,7 @@ def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> tupl
 
 
 def flow_json(seen: FlowSnapshot) -> dict[str, Any]:
-    """One flow as JSON; unknown figures are null."""
+    """A flow as JSON; unknown figures are null."""
     facts, report, holds = seen.facts, seen.report, seen.held_report
     return {
         "flow": seen.settings.name,

@@ -50,12 +50,12 @@ MEASURED_S = 2.0
 
 
 class LiveClusters:
-    """See `World`. `flow` leads from the source to the target, `back` the other way.
+    """See `SwitchoverClusters`. `flow` leads from the source to the target, `back` the other way.
 
     `follows` is the flow with the filter of groups, if this is another connector. `aliases` are the clusters of the
     file.
 
-    `connect` comes first. With `source_lost`, a silent source raises no error.
+    `connect` comes first. With `source_lost`, a silent source is accepted.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class LiveClusters:
         )
 
     def _stays(self, topic: TopicName) -> bool:
-        """Whether producers may write to a source topic that the flow does not mirror."""
+        """Whether producers may write to a source topic that the flow leaves out."""
         policy = self._topology.policy
         copy = not self._flow.keeps_names and policy.source_alias(topic) in self._aliases
         ours = copy or policy.is_internal(topic) or self._topology.is_heartbeats(topic)

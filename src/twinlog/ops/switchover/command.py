@@ -226,7 +226,7 @@ def _main(
 
 
 def _require_room_for(report: Path) -> None:
-    """Raise BadParameter if the report cannot be written: otherwise this would only show at the end."""
+    """Raise BadParameter if the report is unwritable: otherwise this would only show at the end."""
     found = [report.parent / f"{report.name}.{ending}" for ending in ("md", "json")]
     taken = next((path for path in found if path.exists() and not (path.is_file() and os.access(path, os.W_OK))), None)
     if taken is not None:

@@ -47,7 +47,7 @@ class StepPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One line of the journal; `at_ms` is its time in milliseconds since 1970."""
+    """A line of the journal; `at_ms` is its time in milliseconds since 1970."""
 
     at_ms: int
     data: Data
@@ -55,7 +55,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class SwitchoverRun:
-    """One switchover: its name, its options, its state, and the process that worked on it last."""
+    """A switchover: its name, its options, its state, and the process that worked on it last."""
 
     name: str
     ends: SwitchoverDirection

@@ -59,7 +59,7 @@ def plan_fence(
 
     `left` is the fence of a move whose journal is lost: its restoration becomes part of this plan. `others` are the
     fences of other moves, which are lifted by themselves. Raises RefusedError, ClusterError, and NotReadyError if the
-    fence would open a topic or could not be restored.
+    fence would open a topic or is impossible to restore.
     """
     if fence is FenceMethod.ACL:
         present = cluster.call(describe_topic_acls, cluster.client)
@@ -131,7 +131,7 @@ def exempt(flow: FlowSettings, back: FlowSettings) -> tuple[set[str], set[str]]:
     """Users and client ids by which both flows, and this command, append to the source of `flow`.
 
     Offset syncs of the flow, records and positions of the flow back; MirrorMaker 2's own producers included. Clients
-    that have no user name differ only by client ids.
+    that lack a user name differ only by client ids.
     """
     here = (flow.source_admin.client, flow.consumer.client, back.producer.client, back.target_admin.client)
     users = {one.sasl_username for one in here if one.sasl_username is not None}

@@ -8,7 +8,7 @@ Copying flows carry literal ACLs over to remote topics, denials too (Kafka class
 There they would refuse the flow itself. Flows leave out ACLs for prefixes. So a topic is denied as a prefix while the
 flow keeps ACLs in step.
 
-Brokers take no quota of zero (Kafka class ClientQuotaControlManager), and compare a quota only with appended bytes:
+Brokers refuse a quota of zero (Kafka class ClientQuotaControlManager), and compare a quota only with appended bytes:
 requests in flight still arrive, and so does the first request of a later producer. A broker prescribes an unbounded
 wait of (observed - quota) / quota * window, which turns negative above 2^31 ms (Kafka class ClientQuotaManager). So
 fast producers meet `FIRST_RATE` first, and `RATE` once they are silent.
@@ -59,7 +59,7 @@ def denials(
 
     `others` are all topics of the cluster; the flow's own topics are never denied. With `carried` the flow keeps ACLs
     in step. `passing` are the rights of the fences of other moves: on a prefix they may concern these topics, too, for
-    a time. With `open_without_acls`, a topic that has no right is open to all, and its first right would close it to
+    a time. With `open_without_acls`, a topic that lacks ACLs is open to all, and its first right would close it to
     readers. So it also gets a right for all operations, which the denial overrules.
     """
     there = set(present)
@@ -119,8 +119,9 @@ def throttles(
 
 
 def still_ours(present: Collection[Quota], wanted: Iterable[Quota], restore: Iterable[Quota]) -> list[Quota]:
-    """Return the quotas to restore: a quota is left out if its rate is neither the fence's nor the former rate, as it
-    was changed since.
+    """Return the quotas to restore.
+
+    A quota is left out if its rate differs from both the fence's and the former rate, as it was changed since.
 
     A broker that is behind may still report the former rate.
     """
@@ -145,7 +146,7 @@ def kept(plan: Data) -> list[TopicName]:
 
 
 def shared(plan: Data, other: Data) -> list[TopicName]:
-    """Topics that a fence would deny and that another fence denies already: lifting one would lift both."""
+    """Topics that a fence would deny and that another fence denies already: lifting either would lift both."""
     theirs = set(acls_of(other.get("remove", [])))
     return sorted(
         acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == AclPermissionType.DENY and acl in theirs

@@ -44,7 +44,7 @@ def _better(ways: Iterable[Callable[[], Found]]) -> Found:
 
 
 class SwitchoverGroups:
-    """The groups of one flow, as `follows` filters them; `back` is the flow in the opposite direction."""
+    """The groups of a flow, as `follows` filters them; `back` is the flow in the opposite direction."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class SwitchoverGroups:
         began: Mapping[TopicPartition, int],
         known: Collection[str] = (),
     ) -> MovedGroups:
-        """See `World.groups`."""
+        """See `SwitchoverClusters.groups`."""
         self._refreshed.clear()
         listed = self._listed(self._source)
         # While its coordinator moves, a group is missing from the lists of both the old and the new broker.
@@ -149,7 +149,7 @@ class SwitchoverGroups:
             return None
         remote = TopicPartition(moved[where.topic], where.partition)
         if where in cut and offset == cut[where] and offset >= began.get(where, 0):
-            # Both are ends: the group has read all records, and needs no translation.
+            # Both are ends: the group has read all records, and its offset is exact already.
             return remote, there.get(where), where in there
         if where not in began:
             return self._went(where, remote, offset)

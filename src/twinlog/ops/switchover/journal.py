@@ -1,4 +1,4 @@
-"""The journal of switchovers: a compacted topic on the cluster to move to, with one writer at a time."""
+"""The journal of switchovers: a compacted topic on the cluster to move to, with a single writer at a time."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ TOPIC = TopicName("mm2-twinlog-switchover.internal")
 """It begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 leave it out."""
 
 ROOM = {**JOURNALS, "segment.bytes": str(64 * MIB), "max.message.bytes": str(32 * MIB)}
-"""The result of all groups is one entry: 2 MB for a hundred thousand offsets, while brokers take 1 MB by default."""
+"""The result of all groups is a single entry: 2 MB for a hundred thousand offsets, while brokers take 1 MB by
+default."""
 
 READ_S = 60.0
 _LOSS = "a switchover that was interrupted could not be gone on with"
 
 
 class TopicJournal:
-    """The journal of one direction. Reading fences no writer; `claim_journal` makes this process its writer."""
+    """The journal of a direction. Reading fences no writer; `claim_journal` makes this process its writer."""
 
     def __init__(self, ends: SwitchoverDirection, cluster: ClusterAdmin, replication_factor: int) -> None:
         self._ends = ends
@@ -56,7 +57,7 @@ class TopicJournal:
         """Whether this process has made itself the writer."""
 
     def read(self) -> JournalEntries:
-        """Read the entries. A cluster that lacks the topic has no entries.
+        """Read the entries. A cluster that lacks the topic has an empty journal.
 
         Waits for the open transaction of a killed process: brokers abort it. Raises ClusterError.
         """

@@ -1,7 +1,7 @@
 """Does the steps of a switchover in turn, and writes an entry before and after each.
 
 A process that is killed at any point leaves entries from which the next process continues: a begun step is repeated
-with the same plan, a step that is done is not repeated. One process at a time can write the journal.
+with the same plan, and a finished step is skipped. A single process at a time can write the journal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
 
 
 class SwitchoverMachine:
-    """One switchover. `owner` names this process; `show` prints its progress."""
+    """A switchover. `owner` names this process; `show` prints its progress."""
 
     def __init__(
         self, world: SwitchoverClusters, journal: Journal, owner: str, show: Show = lambda _step, _words: None
@@ -106,7 +106,7 @@ class SwitchoverMachine:
     def abort(self) -> JournalEntries:
         """Undo all steps done so far, last step first; returns the journal.
 
-        Raises UnderWayError when there are no steps to undo.
+        Raises UnderWayError when no switchover is under way, or producers may already write to the target.
         """
         run = self._journal.entries.run
         if run is None or run.state in ENDED:
@@ -186,7 +186,8 @@ class SwitchoverMachine:
         return run
 
     def _is_over(self, run: SwitchoverRun, *, emergency: bool) -> bool:
-        """Whether a switchover that is done has nothing more to copy, so that the next command is a new switchover."""
+        """Whether a finished switchover has moved all records and groups, so that the next command is a new
+        switchover."""
         entries = self._journal.entries
         if entries.done("release") is not None:
             return True
@@ -285,7 +286,7 @@ class SwitchoverMachine:
             result = self._tried(name, step.act, context)
             if isinstance(result, EarlierStep):
                 self._show(name, f"{result.why}: goes back to {result.step}")
-                # `rejoin` is not repeated: the flow back has begun at its positions.
+                # `rejoin` keeps its result: the flow back has begun at its positions.
                 back = [one for one in order[order.index(result.step) : order.index(name) + 1] if one != "rejoin"]
                 self._journal.write([JournalLine(one, phase, None) for one in back for phase in StepPhase])
                 if result.step == "check":

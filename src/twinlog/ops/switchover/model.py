@@ -112,14 +112,15 @@ class Preflight:
     notes: tuple[str, ...] = ()
     lag: int = 0
     rate: float | None = None
-    """Copied records per second during the check; None when no record was to copy."""
+    """Copied records per second during the check; None when all records were copied before."""
     groups: tuple[str, ...] = ()
     """The groups of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """A committed offset of a group on the source and its place on the target; an `exact` place repeats no record."""
+    """A committed offset of a group on the source and its place on the target; with an `exact` place the group repeats
+    no record."""
 
     group: str
     source: TopicPartition

@@ -39,7 +39,7 @@ class PreflightFacts:
     fenced_too: Collection[TopicName] = ()
     earlier: bool = True
     staying: Collection[TopicName] = ()
-    """Source topics that the flow does not mirror."""
+    """Source topics that the flow leaves out."""
     under_way: bool = False
     """Whether a switchover the other way has begun and is unfinished."""
     rate: float | None = None
@@ -49,7 +49,7 @@ class PreflightFacts:
 def moved_topics(
     topology: Topology, aliases: Collection[Alias], source: Mapping[TopicName, Topic]
 ) -> tuple[MovedTopic, ...]:
-    """The topics of a flow, but for heartbeats. A copy from a third cluster has no producers here."""
+    """The topics of a flow, but for heartbeats. A copy from a third cluster has its producers elsewhere."""
     found = []
     for name, topic in sorted(source.items()):
         if topology.mirrors(name) and not topology.is_heartbeats(name):

@@ -1,4 +1,4 @@
-"""The steps and the duration of a switchover, from the facts of the pre-flight; changes nothing."""
+"""The steps and the duration of a switchover, from the facts of the pre-flight; it only reads."""
 
 from __future__ import annotations
 

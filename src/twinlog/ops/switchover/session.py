@@ -41,7 +41,7 @@ def this_process() -> str:
 
 
 def require_free(entries: JournalEntries) -> None:
-    """Raise UnderWayError while another process seems to work; a process of this host that is gone does not count."""
+    """Raise UnderWayError while another process seems to work; a process of this host that is gone is ignored."""
     run = entries.run
     if run is None or run.state in ENDED:
         return

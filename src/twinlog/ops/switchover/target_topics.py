@@ -1,5 +1,5 @@
-"""Topics on the cluster that takes over: topics of producers, first positions of the flow, and logs that have no
-records."""
+"""Topics on the cluster that takes over: topics of producers, first positions of the flow, and logs with markers
+only."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class SwitchoverClusters(Protocol):
 
 
 class Journal(Protocol):
-    """The journal of one direction; `entries` is its content. Every write raises FencedError once another process has
+    """The journal of a direction; `entries` is its content. Every write raises FencedError once another process has
     taken over."""
 
     entries: JournalEntries

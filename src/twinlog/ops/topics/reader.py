@@ -52,7 +52,7 @@ class TopicState(StrEnum):
     COPYING = "copying"
     PAUSED = "paused"
     HELD = "held"
-    """The copier cannot continue in this partition, see `model.held`."""
+    """The copier is stuck in this partition, see `model.held`."""
     ASKED = "asked"
     """A command for this partition is pending."""
     WAITING = "waiting"
@@ -61,7 +61,7 @@ class TopicState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
-    """One source partition: its records are copied up to source offset `copied`, which is target offset `target`; the
+    """A source partition: its records are copied up to source offset `copied`, which is target offset `target`; the
     source ends at `end`. `copied` is None before the first copied record. None is unknown. `resume` is an offset before
     `copied`: copying resumes there after the log was created again or cut back. Otherwise it is None."""
 
@@ -84,7 +84,7 @@ class PartitionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TopicSnapshot:
-    """One source topic by its partitions; a topic that is left out has an empty tuple."""
+    """A source topic by its partitions; a topic that is left out has an empty tuple."""
 
     topic: TopicName
     remote: TopicName
@@ -108,7 +108,7 @@ class TopicSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSnapshot:
-    """The topics of one flow, and the commands for them. `trouble` is the reason why offsets are unknown."""
+    """The topics of a flow, and the commands for them. `trouble` is the reason why offsets are unknown."""
 
     flow: FlowSnapshot
     topics: tuple[TopicSnapshot, ...]
@@ -117,8 +117,8 @@ class TopicsSnapshot:
 
 
 class TopicsReader(ClustersReader):
-    """The topics of one flow. All methods raise ClusterError if the target fails to answer, and RefusedError if a right
-    is missing. Used by one thread."""
+    """The topics of a flow. All methods raise ClusterError if the target fails to answer, and RefusedError if a right
+    is missing. Used by a single thread."""
 
     def __init__(
         self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
@@ -213,8 +213,8 @@ class TopicsReader(ClustersReader):
     ) -> tuple[PartitionSelector, ...]:
         """Return a selector of source topics for each word.
 
-        A word is a pattern of source topics. If it matches no topic as a whole and ends in a number, as `orders-3`, it
-        names the partition of that number. `numbers` are partitions of each word.
+        A word is a pattern of source topics. If it fails to match a topic as a whole and ends in a number, as
+        `orders-3`, it names the partition of that number. `numbers` are partitions of each word.
 
         Raises OptionError if a word matches no topic that the flow mirrors. With `unchecked`, a source that fails to
         answer is ignored, and `unchecked` is called with the reason.
@@ -256,8 +256,7 @@ class TopicsReader(ClustersReader):
         )
 
     def preview(self, command: TopicCommand) -> list[PartitionMove]:
-        """Return the move of each partition that a command selects, computed from the stored positions; changes
-        nothing."""
+        """Return the move of each partition that a command selects, computed from the stored positions; only reads."""
         partitions = sorted(self._meant(command, self._mirrored()))
         stored = self._positions.read(partitions)
         logs = look(self.settings, self._source, command, partitions, stored)
@@ -374,7 +373,7 @@ def _held(seen: FlowSnapshot) -> dict[TopicPartition, HeldPartition]:
 
 
 def _naming(move: PartitionMove, held: HeldPartition | None) -> PartitionMove:
-    """The move of a partition that has no gap, with the reason for which the partition is held."""
+    """The move of a gapless partition, with the reason for which the partition is held."""
     if move.changes or held is None:
         return move
     return replace(move, text=f"{move.text}; the partition is held for {held.message_id}, way out: {held.way_out}")

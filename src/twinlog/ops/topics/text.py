@@ -17,7 +17,7 @@ MOST_MOVES = 50
 
 
 def lines(seen: TopicsSnapshot, *, partitions: bool) -> list[str]:
-    """The topics of one flow, or their partitions, and the pending commands."""
+    """The topics of a flow, or their partitions, and the pending commands."""
     detail = f": {seen.flow.state.detail}" if seen.flow.state.detail else ""
     found = [f"{seen.flow.settings.name}: {seen.flow.state.word}{detail}"]
     if seen.trouble:

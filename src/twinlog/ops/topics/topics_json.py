@@ -10,7 +10,7 @@ from twinlog.worker.control.model import CommandOutcome, PartitionMove, TopicCom
 
 
 def topics_json(seen: TopicsSnapshot) -> dict[str, Any]:
-    """The topics of one flow."""
+    """The topics of a flow."""
     return {
         "flow": seen.flow.settings.name,
         "source": seen.flow.settings.source,

@@ -1,1 +1,1 @@
-"""`twinlog translate`: offsets of one cluster of a flow on the opposite cluster."""
+"""`twinlog translate`: offsets of a flow's cluster on its other cluster."""

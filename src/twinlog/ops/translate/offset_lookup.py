@@ -1,4 +1,4 @@
-"""Translates offsets of one flow to the other cluster: the offsets of a group, or a single offset; changes nothing."""
+"""Translates offsets of a flow to the other cluster: the offsets of a group, or a single offset; it only reads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Lookup(ClustersReader):
 
     def group(self, group: GroupId) -> list[TranslatedOffset]:
         """Return the translations of all offsets that a group has committed on the first cluster; raises ClusterError
-        if there are none."""
+        if the group has yet to commit."""
         try:
             self._connect(self._here)
         except RefusedError:
@@ -114,7 +114,7 @@ class Lookup(ClustersReader):
             )
 
     def _require_positions(self) -> None:
-        """Before the first run of a flow its topics are missing, and no offset is known."""
+        """Before the first run of a flow its topics are missing, and all offsets are unknown."""
         topic = TopicName(self._settings.positions_topic)
         found = self._target.call(self._target.client.refresh, [topic])[topic]
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:

@@ -23,7 +23,7 @@ _AT_ONCE = 4 * NEAR_OFFSETS
 
 
 class NearbyRecords:
-    """The source of one partition, with compared offsets from `start` to below `end`."""
+    """The source of a partition, with compared offsets from `start` to below `end`."""
 
     def __init__(self, logs: LogPair, start: int, end: int) -> None:
         self._logs = logs
@@ -50,7 +50,7 @@ WINDOWS = (64, 1_024, 16_384)
 """The numbers of records of each side to search, in turn, until common records are found."""
 
 MOST_BYTES = 16 << 20
-"""A window ends with this number of bytes of one side."""
+"""A window ends with this number of bytes of a side."""
 
 ALIKE = 3
 """The number of records in a row that must be equal; a single record may be in the log more than once."""
@@ -64,11 +64,11 @@ class LogPair(Protocol):
     """Both logs of a partition."""
 
     def open(self, side: Side, start: int, end: int) -> LogReader:
-        """Open the log of one side from `start` to below `end`."""
+        """Open the log of a side from `start` to below `end`."""
 
     def at_timestamp(self, side: Side, timestamp: int) -> int:
-        """Return the first offset of a side with a record of this timestamp in ms or a later timestamp, -1 if there is
-        none."""
+        """Return the first offset of a side with a record of this timestamp in ms or a later timestamp, -1 if it is
+        missing."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class AlignmentGap:
     to_end: bool = False
 
     def explained(self, *, source_compacted: bool, target_compacted: bool) -> bool:
-        """Whether compaction alone may have made the gap: then each record of the gap is on one side only."""
+        """Whether compaction alone may have made the gap: then each record of the gap is on a single side only."""
         if (len(self.ours) and not target_compacted) or (len(self.theirs) and not source_compacted):
             return False
         # Compaction removes records; it never changes a record.
@@ -108,7 +108,7 @@ def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> AlignmentGap | Non
 def find_next_common(
     logs: LogPair, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
 ) -> AlignmentGap | None:
-    """Return the gap before the next common records of two logs; None when the windows have none in common.
+    """Return the gap before the next common records of two logs; None when the windows differ wholly.
 
     Each log is searched from its first offset to its second.
     """
@@ -132,7 +132,7 @@ def find_next_common(
 def find_begin(
     logs: LogPair, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
 ) -> tuple[int, int] | None:
-    """Return the offsets of the first records of a section that both sides have; None when they are not found."""
+    """Return the offsets of the first records of a section that both sides have; None when the search fails."""
     source, target = section.source, section.target
     tried: set[tuple[int, int]] = set()
 
@@ -145,13 +145,13 @@ def find_begin(
         return None
 
     # Usually source and target offsets grow in step around a sync, and also in logs that lack a sync. In a compacted
-    # log, a sync in the middle says nothing about the first copies.
+    # log, a sync in the middle leaves the first copies open.
     known = sorted(syncs) if alike == ALIKE else []
     back = [(one, min(one[0] - source, one[1] - target)) for one in ((source, target), (0, 0), *known)]
     return (
         first_alike((upstream - steps, downstream - steps) for (upstream, downstream), steps in back)
-        # Last come the syncs themselves, which may be far after the first records: a single wrong record there must not
-        # decide.
+        # Last come the syncs themselves, which may be far after the first records: a single wrong record there would
+        # otherwise decide.
         or _by_timestamp(logs, section, alike)
         or first_alike(known)
     )
@@ -181,10 +181,11 @@ def before_changes(logs: LogPair, begin: tuple[int, int], section: Section, *, b
 
 
 def copied_up_to(logs: LogPair, section: Section, source: int, target: int) -> bool:
-    """Whether a section begins in the middle of copied records, and both sides match after its begin: the target
-    records right before it are copies of source records before the section.
+    """Whether a section begins in the middle of copied records, and both sides match after its begin.
 
-    Then the source records in between have no copies.
+    Then the target records right before it are copies of source records before the section.
+
+    The source records in between lack copies.
     """
     if source <= section.source or target <= section.target or "source" in section.retained:
         return False
@@ -232,7 +233,7 @@ def begins_after(logs: LogPair, section: Section, syncs: Sequence[tuple[int, int
 
 
 def _by_timestamp(logs: LogPair, section: Section, alike: int) -> tuple[int, int] | None:
-    """Search the first record of one side on the other side, among the records with its timestamp."""
+    """Search the first record of a side on the other side, among the records with its timestamp."""
     mine, _ = window(logs, "source", section.source, section.source_end, WINDOWS[0])
     copies, _ = window(logs, "target", section.target, section.target_end, WINDOWS[0])
     if not len(mine) or not len(copies):

@@ -45,7 +45,7 @@ TOO_MANY = (
 
 
 class ContentComparison:
-    """The sections of one partition that are compared by content, read by `source` and `target`.
+    """The sections of a partition that are compared by content, read by `source` and `target`.
 
     `same_batch(section)` takes the next batch of both sides if their stored bytes are equal, and `progress(offsets)` is
     called with the number of offsets compared since the last call.
@@ -144,10 +144,10 @@ class ContentComparison:
             start = int(lacking.offsets[-1]) + 1
 
     def _is_retained(self, section: Section) -> bool:
-        """Whether common records are missing because retention removed all records of one side.
+        """Whether common records are missing because retention removed all records of a side.
 
-        A side with records is compared from any begin, unless its records are copies of later source records: its begin
-        excuses no present record.
+        A side with records is compared from any begin, unless its records are copies of later source records: a lost
+        begin never excuses present records.
         """
         part, verdict = self._part, self._findings.verdict
         if part.compacted:
@@ -164,7 +164,7 @@ class ContentComparison:
         return True
 
     def _resolve(self, section: Section, ours: Bodies | None, theirs: Bodies | None) -> bool:
-        """Find the next common records, and count the gap before them; False if there are none.
+        """Find the next common records, and count the gap before them; False if the search fails.
 
         `ours` and `theirs` are the next records, as far as they are already read.
         """
@@ -208,8 +208,8 @@ class ContentComparison:
         return True
 
     def _skip_far(self, section: Section, ours: Bodies, theirs: Bodies) -> bool:
-        """Continue at the next common records, however many records compaction removed from one side; False if there
-        are none."""
+        """Continue at the next common records, however many records compaction removed from a side; False if the search
+        fails."""
         at = self._source.position, self._target.position
         found = find_far(self._logs, section, *at)
         if found is None:
@@ -230,7 +230,7 @@ class ContentComparison:
         return True
 
     def _count_timestamp(self, mine: Bodies, copy: Bodies) -> None:
-        """Count one record whose timestamp alone differs, near records with incomparable timestamps: there the search
+        """Count a record whose timestamp alone differs, near records with incomparable timestamps: there the search
         ignores timestamps and finds this very record."""
         self._findings.differs(1, lambda: describe(mine, copy, 0, crossed=False))
         self._findings.count(mine, 1)

@@ -120,7 +120,7 @@ def _compare(
     """A row of each partition, and how many seconds the comparison took."""
     parts = [part for plan in plans for part in plan.parts]
     if not any(part.sections for part in parts):
-        # There are no sections to read, so Spark is not started.
+        # All sections are empty, so Spark stays off.
         from twinlog.ops.verify.model import Verdict  # noqa: PLC0415
 
         return _sorted([Verdict.of(part).without_sections() for part in parts]), 0.0

@@ -1,5 +1,4 @@
-"""Compares one partition on both sides, section by section: whole batches as bytes, and all other records one by
-one."""
+"""Compares a partition on both sides, section by section: whole batches as bytes, and all other records singly."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ _NOTHING = Section("foreign", 0, 0, 0, 0)
 
 
 class PartitionComparison:
-    """The comparison of one partition; `run` reads both logs once and returns the row.
+    """The comparison of a partition; `run` reads both logs once and returns the row.
 
     `progress(offsets)` is called with the number of offsets compared since the last call.
     """
@@ -51,7 +50,7 @@ class PartitionComparison:
         self._gone: list[tuple[int, int]] = []
 
     def run(self) -> Verdict:
-        """Raises ClusterError if a side cannot be read."""
+        """Raises ClusterError if a side is unreadable."""
         verdict, part, logs = self._findings.verdict, self._part, self._logs
         if not part.sections or part.problem is not None:
             return verdict.without_sections()
@@ -98,11 +97,11 @@ class PartitionComparison:
 
     @property
     def so_far(self) -> Verdict:
-        """The row up to now, for a partition that cannot be read to its end."""
+        """The row up to now, for a partition that is unreadable towards its end."""
         return self._findings.result()
 
     def lost(self, side: Side, start: int, end: int) -> None:
-        """Note that retention deleted offsets of one side during the comparison."""
+        """Note that retention deleted offsets of a side during the comparison."""
         self._findings.verdict.add_uncompared(side, start, end, DELETED_SOURCE if side == "source" else DELETED_TARGET)
         self._gone.append((start, end))
 
@@ -228,7 +227,7 @@ class PartitionComparison:
             self._source.discard_before(past)
 
     def _foreign_in(self, section: Section) -> None:
-        """Report target records that are no copies by the map: they are markers, or foreign records."""
+        """Report target records that are foreign by the map: they are markers, or records of another producer."""
         while True:
             theirs, past = self._target.rows(section.target_end)
             if theirs is None:

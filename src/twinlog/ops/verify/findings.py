@@ -1,4 +1,4 @@
-"""The findings of a comparison of one partition: its row, and the digests of both sides."""
+"""The findings of a comparison of a partition: its row, and the digests of both sides."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class VerifyFindings:
         self.verdict.differences += count
 
     def extra(self, theirs: Bodies, source_offset: int) -> None:
-        """Count target records that are no copies, or are second copies."""
+        """Count target records that are foreign, or are second copies."""
         doubled = self._nearby.count_known(theirs, source_offset)
         self.verdict.foreign += len(theirs) - doubled
         if self._ignore_foreign and not doubled:

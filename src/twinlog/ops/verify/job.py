@@ -35,7 +35,7 @@ def run_verification(engine: Engine, plans: Sequence[VerifyPlan], address: Drive
 
 def need_of_verification(plans: Sequence[VerifyPlan]) -> TaskResources:
     """The need is as many tasks as the flows may have, and for each task two fetches of either side and the decoded
-    bytes of one."""
+    bytes of a single fetch."""
     partitions = sum(len(plan.parts) for plan in plans)
     tasks = min(partitions, sum(plan.tasks for plan in plans))
     sides = (

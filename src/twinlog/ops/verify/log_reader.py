@@ -1,4 +1,4 @@
-"""Reads a range of one partition of one cluster as it is stored: batches, and on demand their records."""
+"""Reads a range of a partition of a cluster as it is stored: batches, and on demand their records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GRANULE_BYTES = 512 << 10
 
 @dataclass(slots=True)
 class _Fetched:
-    """The unread rest of one fetch: the `batches` that a consumer sees, and the offset after the fetch."""
+    """The unread rest of a fetch: the `batches` that a consumer sees, and the offset after the fetch."""
 
     records: memoryview
     batches: deque[Batch]
@@ -42,8 +42,10 @@ class _Fetched:
 
 
 class ClusterLogs:
-    """Connections to one cluster, on a loop of the task's thread; a given `client` is used, otherwise a new client is
-    made."""
+    """Connections to a cluster, on a loop of the task's thread.
+
+    A given `client` is used, otherwise a new client is made.
+    """
 
     def __init__(self, loop: Loop, alias: str, settings: ConsumerSettings, client: ClusterClient | None = None) -> None:
         self.loop = loop
@@ -60,8 +62,8 @@ class LogReader:
 
     `position` is the offset after the last taken record. `committed` leaves out aborted transactions. Offsets that
     retention deletes during the read are skipped, and `lost(start, end)` is called for them. Raises ClusterError when
-    the broker returns no progress for `patience_s`. `ahead` requests the next fetch while the present fetch is
-    compared, if the loop runs on the reading thread.
+    the broker makes no progress for `patience_s`. `ahead` requests the next fetch while the present fetch is compared,
+    if the loop runs on the reading thread.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class LogReader:
 
     def whole_batch(self, limit: int) -> tuple[memoryview, Batch] | None:
         """Return the next batch with its fetch, if the position is at the begin of the batch and its bytes can be
-        compared: it has no holes, and lies below `limit`. Return None otherwise, and at the end."""
+        compared: it is gapless, and lies below `limit`. Return None otherwise, and at the end."""
         fetched = self._current(limit)
         if fetched is None:
             return None
@@ -124,7 +126,7 @@ class LogReader:
     def rows(self, limit: int) -> tuple[Bodies | None, int]:
         """Return some of the next records below `limit`, and the offset up to which these are all records.
 
-        The records are None if there are none below `limit`. Raises CorruptBatchError.
+        The records are None if the log ends below `limit`. Raises CorruptBatchError.
         """
         while self.position < limit:
             rows = self._rows
@@ -186,7 +188,7 @@ class LogReader:
         return None
 
     def _current(self, limit: int) -> _Fetched | None:
-        """Return the fetch whose first batch is next; None if there is none below `limit`."""
+        """Return the fetch whose first batch is next; None if the log ends below `limit`."""
         while self.position < limit:
             fetched = self._fetched
             if fetched is not None and fetched.batches:
@@ -206,7 +208,7 @@ class LogReader:
         return None
 
     def _read(self) -> _Fetched | None:
-        """Return one fetch from the position on; None when the position moved over lost offsets."""
+        """Return a fetch from the position on; None when the position moved over lost offsets."""
         now = self._logs.loop.clock.monotonic
         backoff = Backoff.of(self._logs.settings.client)
         began = now()

@@ -15,8 +15,8 @@ Kind = Literal["exact", "by content", "not copied", "foreign", "copied from"]
 """How a section is compared.
 
 `exact`: by offsets, which grow in step. `by content`: only the records show the original of a copy. `copied from`: by
-content, and the first common record has still to be found. `not copied` are source offsets that have no copies by the
-exact map, `foreign` are target offsets that are no copies.
+content, and the first common record has still to be found. `not copied` are source offsets that lack copies by the
+exact map, `foreign` are target offsets of other records.
 """
 
 
@@ -40,7 +40,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class UncomparedRange:
-    """Uncompared offsets of one side, and the reason."""
+    """Uncompared offsets of a side, and the reason."""
 
     side: Side
     start: int
@@ -50,11 +50,12 @@ class UncomparedRange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionToVerify:
-    """One partition of a flow, in sections in the order of their offsets; `left` are ranges that are known in advance
-    to be incomparable.
+    """A partition of a flow, in sections in the order of their offsets.
+
+    `left` are ranges that are known in advance to be incomparable.
 
     `syncs` are pairs of offsets of the same record. A compacted side may lack records of the other side. A partition
-    with a `problem` has no sections.
+    with a `problem` has an empty tuple of sections.
     """
 
     flow: str
@@ -85,7 +86,7 @@ class VerifyRules:
     """How tasks read the clusters of a flow, and which differences count.
 
     `every_record` decodes all records, so that digests are independent of batches. With `ignore_foreign`, foreign
-    records in a remote topic are counted, but are no difference. A task gives a partition up when it returns no
+    records in a remote topic are counted, but ignored as differences. A task gives a partition up when it makes no
     progress for `patience_s`.
     """
 
@@ -113,10 +114,10 @@ class RecordDifference:
 
 @dataclass(slots=True)
 class Verdict:
-    """A row: the compared ranges of offsets of one partition on both sides, and their differences.
+    """A row: the compared ranges of offsets of a partition on both sides, and their differences.
 
     `records` counts the equal records of both sides; `bytes` are their stored bytes on the source. `equal` is None if
-    no offset could be compared. `differences` counts records that are changed, missing or too many.
+    all offsets are uncompared. `differences` counts records that are changed, missing or too many.
     """
 
     flow: str

@@ -25,8 +25,7 @@ BEFORE_BEGIN = "after them is the first record that is known to be on both sides
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a partition: both ends of its logs, the end of the copied source offsets, and the end of the
-    copies.
+    """The bounds of a partition: both ends of its logs, the end of the copied offsets, and the end of the copies.
 
     `copied_up_to` and `copies_end` come from the stored position, None if it lacks them. The comparison leaves out
     offsets before `since` and from `until` on; both are source offsets. With `hidden` the target has more after its end
@@ -175,7 +174,7 @@ def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[Uncompar
     asked = bounds.since is not None or bounds.until is not None
     if source >= until and (asked or target >= one.target_end):
         return None, []
-    # If one side lacks the begin, the begin on the other side has to be found.
+    # If a side lacks the begin, the begin on the other side has to be found.
     kind: Kind = "copied from" if source > one.source or target > one.target else one.kind
     return (
         Section(

@@ -22,7 +22,7 @@ _pairs: dict[VerifyRules, ClusterPair] = {}
 
 
 class ClusterPair:
-    """Connections to both clusters of a flow, for one thread."""
+    """Connections to both clusters of a flow, for a single thread."""
 
     def __init__(self, rules: VerifyRules, loop: Loop) -> None:
         self.rules = rules
@@ -31,7 +31,7 @@ class ClusterPair:
         self._target = ClusterLogs(loop, rules.target_alias, rules.target)
 
     def compare(self, part: PartitionToVerify, progress: Callable[[int], None] = lambda _: None) -> Verdict:
-        """Return the row about one partition; the row of an unreadable partition has a problem."""
+        """Return the row about a partition; the row of an unreadable partition has a problem."""
         logs = PartitionLogs(self, part)
         work = PartitionComparison(part, self.rules, logs, progress)
         logs.lost = work.lost
@@ -55,7 +55,7 @@ class ClusterPair:
 
 
 class PartitionLogs:
-    """Both logs of one partition; `lost(side, start, end)` is called for offsets that retention deletes during the
+    """Both logs of a partition; `lost(side, start, end)` is called for offsets that retention deletes during the
     comparison."""
 
     def __init__(self, pair: ClusterPair, part: PartitionToVerify) -> None:
@@ -71,7 +71,7 @@ class PartitionLogs:
             part.source if side == "source" else part.remote,
             start,
             end,
-            # An aborted transaction has no copies.
+            # An aborted transaction lacks copies.
             committed=side == "target" or rules.source.isolation_level == "read_committed",
             topic_id=topic_id,
             patience_s=rules.patience_s,

@@ -62,8 +62,7 @@ def begin_rejoin(context: StepContext) -> Data:
 
 
 def _not_reached(context: StepContext, positions: OffsetsJson, *, lost: bool) -> Offsets:
-    """Return the positions that the flow back has yet to reach: its copies since, perhaps in an undone attempt, count
-    more.
+    """Return the positions that the flow back has yet to reach: later copies, perhaps of an undone attempt, count more.
 
     Of a lost cluster, reached positions are included: records that were never copied may follow there.
     """

@@ -63,7 +63,7 @@ def ends_of(found: dict[str, Data]) -> Offsets:
 
 
 QUICK_LOOK_S = 0.1
-"""For the first `QUICK_FOR_S` seconds in which producers wait."""
+"""The pause between two looks, during the first `QUICK_FOR_S` seconds in which producers wait."""
 
 QUICK_FOR_S = 5.0
 LOOK_S = 0.5
@@ -80,7 +80,7 @@ LOST_STILL_S = 3.0
 """The time during which the copies of a lost source must keep their ends."""
 
 STANDS_S = 10.0
-"""The time that passes with no copied record before a line asks for the flow to run."""
+"""The time that positions stay the same before a line asks for the flow to run."""
 
 HOLLOW_S = 5.0
 """The time that positions stay the same before the rest is searched for records."""
