@@ -89,8 +89,8 @@ def run_flows(
 class _RunSignalHandler:
     """Handles a signal.
 
-    Before flows run, a signal ends the process; afterwards it lets the runner end in order. SIGHUP makes the file be
-    read again.
+    Before flows run, a signal ends the process; afterwards it lets the runner end in order. On SIGHUP the file is read
+    again.
     """
 
     def __init__(self, file: ReloadableFile | None) -> None:

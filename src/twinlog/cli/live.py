@@ -93,7 +93,7 @@ def _line(flow: ElectedFlow) -> str:
     if state == "idle":
         return f"{name}: {state}: {detail}, {copied}"
     if state != "running":
-        # The reason of the pause comes first.
+        # The reason of a state other than running comes first.
         why = f": {detail}" if detail else ""
         return f"{name}: {state}{why}, {copied}, lag {lag(seen)}"
     rates = f"{seen.record_rate:.0f} records/s, {seen.byte_rate / 1e6:.1f} MB/s"

@@ -92,7 +92,7 @@ def _transforms(transform: TransformSettings | None) -> list[str]:
 
 
 def _by_topic(policy: PerTopic[Any]) -> str:
-    r"""A policy with the topics with a policy of their own: `hold, skip for logs\..*`."""
+    r"""A policy, and the topics with a policy of their own: `hold, skip for logs\..*`."""
     return ", ".join((policy.default, *(f"{rule.value} for {rule.pattern}" for rule in policy.rules)))
 
 

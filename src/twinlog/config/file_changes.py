@@ -92,7 +92,7 @@ class KeyChange:
     """A key whose value has changed, `before` and `after` in a form fit for display; None if it is missing.
 
     `place` is FILE:LINE, or the file alone for a removed key. `flows` are the flows that the change concerns; it is
-    empty if the change concerns the process, or flows outside of the process.
+    empty if the change concerns the process, or none of its flows.
     """
 
     key: str

@@ -177,7 +177,7 @@ def load(
     """The flows of the file at `path`; with `clusters`, only the flows with a target among them.
 
     The file is MirrorMaker 2's properties, or Strimzi's resource `KafkaMirrorMaker2`, of which each mirror is a flow.
-    The Secrets that a resource names are in the directory `secrets`, or in the directory TWINLOG_SECRETS_DIR. The
+    The Secrets that a resource names are in the directory `secrets`, or in the directory of TWINLOG_SECRETS_DIR. The
     enabled flows come first, then the flows that only write heartbeats. `unknown_keys` counts if the file lacks
     `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, the targets of its
     `${...}` references, and the key stores and Python classes that it names; contacts no cluster.

@@ -24,10 +24,11 @@ _INLINE_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.DOTALL)
 class PropertyEntry:
     """An entry `key = value` of a file. `value` is the effective value, `written` the text in the file.
 
-    An entry from outside of files, as from a connector's configuration, has its origin as `file` and None as line.
+    An entry from outside of files, for example from a connector's configuration, has its origin as `file` and None as
+    line.
 
     The two differ if a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
-    why a reference is unresolved, and `way_out` the remedy; this entry is an error only if its value is needed.
+    why a reference failed to resolve, and `way_out` the remedy; this entry is an error only if its value is needed.
     `kept_reference` is the reason why a reference stayed plain text, in case the value turns out wrong. `remarks` are
     warnings about changes of the text by Java's rules; they never show a secret.
     """
@@ -72,7 +73,7 @@ def read_properties(path: Path) -> list[PropertyEntry]:
 
 
 def require_text(data: bytes, path: Path) -> None:
-    """Raise ConfigError for a binary file, as a key store: its bytes would be read as keys."""
+    """Raise ConfigError for a binary file, for example a key store: its bytes would be read as keys."""
     if b"\0" in data:
         raise ConfigError([ConfigProblem(str(path), None, "(file)", "not text: it contains NUL bytes", "a text file")])
 

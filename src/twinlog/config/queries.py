@@ -1,4 +1,4 @@
-"""Checks the queries of `transform.sql` by Spark's analysis before a start; reading a file works outside of a JVM."""
+"""Checks the queries of `transform.sql` by Spark's analysis before a start; reading a file starts no JVM."""
 
 from __future__ import annotations
 

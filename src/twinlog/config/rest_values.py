@@ -19,7 +19,7 @@ _MOST_PORTS = 2**16
 
 
 def parse_listener(text: str) -> ListenerAddress:
-    """An address as `http://0.0.0.0:8083`. Raises ValueRefusedError."""
+    """Parse an address, for example `http://0.0.0.0:8083`. Raises ValueRefusedError."""
     found = _LISTENER.fullmatch(text.strip())
     scheme = "" if found is None else found[1].lower()
     if found is None or scheme not in get_args(Scheme) or int(found[4]) >= _MOST_PORTS:
@@ -28,7 +28,9 @@ def parse_listener(text: str) -> ListenerAddress:
 
 
 def parse_header_rules(text: str) -> tuple[HeaderSettings, ...]:
-    """Rules as `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`. Raises ValueRefusedError.
+    """Parse rules, for example `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`.
+
+    Raises ValueRefusedError.
 
     The grammar is the grammar of Jetty's class HeaderFilter: the action in any case, quotes if a rule holds a comma.
     """

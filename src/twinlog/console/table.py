@@ -12,7 +12,7 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)(?:/s)?")
 
 
 def rate_of(text: str) -> float:
-    """The bytes a second of a text as `50MB/s` or `1 Gbit/s`. Raises typer.BadParameter."""
+    """Parse a number of bytes a second, for example `50MB/s` or `1 Gbit/s`. Raises typer.BadParameter."""
     found = _RATE.fullmatch(text.strip())
     factor = None if found is None else _FACTORS.get(found[2])
     if found is None or factor is None or not float(found[1]):

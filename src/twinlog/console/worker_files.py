@@ -21,8 +21,8 @@ def read_connectors(
 ) -> tuple[list[ConnectorFile], list[str]]:
     """The connectors of the files at `paths`, in their order, and warnings about them.
 
-    A `nameless` connector, as the body of a PUT, is called by its file. Raises ConfigError with the problems of all
-    connectors: problems that a worker would refuse, and equal names. Works without contact to a cluster.
+    A `nameless` connector, for example the body of a PUT, is called by its file. Raises ConfigError with the problems
+    of all connectors: problems that a worker would refuse, and equal names. Works without contact to a cluster.
     """
     found: dict[str, ConnectorFile] = {}
     problems: list[ConfigProblem] = []

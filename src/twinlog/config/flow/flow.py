@@ -121,7 +121,7 @@ def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) 
 def check_exactly_once(
     connector: ConfigReader, worker: ConfigReader, isolation: str, names: KeyNames, warnings: list[str]
 ) -> None:
-    """Refuses a demand for exactly-once copying that the remaining settings contradict; `isolation` is the source
+    """Refuses a demand for exactly-once copying that the remaining settings fail to fulfil; `isolation` is the source
     consumer's."""
     mode = worker.text("exactly.once.source.support")
     committed = isolation == "read_committed"

@@ -69,7 +69,7 @@ class KeyScopes:
                 return _in_flow(entry, flow, entry.key.removeprefix(prefix))
         for alias in self._by_alias:
             prefix = f"{alias}."
-            # A key as `source.cluster.alias` keeps its meaning when an alias is called `source`.
+            # A key like `source.cluster.alias` keeps its meaning when an alias is called `source`.
             if entry.key.startswith(prefix) and entry.key not in CONNECTOR.exact:
                 return _in_cluster(entry, alias, entry.key.removeprefix(prefix))
         return _at_top(entry)

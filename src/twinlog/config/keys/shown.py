@@ -65,7 +65,7 @@ _low = partial(ShownKey, importance=Importance.LOW)
 ORDER_SERIES: Mapping[str, str] = MappingProxyType(
     {"Transforms": "Common", "Predicates": "Common", "Exactly Once Support": "Topic Creation"}
 )
-"""Groups whose keys are counted together with another group, though each group begins a section of its own in a
+"""Groups whose keys continue the order numbers of another group, though each group is a section of its own in a
 form."""
 
 CONNECT_SHOWN = (

@@ -72,7 +72,7 @@ def _alias_instead(alias: str, known: str, scopes: KeyScopes) -> str:
 
 
 def spelled(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = _OR_WARN) -> str:
-    """Words for a message: the probable intention among `candidates`, or the place to look at."""
+    """Words for a message: the candidate that was probably meant, or the place to look at."""
     close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
     if close:
         return _meant(prefix + close[0])

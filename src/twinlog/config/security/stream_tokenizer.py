@@ -1,6 +1,6 @@
 """Tokens of a line as Java's class StreamTokenizer finds them, with the syntax that Kafka's class JaasConfig sets.
 
-Quotes are double or single. A backslash in them begins an escape: `\\n`, `\\t` and their like and octal numbers as
+Quotes are double or single. A backslash in them begins an escape: `\\n`, `\\t` and their like and octal numbers like
 `\\101` mean a single character, and any other character means itself. A `/` outside of quotes begins a comment. A word
 begins with a letter, `_` or `$`, and may have digits, `.` and `-` after that. A text that looks like a number is a
 sign, and every other character is a token of its own.

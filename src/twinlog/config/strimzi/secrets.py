@@ -54,7 +54,8 @@ class Secrets:
         raise MissingError(f"there is no key {key!r} of {name}: {self._looked(name, key)}")
 
     def read_all(self, name: str, pattern: str) -> str:
-        """The values of all keys that match a pattern as `*.crt`, joined by line ends. Raises MissingError."""
+        """The values of all keys that match a pattern, for example `*.crt`, joined by line ends. Raises
+        MissingError."""
         keys = sorted(key for key in self.keys(name) if fnmatch.fnmatchcase(key, pattern))
         if not keys:
             raise MissingError(f"no key of {name} matches {pattern}: {self._looked(name, pattern)}")

@@ -107,7 +107,7 @@ def _check(scope: KeyScope, found: ParsedFile) -> None:
     if scope.no_effect is not None:
         found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {scope.no_effect}")
         return
-    # The value of a key that is ignored here is ignored, too.
+    # A problem with a value counts only if its key has an effect here.
     problem = check_value(entry, key, found.warnings, key.pattern_in(scope.name))
     if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
         found.problems.append(problem)

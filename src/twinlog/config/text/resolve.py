@@ -109,8 +109,7 @@ def resolve_connector(
 
 
 def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, PropertyEntry]:
-    """All entries below `alias.`, with its security settings spread to its clients, then the top level's security
-    settings.
+    """All entries below `alias.`, its security settings spread to its clients, then the top level's security settings.
 
     (MirrorMakerConfig.clusterProps)
     """

@@ -73,8 +73,8 @@ def not_converted(entry: PropertyEntry, why: str) -> NotConverted:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """A configuration that was read. `not_converted` lists settings that no other form can express, as logging in a
-    resource."""
+    """A configuration that was read. `not_converted` lists settings that no other form can express, for example logging
+    in a resource."""
 
     workers: tuple[WorkerSpec, ...]
     not_converted: tuple[NotConverted, ...] = ()

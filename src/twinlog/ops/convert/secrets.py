@@ -31,8 +31,8 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key must be hidden, for any client; an unknown key, as of a user's own filter, is judged
-    by its last word."""
+    """Whether the value of a key must be hidden, for any client; an unknown key, for example of a user's own filter, is
+    judged by its last word."""
     names = key.split(".")
     for begin in range(len(names)):
         name = ".".join(names[begin:])

@@ -35,7 +35,7 @@ LOOK_S = 0.2
 @dataclass(frozen=True, slots=True)
 class ReloadAnswers:
     """The answers to a question; the silent processes, each with its flows; the programs that run flows and lack the
-    reload, as MirrorMaker 2; and the troubles of targets."""
+    reload, for example MirrorMaker 2; and the troubles of targets."""
 
     reports: tuple[ReloadReport, ...] = ()
     silent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -38,7 +38,7 @@ class ClusterGroups:
         return group in self.listed and self.listed[group].state not in ("Empty", "Dead", "")
 
     def other_kind(self, group: GroupId) -> str | None:
-        """The kind of a group that is unable to commit offsets, as a share group; None for consumer groups."""
+        """The kind of a group that is unable to commit offsets, for example a share group; None for consumer groups."""
         known = self.listed.get(group)
         return None if known is None or known.commits else f"a {known.protocol or known.kind} group"
 

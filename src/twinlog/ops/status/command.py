@@ -38,7 +38,7 @@ class MaxLag:
 
     @classmethod
     def of(cls, text: str) -> MaxLag:
-        """Parse a limit as `1000` or `30s`. Raises BadParameter."""
+        """Parse a limit, for example `1000` or `30s`. Raises BadParameter."""
         found = _LIMIT.fullmatch(text.strip())
         if found is None:
             raise typer.BadParameter(

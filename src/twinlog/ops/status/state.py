@@ -99,8 +99,8 @@ class FlowStatusFacts:
 
     `report` is the last report of the process that runs or ran the flow, `heartbeat_ms` the time of its last heartbeat.
     `processes` take part in its election; the leader among them leads `since_s` (Unix). The flows of a worker's
-    connectors have an empty tuple. `others` names a program of another kind that has the group, as MirrorMaker 2.
-    `target_trouble` is the reason why the target fails to answer. `connector` is the report of workers about the
+    connectors have an empty tuple. `others` names a program of another kind that has the group, for example MirrorMaker
+    2. `target_trouble` is the reason why the target fails to answer. `connector` is the report of workers about the
     connector that this flow is, or that copies for it in another program.
     """
 

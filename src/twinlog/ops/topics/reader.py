@@ -213,7 +213,7 @@ class TopicsReader(ClustersReader):
     ) -> tuple[PartitionSelector, ...]:
         """Return a selector of source topics for each word.
 
-        A word is a pattern of source topics. If it fails to match a topic as a whole and ends in a number, as
+        A word is a pattern of source topics. If it fails to match a topic as a whole and ends in a number, for example
         `orders-3`, it names the partition of that number. `numbers` are partitions of each word.
 
         Raises OptionError if a word matches no topic that the flow mirrors. With `unchecked`, a source that fails to

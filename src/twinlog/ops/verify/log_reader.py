@@ -126,7 +126,7 @@ class LogReader:
     def rows(self, limit: int) -> tuple[Bodies | None, int]:
         """Return some of the next records below `limit`, and the offset up to which these are all records.
 
-        The records are None if the log ends below `limit`. Raises CorruptBatchError.
+        The records are None if the rest below `limit` is empty. Raises CorruptBatchError.
         """
         while self.position < limit:
             rows = self._rows
@@ -188,7 +188,7 @@ class LogReader:
         return None
 
     def _current(self, limit: int) -> _Fetched | None:
-        """Return the fetch whose first batch is next; None if the log ends below `limit`."""
+        """Return the fetch whose first batch is next; None if the rest below `limit` is empty."""
         while self.position < limit:
             fetched = self._fetched
             if fetched is not None and fetched.batches:

@@ -1,6 +1,6 @@
 """The format `twinlog-verify`: a row for each partition of a flow, with its compared range and its differences.
 
-Spark imports this module in tasks, too, where planning is unneeded: the planner is imported when Spark plans.
+Spark imports this module in tasks, too: the planner is imported only when Spark plans.
 """
 
 from __future__ import annotations
