@@ -1,4 +1,7 @@
-"""Detects source records that are gone before they were copied. MirrorMaker 2 resets its consumer silently."""
+"""Detects source records that the source deleted before the flow copied them.
+
+MirrorMaker 2 resets its consumer silently.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ UNKNOWN = SourceOffset(-1)
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Source offsets from `first` up to, not including, `end` cannot be copied any more, or were copied and are gone
-    from the source. `resume_at` is where copying can go on."""
+    """Source offsets from `first` up to `end` (exclusive) that are gone, before or after the flow copied them.
+
+    The flow can no longer copy these offsets, or the source lost them after the copying. Copying continues at
+    `resume_at`.
+    """
 
     kind: Literal["retention", "truncation", "recreated"]
     first: SourceOffset
@@ -23,7 +29,7 @@ class Gap:
     resume_at: SourceOffset
 
     def describe(self, partition: TopicPartition) -> str:
-        """One sentence for the operator, with offsets."""
+        """Return a sentence for the operator, with offsets."""
         if self.kind == "retention":
             return (
                 f"{partition}: source offsets {self.first} to {self.end - 1} ({self.end - self.first} offsets) were "
@@ -40,8 +46,11 @@ class Gap:
         )
 
     def way_out(self, partition: TopicPartition, settings: FlowSettings, *, with_ids: bool = True) -> str:
-        """What an operator can do to have the partition copied after the gap: set the flow's policy or, for the flow of
-        a file, run a command. Without `with_ids` the source's topics have no ids."""
+        """Return the operator's way to have the partition copied after the gap.
+
+        For the flow of a file the way is a command, otherwise a setting of the flow's gap policy. `with_ids` is False
+        if the source's topics have no ids.
+        """
         policy = f"{settings.key('gap_policy')}.{partition.topic} = skip"
         if settings.kind is not None:
             return f"to go on at offset {self.resume_at}, set {policy}"
@@ -55,13 +64,14 @@ class Gap:
 
 
 def is_of_another_topic(position: SourceOffset, end: int, order: EpochOrder) -> bool:
-    """Whether a partition is that of a recreated topic, in a cluster without topic ids (before Kafka 2.8).
+    """Return whether the partition belongs to a recreated topic, in a cluster before Kafka 2.8 (topics have no ids).
 
-    A log loses its end by an election, which raises the leader epoch, and a recreated topic begins with epoch 0 again.
-    `position` is the next offset to copy, `end` the end of the log, `order` how the epoch of its leader compares with
-    that of the record before the position. A recreated topic that has as many records by now as were copied, or more,
-    in the same epoch, is not told apart. A broker that loses the end of its log in a crash, and leads again in the same
-    epoch, is taken for one that recreated it: records are rather repeated than lost.
+    A log loses its end by an election, which raises the leader epoch; a recreated topic begins with epoch 0 again.
+    `position` is the next offset to copy and `end` is the end of the log. `order` compares the epoch of the log's
+    leader with the epoch of the record before the position. The check misses a recreated topic in the same epoch that
+    already has at least as many records as the flow copied. A broker that loses the end of its log in a crash, and
+    leads again in the same epoch, counts as the broker of a recreated topic: repeated records are better than lost
+    records.
     """
     return order is EpochOrder.OLDER or (order is EpochOrder.SAME and end < position)
 
@@ -74,10 +84,10 @@ def find_gap(
     diverging_end: SourceOffset = UNKNOWN,
     recreated: bool = False,
 ) -> Gap | None:
-    """Compare the next offset to copy with the source log; None when nothing is missing.
+    """Compare the next offset to copy with the source log; None when the log has all records.
 
-    `diverging_end` is the offset from which the log differs from what was read, by the broker's leader epochs (-1: it
-    does not differ).
+    `diverging_end` is the offset from which the log differs from the records that the flow read, by the broker's leader
+    epochs (-1: the log agrees).
     """
     if recreated:
         return Gap("recreated", position, position, log_start)

@@ -2,8 +2,8 @@
 
 A checkpoint is due by the rule of Kafka class MirrorCheckpointTask (`checkpointIsMoreRecent`).
 
-A group at the end of a topic has nearly always committed a record that is not copied yet. So a missing translation
-counts as trouble only for one offset that stays untranslated for some time.
+A group at the end of a topic has nearly always committed an offset that the flow is still about to copy. So a missing
+translation counts as trouble only if the same offset stays untranslated for some time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 
 
 LATE_S = 30.0
-"""An offset that waits for so long is no matter of moments any more: it was copied by MirrorMaker 2, or is too old."""
+"""After this wait in seconds an offset is late: MirrorMaker 2 copied the offset, or the offset is too old."""
 
 
 class AwaitedTranslations:
-    """The offsets that wait; `exact(where, offset)` is whether one can be translated exactly now."""
+    """The offsets that wait; `exact(where, offset)` returns whether the offset has an exact translation now."""
 
     def __init__(self, exact: Callable[[TopicPartition, SourceOffset], bool]) -> None:
         self._exact = exact
@@ -49,7 +49,7 @@ class AwaitedTranslations:
         return group in self._since
 
     def update_group(self, group: GroupId, offsets: Mapping[TopicPartition, SourceOffset], now: float) -> None:
-        """A group stands at these offsets now (monotonic seconds), of those that cannot be translated exactly."""
+        """Set the committed offsets of the group that have no exact translation now; `now` is monotonic, in seconds."""
         before = self._since.pop(group, {})
         waiting = {}
         for where, offset in offsets.items():
@@ -61,7 +61,7 @@ class AwaitedTranslations:
             self._since[group] = waiting
 
     def since(self) -> dict[GroupId, float]:
-        """Since when the newest offset of each group waits."""
+        """Return since when the newest offset of each group waits."""
         return {group: max(since for _, since in waiting.values()) for group, waiting in self._since.items()}
 
     def retain_groups(self, groups: Collection[GroupId]) -> None:
@@ -70,16 +70,16 @@ class AwaitedTranslations:
             del self._since[group]
 
     def late(self, now: float) -> int:
-        """How many groups have an offset that has waited for longer than `LATE_S`."""
+        """Return how many groups have an offset that has waited for longer than `LATE_S`."""
         return sum(any(now - since > LATE_S for _, since in waiting.values()) for waiting in self._since.values())
 
 
 def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
-    """Whether `new` is written, when `last` is the last one of that group and remote partition.
+    """Return whether `new` is written after `last`, the last checkpoint of the same group and remote partition.
 
-    As in MirrorMaker 2 checkpoints go forward on the target, and back only with the group. Beyond that one is written
-    when only the group's metadata changed, and when an `exact` translation lies before the last checkpoint: the remote
-    topic was recreated, and a group that went on by the old checkpoint would skip records.
+    As in MirrorMaker 2, checkpoints move forward on the target, and back only with the group. In two more cases the
+    checkpoint is written: only the group's metadata changed, or an `exact` translation lies before the last checkpoint.
+    In the second case the remote topic was recreated, and a group that used the old checkpoint would skip records.
     """
     if last is None or new.upstream < last.upstream or new.downstream > last.downstream:
         return True
@@ -89,28 +89,30 @@ def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
 
 
 LOOK_AGAIN_S = 30.0
-"""How often everything is translated anew: a remote topic may have been recreated, or the checkpoints deleted."""
+"""The seconds between two translations of all offsets: a remote topic may be recreated, or the checkpoints deleted."""
 
 FORGET_S = 3600.0
-"""How long a group may be away until its checkpoints are forgotten here; in the topic they stay."""
+"""The seconds after which the checkpoints of an absent group are forgotten here; they stay in the topic."""
 
 LOST_S = 60.0
-"""How long an offset may have no translation before that is logged."""
+"""The seconds for which an offset has no translation before the log says so."""
 
 LOGGED = inf
 WRONG_S = 5.0
-"""How long a coordinator may refuse a group's offsets before that is reported: it may have to load them first."""
+"""The seconds for which a coordinator may refuse a group's offsets before a report: it may have to load them."""
 
 AGAIN_S = 1.0
-"""How soon a group is looked at again that has committed nothing yet, or whose offsets could not be read or have no
-exact translation. From then on it waits as long as it has waited already, until the next turn looks at all groups."""
+"""The seconds until the next look at a group whose commits are missing, unreadable or without exact translation.
+
+Each further wait is as long as the whole wait before, until the next turn looks at all groups.
+"""
 
 
 class CheckpointWriter:
-    """The checkpoints of one flow (Kafka class MirrorCheckpointTask).
+    """The checkpoints of a flow (Kafka class MirrorCheckpointTask).
 
-    `write_checkpoints` looks once at all groups. Between two turns `try_again` looks for new groups, and at
-    groups whose offsets may come or become translatable at any moment, after `again_s` seconds.
+    `write_checkpoints` looks once at all groups. Between two turns `try_again` looks for new groups. It also looks,
+    after `again_s` seconds, at groups whose offsets may appear or become translatable at any moment.
     """
 
     def __init__(
@@ -122,8 +124,11 @@ class CheckpointWriter:
         wrote: Callable[[Collection[tuple[GroupId, TopicPartition]], float], None] = lambda written, latency_ms: None,
         moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """`wrote(written, latency_ms)` is called when checkpoints of groups in remote partitions were written, with the
-        milliseconds since they were made; `moved()` when `positions` has something new."""
+        """`wrote(written, latency_ms)` is called after the append of checkpoints; `written` are groups and partitions.
+
+        `latency_ms` are the milliseconds since the checkpoints were made; the partitions are remote partitions.
+        `moved()` is called when `positions` changes.
+        """
         self._settings = settings
         self._source = source
         self._target = target
@@ -131,47 +136,52 @@ class CheckpointWriter:
         self._wrote = wrote
         self._moved = moved
         self._put_off = False
-        """Whether something new in `positions` waits for a translation that may be exact in a moment."""
+        """Whether a change of `positions` waits for a translation that may be exact in a moment."""
         topic = checkpoints(settings)
         self._topic = topic.name
         self._compacted = CompactedTopic(settings.name, target, topic, "checkpoints")
         self._groups = FollowedGroups(settings, source, translator.accepts)
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
-        """The last checkpoint of each group and remote partition, as the topic holds them."""
+        """The last checkpoint of each group and remote partition in the topic."""
         self._standing: dict[GroupId, GroupOffsets] = {}
-        """Where each group would go on now; only partitions with an exact translation."""
+        """The target position of each group.
+
+        A translation that would move a checkpoint back without reason is left out.
+        """
         self._seen: dict[GroupId, GroupOffsets] = {}
         self._awaited = AwaitedTranslations(self._is_exact)
         self._inexact = 0
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, tuple[float, int]] = {}
-        """Since when offsets of groups cannot be read, and with which error code."""
+        """The groups with unreadable offsets: the first moment of the failure, and the error code."""
         self._gone: dict[GroupId, float] = {}
-        """Since when groups that have checkpoints are not followed."""
+        """The moment from which the flow no longer follows a group with checkpoints."""
         self._reader = TopicReader(target, self._topic, optional=True)
         self._found: LastRecords = {}
-        """The checkpoints that were read before the first turn, until all are."""
+        """The checkpoints that were read before the first turn, until the reading is complete."""
         self._read = False
         self._look_at = LONG_AGO
         self._followed: tuple[GroupId, ...] | None = None
 
     @property
     def followed(self) -> Sequence[GroupId] | None:
-        """The groups that have committed what is translated, another object only when there are others; None before
-        the first look."""
+        """The groups with committed offsets in translated topics; None before the first look.
+
+        The property returns the same object until the groups change.
+        """
         return self._followed
 
     @property
     def inexact(self) -> int:
-        """How many groups have an offset that has had no exact translation for `LATE_S`."""
+        """The number of groups with an offset that has had no exact translation for `LATE_S`."""
         return self._inexact
 
     def positions(self) -> dict[GroupId, GroupOffsets]:
-        """Where each group that is followed would go on, by remote partition; may be called from another thread.
+        """Return the target position of each followed group by remote partition; any thread may call this method.
 
-        A checkpoint that was only found in the topic, or that is further than the present translation, is no position:
-        the remote topic may be another one since.
+        A position comes from a present translation. A checkpoint that was only read from the topic, or that lies beyond
+        the present translation, is left out: the remote topic may be recreated since.
         """
         with self._lock:
             return dict(self._standing)
@@ -179,7 +189,7 @@ class CheckpointWriter:
     def write_checkpoints(self) -> str | None:
         """Write the checkpoints that are due; returns the failures of single groups.
 
-        When no group committed anything, it reads offsets and writes nothing. Raises ClusterError.
+        Without new commits of groups the method only reads offsets. Raises ClusterError.
         """
         look = self._target.clock.monotonic() >= self._look_at
         created = self._compacted.ensure(look=look)
@@ -198,7 +208,7 @@ class CheckpointWriter:
         return self._report()
 
     def again_s(self) -> float | None:
-        """Seconds until `try_again` has something to do; None where the next turn is soon enough."""
+        """Return the seconds until `try_again` has work; None if the next turn is soon enough."""
         now = self._target.clock.monotonic()
         since = max(self._waiting(now).values(), default=None)
         again_at = inf if since is None else now + max(AGAIN_S, now - since)
@@ -206,8 +216,10 @@ class CheckpointWriter:
         return None if at == inf else max(0.0, at - now)
 
     def try_again(self) -> str | None:
-        """Look for new groups when that is due, and at the groups that wait for something; returns the failures of
-        single groups. Raises ClusterError."""
+        """Look for new groups if the look is due, and look at waiting groups; returns the failures of single groups.
+
+        Raises ClusterError.
+        """
         now = self._target.clock.monotonic()
         waiting = self._waiting(now)
         asked = set(self._groups.find_new_groups()) if now >= self._groups.look_at else set[GroupId]()
@@ -220,8 +232,10 @@ class CheckpointWriter:
         return self._report()
 
     def _waiting(self, now: float) -> dict[GroupId, float]:
-        """The groups that are looked at before the next turn, and since when they wait; none that has waited for longer
-        than from one turn to the next."""
+        """Return the groups to look at before the next turn, and since when each group waits.
+
+        A group that has waited for longer than the time between two turns is left out.
+        """
         longest_s = self._settings.emit_checkpoints_interval_s or 0.0
         wrong = {group: since for group, (since, _) in self._wrong.items()}
         found = {**self._groups.empty, **self._awaited.since(), **wrong}
@@ -230,10 +244,10 @@ class CheckpointWriter:
     def _follow(
         self, offsets: Mapping[GroupId, GroupOffsets], every: bool = False, waiting: Collection[GroupId] | None = None
     ) -> None:
-        """Translate what is new among the offsets of all groups, and write the checkpoints that are due.
+        """Translate the new offsets of all groups, and write the checkpoints that are due.
 
-        Offsets that wait for their translation are new as well: those of the groups `waiting`, by default of all. With
-        `every` all are.
+        Offsets that wait for their translation are new as well: the offsets of the groups `waiting`, by default of all
+        groups. With `every` all offsets are new.
         """
         followed = tuple(sorted(offsets))
         if followed != self._followed:
@@ -260,7 +274,7 @@ class CheckpointWriter:
             for group in self._standing.keys() - offsets.keys():
                 del self._standing[group]
         if moved or self._put_off:
-            # The copy of what was committed last is often a moment behind: groups are not moved twice for that.
+            # The copy of the last committed records is often a moment behind: the pause spares groups a second move.
             self._put_off = not self._put_off and self._looks_soon() and any(one in self._awaited for one in changed)
             if not self._put_off:
                 self._moved()
@@ -270,7 +284,7 @@ class CheckpointWriter:
         return min(inf if again_s is None else again_s, inf if every_s is None else every_s) <= AGAIN_S
 
     def _read_last(self) -> None:
-        """Read the checkpoints that are there, so that none goes back without a reason."""
+        """Read the checkpoints of the topic, so that each checkpoint moves back only for a reason."""
         try:
             self._reader.read_last(self._found)
         except RefusedError as error:
@@ -293,7 +307,7 @@ class CheckpointWriter:
                 self._last[checkpoint.group][checkpoint.remote] = checkpoint
 
     def _forget(self, followed: Mapping[GroupId, GroupOffsets]) -> None:
-        """Groups come and go for ever: keep little of those that are away, and not for long."""
+        """Keep little of absent groups, and only for a limited time: new groups appear as long as the flow runs."""
         now = self._target.clock.monotonic()
         self._untranslated = {key: since for key, since in self._untranslated.items() if key[0] in followed}
         self._gone = {group: self._gone.get(group, now) for group in self._last if group not in followed}
@@ -301,7 +315,7 @@ class CheckpointWriter:
             del self._last[group], self._gone[group]
 
     def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
-        """The checkpoints of a group that are due, and where it would go on."""
+        """Return the checkpoints of a group that are due, and the group's target positions."""
         before = self._last.get(group, {})
         due: list[Checkpoint] = []
         standing: GroupOffsets = {}
@@ -343,7 +357,7 @@ class CheckpointWriter:
         self._wrote([(one.group, one.remote) for one in due], latency_ms)
 
     def _warn_of_untranslated(self) -> None:
-        """Warn once of a group without a checkpoint in a topic: it would begin there as a new group."""
+        """Warn once of a group without a checkpoint in a topic: on the target the group would begin as a new group."""
         lost: dict[TopicName, list[str]] = defaultdict(list)
         for (group, topic), since in self._untranslated.items():
             if self._target.clock.monotonic() - since > LOST_S:
@@ -359,7 +373,7 @@ class CheckpointWriter:
             )
 
     def _note_wrong(self, all_of_them: Collection[GroupId], codes: Mapping[GroupId, int]) -> None:
-        """Note the groups whose offsets cannot be read, and the error codes of those that were asked for now."""
+        """Note the groups with unreadable offsets, and the error codes of the groups in the present request."""
         now = self._target.clock.monotonic()
         before = self._wrong
         self._wrong = {

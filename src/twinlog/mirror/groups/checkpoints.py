@@ -1,4 +1,4 @@
-"""Checkpoints: where a consumer group of the source would go on in the remote topics, in MirrorMaker 2's bytes."""
+"""Checkpoints: the offsets of a consumer group of the source in the remote topics, in MirrorMaker 2's bytes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A committed offset of a group and its translation. Kafka class Checkpoint.
+    """A committed offset of a group and its translation.
 
-    `topic` is the topic's name on the target; `upstream` the offset committed on the source, `downstream` the one to
-    commit on the target; `metadata` is what the consumer committed beside its offset.
+    Kafka class Checkpoint.
+
+    `topic` is the topic's name on the target. `upstream` is the offset committed on the source, `downstream` is the
+    offset to commit on the target. `metadata` is the text that the consumer committed beside its offset.
     """
 
     group: GroupId

@@ -1,4 +1,4 @@
-"""The groups of the source that a flow follows, and why it does not follow the others."""
+"""The groups of the source that a flow follows, and the reasons to leave out groups."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ log = logging.getLogger(__name__)
 
 _TOPICS, _TOPICS_EXCLUDE = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude"))
 WITHOUT_TOPIC = f"it has committed no offset in a topic that {_TOPICS} and {_TOPICS_EXCLUDE} let through"
-"""Why a group that the filter lets through is not followed."""
+"""The reason to leave out a group that the filter lets through."""
 
 LOOK_S = 30.0
-"""How long a new group may stay unknown at most, also where `refresh.groups.interval.seconds` is longer: one request to
-each broker lists all groups."""
+"""The longest time in seconds for which a new group stays unknown, even if `refresh.groups.interval.seconds` is longer.
+
+A request to each broker lists all groups.
+"""
 
 
 def choose_groups(
     filter_: DefaultGroupFilter, groups: Mapping[GroupId, GroupListing]
 ) -> tuple[list[GroupId], dict[GroupId, str]]:
-    """The groups that a flow follows, and why it does not follow the others; those of copiers are in neither."""
+    """The groups that a flow follows, and the reason for each left-out group; groups of copiers are in neither."""
     refusals = {name: group_refusal(filter_, group) for name, group in groups.items()}
     followed = sorted(name for name, reason in refusals.items() if reason is None)
     return followed, {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
 
 
 def accepted_offsets(offsets: GroupOffsets, accepts: Callable[[TopicName], bool]) -> GroupOffsets:
-    """What a group has committed in topics that `accepts` lets through."""
+    """Return the offsets that a group has committed in topics that `accepts` lets through."""
     return {where: what for where, what in offsets.items() if accepts(where.topic)}
 
 
 def group_refusal(filter_: DefaultGroupFilter, group: GroupListing) -> str | None:
-    """Why a flow does not follow a group, None if it does once the group commits something."""
+    """Return the reason why a flow leaves out a group; None if the flow follows the group after its first commit."""
     if not group.commits:
         return f"it is no consumer group but one of {group.protocol or group.kind}"
     return filter_.refusal(group.name)
 
 
 class FollowedGroups:
-    """The groups that the filter lets through, and what they have committed on topics that `accepts` lets through."""
+    """The groups that the filter lets through, and their committed offsets in topics that `accepts` lets through."""
 
     def __init__(self, settings: FlowSettings, source: ClusterAdmin, accepts: Callable[[TopicName], bool]) -> None:
         self._settings = settings
@@ -61,11 +63,11 @@ class FollowedGroups:
         self._admin = GroupAdmin(source.client)
         self._groups: list[GroupId] = []
         self._unlisted: frozenset[GroupId] = frozenset()
-        """Those that were not listed at the last look: deleted, or their coordinator just moved."""
+        """The groups that were missing at the last look: deleted, or their coordinator just moved."""
         self._look_at = LONG_AGO
-        """When new groups are looked for (monotonic seconds)."""
+        """When the next look for new groups is due (monotonic seconds)."""
         self._empty: dict[GroupId, float] = {}
-        """Since when groups are known that have committed nothing yet."""
+        """The groups without commits, with the moment of their discovery."""
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
         self._reasons: dict[GroupId, str] = {}
@@ -73,16 +75,16 @@ class FollowedGroups:
 
     @property
     def look_at(self) -> float:
-        """When new groups are to be looked for (monotonic seconds); infinite where that is turned off."""
+        """When the next look for new groups is due (monotonic seconds); infinite if looks are turned off."""
         return self._look_at
 
     @property
     def empty(self) -> Mapping[GroupId, float]:
-        """The groups that have committed nothing yet, with the moment when each was found (monotonic seconds)."""
+        """The groups without commits, with the moment of each group's discovery (monotonic seconds)."""
         return self._empty
 
     def find_new_groups(self) -> list[GroupId]:
-        """Look for new groups, with one request to each broker; returns those. Raises ClusterError."""
+        """Look for new groups, with a request to each broker; returns the new groups. Raises ClusterError."""
         before = set(self._groups)
         now = self._source.clock.monotonic()
         self._groups, reasons = self._find()
@@ -94,11 +96,11 @@ class FollowedGroups:
         return sorted(known - before)
 
     def read(self, groups: Collection[GroupId] | None = None) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
-        """The committed offsets of all groups, and the error codes of groups whose offsets could not be read.
+        """Return the committed offsets of all groups, and the error codes of groups with unreadable offsets.
 
-        Looks for new groups when that is due, or would be before half of the time until the next call is over. With
-        `groups` it does not, and reads the offsets of these alone. Values of a group that committed nothing new are the
-        same as before. Raises ClusterError.
+        The method first looks for new groups if the look is due, or is due before half of the time until the next call
+        is over. With `groups` it only reads the offsets of these groups. The value of a group without new commits is
+        the same object as before. Raises ClusterError.
         """
         now = self._source.clock.monotonic()
         if groups is not None:
@@ -137,7 +139,8 @@ class FollowedGroups:
                 self._settings.source,
             )
         followed, reasons = choose_groups(self._filter, groups)
-        # While a coordinator moves, or has no leader, nobody lists its groups: they are asked for until it answers.
+        # A coordinator that moves, or has no leader, lists none of its groups: these groups are asked for until it
+        # answers.
         self._unlisted = frozenset(name for name in self._offsets if name not in groups)
         known = groups.keys() | self._unlisted
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in known}
@@ -145,7 +148,7 @@ class FollowedGroups:
         return sorted([*followed, *self._unlisted]), reasons
 
     def _log_reasons(self, reasons: dict[GroupId, str]) -> None:
-        """Log once for each group why it has no checkpoints, and again when the reason changes."""
+        """Log once for each group the reason for its missing checkpoints, and again when the reason changes."""
         unreported: dict[str, list[str]] = defaultdict(list)
         for group, reason in reasons.items():
             if self._reasons.get(group) != reason:

@@ -1,4 +1,4 @@
-"""Translates a group's offset on the source into one on the target, with the maps of the flow and of the flow back."""
+"""Translates a group's offset on the source to the target, with the maps of the flow and of the flow back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class TranslatedGroupOffset(NamedTuple):
-    """A partition of the target and the offset to commit there; with `exact` nothing is repeated either."""
+    """A partition of the target and the offset to commit there; with `exact` the group skips and repeats no record."""
 
     partition: TopicPartition
     offset: TargetOffset
@@ -29,12 +29,12 @@ class TranslatedGroupOffset(NamedTuple):
 
 
 class GroupOffsetTranslator:
-    """Translates commits on one flow's source: of its topics, and of topics that came from the target.
+    """Translates commits on a flow's source: in its own topics, and in topics that came from the target.
 
-    The second are for the way back: a group that reads `west.orders` on east goes on in `orders` on west. MirrorMaker 2
-    names such topics so too (class MirrorCheckpointTask, renameTopicPartition) but never has offsets for them, because
-    the flow does not copy them. Here the flow that does copy them, from the target to the source, has written its maps
-    on the source.
+    Topics from the target are for the way back: a group that reads `west.orders` on east continues in `orders` on west.
+    MirrorMaker 2 names the topics on the target in the same way (class MirrorCheckpointTask, renameTopicPartition).
+    MirrorMaker 2 has no offsets for these topics, because the flow does not copy them. Here the flow from the target to
+    the source copies these topics and has written its maps on the source.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class GroupOffsetTranslator:
         translator: Translator,
         reverse: FlowSettings | None = None,
     ) -> None:
-        """`reverse` is the flow back, if the file has it; it need not be enabled."""
+        """`reverse` is the flow back, if the file has it; a disabled flow is enough."""
         self._settings = settings
         self._policy = policy_of(settings)
         self._filter = topic_filter_of(settings)
@@ -56,29 +56,31 @@ class GroupOffsetTranslator:
         self._back = Translator(self._reverse, target, source)
         self._way_back = False
         self._one_cluster: bool | None = None
-        """Whether source and target are one, None before that is known."""
+        """Whether source and target are the same cluster; None before the first check."""
         self._logged = LogOnce(target.clock)
 
     def accepts(self, topic: TopicName) -> bool:
-        """Whether commits on a topic of the source are translated: the topic filter decides, as in MirrorMaker 2, but
-        for copies within one cluster. Raises ClusterError."""
+        """Return whether commits on a topic of the source are translated.
+
+        The topic filter decides, as in MirrorMaker 2; copies within a single cluster are left out. Raises ClusterError.
+        """
         return self._filter.accepts(topic) and not self.is_copy_beside(topic)
 
     def is_copy_beside(self, topic: TopicName) -> bool:
-        """Whether source and target are one cluster, and `topic` is a copy there, which the flow or the one back made.
+        """Return whether `topic` is a copy by this flow or the flow back, and source and target are the same cluster.
 
-        A group that reads copies stays there, and its offsets in their originals are its own. Asks both clusters once,
-        and raises ClusterError.
+        A group that reads copies stays on the copies, and its offsets in their originals are its own. Asks both
+        clusters once, and raises ClusterError.
         """
         ends = (self._settings.source, self._settings.target)
         return self._policy.source_alias(topic) in ends and self._within_one_cluster()
 
     def came_from_target(self, topic: TopicName) -> bool:
-        """Whether a topic of the source is a copy from the target, by its name."""
+        """Return whether a topic of the source is a copy from the target, by its name."""
         return self._policy.source_alias(topic) == self._settings.target_name
 
     def refresh(self, topics: Iterable[TopicName]) -> None:
-        """Read what was copied since the last call, for commits on these topics. Raises ClusterError."""
+        """Read the new positions since the last call, for commits on these topics. Raises ClusterError."""
         self._there.refresh()
         if any(self.came_from_target(topic) and not self.is_copy_beside(topic) for topic in topics):
             self._way_back = self._refresh_back()
@@ -108,7 +110,7 @@ class GroupOffsetTranslator:
         return True
 
     def translate_offset(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
-        """The target position for `offset`, committed in a partition of the source; None when it is unknown."""
+        """Return the target position for `offset`, committed in a partition of the source; None when it is unknown."""
         if self.came_from_target(partition.topic):
             topic = self._policy.upstream_name(partition.topic)
             if topic is None or not self._way_back:
@@ -124,12 +126,12 @@ class GroupOffsetTranslator:
         return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
-        """A target offset from which on the group has read nothing yet; None when unknown."""
+        """Return a target offset from which on all records are unread by the group; None when unknown."""
         return None if self.came_from_target(partition.topic) else self._there.past_copies(partition, offset)
 
 
 def _reverse_of(settings: FlowSettings) -> FlowSettings:
-    """The flow back with default settings."""
+    """Return the flow back with default settings."""
     return replace(
         settings,
         source=settings.target,

@@ -1,8 +1,8 @@
-"""Commits translated offsets for groups on the target, so that a group that moves there goes on where it stood.
+"""Commits translated offsets for groups on the target, so that a group that moves there continues at its position.
 
 Kafka class MirrorCheckpointTask (syncGroupOffset) looks at the target's groups once per interval and commits an
-interval later; a group that became active meanwhile may be set back (KAFKA-19794), and a refused commit is forgotten.
-Here a group is checked right before the commit, offsets never go back, and each partition's result counts.
+interval later. A group that became active meanwhile may be set back (KAFKA-19794), and a refused commit is forgotten.
+Here a group is checked right before the commit, offsets only move forward, and each partition's result counts.
 """
 
 from __future__ import annotations
@@ -26,28 +26,30 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 30.0
-"""How often groups without new offsets are checked: the target may have expired their offsets."""
+"""The seconds between two checks of groups without new offsets: the target may have expired their offsets."""
 
 HANDS_OFF_S = 60.0
-"""How long a group is left alone after a consumer outside the group protocol committed for it on the target."""
+"""The seconds for which a group is left alone after a consumer outside the group protocol committed on the target."""
 
 AGAIN_S = (0.5, 10.0)
-"""First and longest wait until a group is tried again whose offsets were refused; the interval where that is longer. It
-doubles in between."""
+"""The first and the longest wait in seconds after a refused commit of a group; the wait doubles in between.
+
+A longer interval of the flow is the longest wait.
+"""
 
 LOADING_S = 5.0
-"""How long a coordinator may be moving or loading before that is reported."""
+"""The seconds for which a coordinator may be moving or loading before a report."""
 
 _ACTIVE = frozenset(
     {Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.REBALANCE_IN_PROGRESS, Code.FENCED_INSTANCE_ID}
 )
-"""The group has members after all."""
+"""The errors that show that the group has members."""
 
 
 class _Failure(NamedTuple):
-    """Commits of a group that fail: since when, when and after how many seconds to try again (monotonic), and why.
+    """Commits of a group that fail: the first failure, the moment of the next try, the wait in seconds, the reason.
 
-    `since` is long ago for what does not heal by itself.
+    Moments are monotonic seconds. `since` is long ago for a failure that needs an operator.
     """
 
     since: float
@@ -57,10 +59,10 @@ class _Failure(NamedTuple):
 
 
 class GroupSync:
-    """The groups of one flow on its target; `commit_offsets` commits due offsets once, `try_again` failed ones.
+    """The groups of a flow on its target; `commit_offsets` commits due offsets, `try_again` repeats failed commits.
 
-    A turn follows at once when `positions` has something new; once per interval it also looks at groups that had
-    members, and at those that failed.
+    A turn follows at once when `positions` changes. Once per interval a turn also looks at groups that had members, and
+    at groups with failed commits.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class GroupSync:
         self._done: dict[GroupId, GroupOffsets] = defaultdict(dict)
         """The positions that the target's groups had reached at the last check."""
         self._seen: dict[GroupId, GroupOffsets] = {}
-        """What each group had committed on the target after the last look, our own commits with it."""
+        """The committed offsets of each group on the target after the last look, including this flow's commits."""
         self._hands_off: dict[GroupId, float] = {}
         self._failed: dict[GroupId, _Failure] = {}
         self._retried: dict[GroupId, _Failure] = {}
@@ -83,9 +85,9 @@ class GroupSync:
         self._look_at = LONG_AGO
 
     def commit_offsets(self) -> str | None:
-        """Commit due offsets for groups that have no members; returns what could not be committed.
+        """Commit due offsets for groups that have no members; returns the failures.
 
-        Sends no request when no position is new. Raises ClusterError when the target does not answer.
+        Without new positions no request is sent. Raises ClusterError when the target is silent.
         """
         now = self._target.clock.monotonic()
         positions = self._positions()
@@ -109,16 +111,16 @@ class GroupSync:
         return self._report()
 
     def again_s(self) -> float | None:
-        """Seconds until a group is tried again whose offsets were refused; None where there is none."""
+        """Return the seconds until the next try of a refused commit; None without refused commits."""
         again_at = min((failure.again_at for failure in self._failed.values()), default=None)
         return None if again_at is None else max(0.0, again_at - self._target.clock.monotonic())
 
     def try_again(self) -> str | None:
-        """As `commit_offsets`: only what is due and has not failed a moment ago takes requests."""
+        """As `commit_offsets`: requests are sent only for due offsets without a recent failure."""
         return self.commit_offsets()
 
     def _forget(self, followed: Collection[GroupId], now: float) -> None:
-        """Groups come and go for ever: keep nothing of those that are not followed any more."""
+        """Forget the groups that the flow no longer follows: new groups appear as long as the flow runs."""
         self._failed = {group: failure for group, failure in self._failed.items() if group in followed}
         for known in (self._seen, self._done):
             for group in known.keys() - followed:
@@ -149,7 +151,7 @@ class GroupSync:
         commits = {
             group: offsets for group, offsets in commits.items() if self._is_idle(group, groups.get(group), False)
         }
-        # Until these commits have ended it is not known which of them succeeded.
+        # Until these commits have ended the successful commits are unknown.
         before = {group: self._seen.pop(group) for group in commits}
         refused = self._target.call(self._admin.commit, commits)
         for group, offsets in commits.items():
@@ -164,10 +166,10 @@ class GroupSync:
         self._done[group].update({where: what for where, what in positions.items() if where not in failed})
 
     def _is_idle(self, group: GroupId, there: GroupListing | None, moved: bool) -> bool:
-        """Whether offsets may be committed for a group: it has no members, or does not exist.
+        """Return whether offsets may be committed for a group: it has no members, or does not exist.
 
-        A group without members may still be in use by a consumer that assigns partitions to itself and commits: when
-        its offsets `moved` without us, it is left alone for a while.
+        A consumer that assigns partitions to itself may still use and commit for a group without members. So a group
+        whose offsets `moved` by a foreign commit is left alone for a while.
         """
         now = self._target.clock.monotonic()
         if there is None:
@@ -188,12 +190,12 @@ class GroupSync:
         return self._settings.name, group, self._settings.target
 
     def _fail(self, group: GroupId, code: int, topic: str = "") -> None:
-        """Record the reason, and when to try again."""
+        """Record the reason, and the moment of the next try."""
         if code in _ACTIVE:
-            # It is looked at again with the next turn.
+            # The next turn looks at the group again.
             return
         if group in self._failed:
-            # Another partition of the same commit.
+            # The failure is from another partition of the same commit.
             return
         now = self._target.clock.monotonic()
         before = self._retried.get(group)
@@ -224,12 +226,12 @@ class GroupSync:
 
 
 def in_use(there: GroupListing) -> bool:
-    """Whether a group of the target has members, or is another program's: then its offsets are left alone."""
+    """Whether a group of the target has members, or belongs to another program: its offsets are then left alone."""
     return not there.commits or not there.empty
 
 
 def ahead(positions: GroupOffsets, present: GroupOffsets) -> GroupOffsets:
-    """What to commit: where the target's group has no offset or an earlier one."""
+    """The offsets to commit: of partitions in which the target's group has no offset or an earlier offset."""
     return {
         where: what for where, what in positions.items() if where not in present or present[where].offset < what.offset
     }

@@ -1,7 +1,7 @@
-"""Whether a consumer group may move from a flow's source to its target: would it skip records, or repeat some?
+"""Whether a consumer group may move from a flow's source to its target: would it skip or repeat records?
 
-One judgement for all who need it: `twinlog groups`, the proof of a switchover, and metrics. Facts in, verdict out;
-`ops.groups.reader` reads the clusters. MirrorMaker 2 answers none of this: an operator compares the output of
+`twinlog groups`, the proof of a switchover, and metrics share this judgement. It takes facts and returns a verdict;
+`ops.groups.reader` reads the clusters. MirrorMaker 2 has no judgement: an operator compares the output of
 `kafka-consumer-groups.sh` of both clusters, whose offsets are different numbers.
 """
 
@@ -15,7 +15,7 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartit
 
 
 class Obstacle(Enum):
-    """What keeps a group from moving; the value is its name in JSON."""
+    """An obstacle that keeps a group from moving; the value is its name in JSON."""
 
     NOT_MIRRORED = "topic-not-mirrored"
     NOT_FOLLOWED = "group-not-followed"
@@ -47,23 +47,26 @@ HEALING = frozenset(
         Obstacle.IN_TRANSACTION,
     }
 )
-"""What goes away with time, as long as the flow runs; the others need somebody."""
+"""The obstacles that disappear with time, as long as the flow runs; all other obstacles need an operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveFacts:
-    """What is known of one group and one partition in which it has committed on the source; None is unknown.
+    """The facts about a group and a partition in which the group has committed on the source; None is unknown.
 
-    `source` and `remote` are the partition on both clusters, `remote` None where the topic is not mirrored for the
-    reason `not_mirrored`. `committed` is the group's offset on the source, `copied` the next source offset to copy; of
-    a topic that came from the target there is none, and `from_target` is set. `translated` is where `committed` is on
-    the target, and with `exact` the group repeats nothing there; otherwise nothing from `past_copies` on.
-    `checkpoint_source` and `checkpoint_target` are the
-    offsets of the last checkpoint. `target_committed` is the group's offset on the target; the ends are the next
-    offsets of the logs, `target_start` the first of the target's. Without `target_leader` nobody can read there now.
-    `not_followed` is why the flow does not follow the group; `other_kind` is what has its name on the target, where
-    that is no consumer group. The group is active on a cluster when it has members there. With `checkpoints` the flow
-    writes checkpoints, with `syncs` it commits offsets on the target.
+    `source` and `remote` are the partition on both clusters. `remote` is None if the topic is not mirrored, for the
+    reason `not_mirrored`. `committed` is the group's offset on the source. `copied` is the next source offset to copy;
+    a topic that came from the target has `from_target` in place of `copied`.
+
+    `translated` is the target offset of `committed`. With `exact` the group repeats no record from `translated` on,
+    otherwise no record from `past_copies` on. `checkpoint_source` and `checkpoint_target` are the offsets of the last
+    checkpoint. `target_committed` is the group's offset on the target. The ends are the next offsets of the logs,
+    `target_start` is the first offset of the target's log. If `target_leader` is False, the remote partition is
+    unreadable now.
+
+    `not_followed` is the reason why the flow leaves out the group. `other_kind` is the kind of a target group of the
+    same name that is no consumer group. The group is active on a cluster when it has members there. With `checkpoints`
+    the flow writes checkpoints, with `syncs` it commits offsets on the target.
     """
 
     group: GroupId
@@ -95,18 +98,21 @@ class MoveFacts:
 
     @property
     def source_lag(self) -> int | None:
-        """Records (offsets) that the group has not read on the source."""
+        """The number of records (offsets) that the group has still to read on the source."""
         return _distance(self.committed, self.source_end)
 
     @property
     def target_lag(self) -> int | None:
-        """Records that are on the target, and that the group would still read there."""
+        """The number of records on the target that the group would still read there."""
         return _distance(self.resumes, self.target_end)
 
     @property
     def resumes(self) -> TargetOffset | None:
-        """Where the group goes on if it moves now: by its offset on the target, else, where the flow commits none
-        there, by its checkpoint."""
+        """The group's next offset if the group moves now.
+
+        It is the group's offset on the target. If the flow commits no offsets there and the group has none, it is the
+        offset of the group's checkpoint.
+        """
         if self.target_committed is not None or self.syncs:
             return self.target_committed
         return self.checkpoint_target
@@ -114,7 +120,7 @@ class MoveFacts:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One obstacle, in words for operators; `heals` if it passes with time."""
+    """An obstacle, in words for operators; `heals` if it passes with time."""
 
     obstacle: Obstacle
     text: str
@@ -126,11 +132,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class MoveVerdict:
-    """Whether a group may move, as far as one partition goes.
+    """Whether a group may move, by the facts of a single partition.
 
-    It may when there is no reason against it. `moved` groups have members on the target and none on the source.
-    `repeats` and `skips` are how many records the group would read twice, or never, if it moved now: at most that many,
-    None when unknown.
+    The group may move if `reasons` is empty. `moved` groups have members on the target and none on the source.
+    `repeats` and `skips` are the most records that the group would read twice, or skip, if it moved now; None when
+    unknown.
     """
 
     reasons: tuple[Reason, ...] = ()
@@ -144,17 +150,17 @@ class MoveVerdict:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing to wait for: it may move, or has moved."""
+        """Whether the wait is over: the group may move, or has moved."""
         return not self.reasons
 
     @property
     def heals(self) -> bool:
-        """Whether every reason goes away with time."""
+        """Whether every reason disappears with time."""
         return all(reason.heals for reason in self.reasons)
 
 
 def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
-    """Whether a group may move, as far as one partition goes; `most_repeats` records repeated are accepted."""
+    """Return whether a group may move, by the facts of a partition; `most_repeats` repeated records are accepted."""
     if not facts.target_answers:
         return _unknown(Obstacle.TARGET_SILENT, "the target does not answer")
     if facts.other_kind is not None:
@@ -188,13 +194,13 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
 
 
 def group_is_safe(verdicts: Iterable[MoveVerdict]) -> bool:
-    """Whether a group may move, by the verdicts on all its partitions; one without any may not."""
+    """Return whether a group may move, by the verdicts on all its partitions; a group needs at least one verdict."""
     found = list(verdicts)
     return bool(found) and all(verdict.safe for verdict in found)
 
 
 def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
-    """The flow has not copied everything before the commit."""
+    """Return the reason if the flow has still to copy records before the commit."""
     if facts.source_end is not None and committed > facts.source_end:
         text = f"the group has committed {committed}, and the source ends at {facts.source_end}: its log lost records, "
         return Reason(Obstacle.BEYOND_END, text + "or the topic was recreated")
@@ -204,7 +210,7 @@ def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
     if facts.from_target:
         return None
     if facts.copied is None:
-        # Nothing can be missing where nothing was written before the commit.
+        # An exact translation without copied records means that the partition has no records before the commit.
         if facts.translated is not None and facts.exact:
             return None
         return Reason(Obstacle.NOT_COPIED, "the flow has not copied this partition yet")
@@ -217,9 +223,9 @@ def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
 
 
 def _true_offset(facts: MoveFacts) -> tuple[TargetOffset | None, bool]:
-    """The target offset at which the group has to go on, and whether it is exact.
+    """Return the target offset at which the group has to continue, and whether it is exact.
 
-    A group at the end of the source's log, all of which is copied, goes on at the end of the target's: that is exact,
+    A group at the end of a completely copied source log continues at the end of the target's log. The offset is exact,
     however offsets are translated.
     """
     if facts.exact and facts.translated is not None:
@@ -230,10 +236,10 @@ def _true_offset(facts: MoveFacts) -> tuple[TargetOffset | None, bool]:
 
 
 def _least_offset(facts: MoveFacts) -> TargetOffset | None:
-    """The largest target offset before which the group has certainly read everything.
+    """Return the largest target offset before which the group has certainly read all records.
 
-    A checkpoint of the same or an earlier commit gives one, too: MirrorMaker 2 may have written it from offset syncs
-    that newer ones have replaced since.
+    A checkpoint of the same or an earlier commit gives an offset, too. MirrorMaker 2 may have written the checkpoint
+    from offset syncs that newer syncs have replaced since.
     """
     known = [] if facts.translated is None else [facts.translated]
     if facts.checkpoint_target is not None and facts.checkpoint_source is not None and facts.committed is not None:
@@ -244,7 +250,7 @@ def _least_offset(facts: MoveFacts) -> TargetOffset | None:
 def _compared(
     facts: MoveFacts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int
 ) -> MoveVerdict:
-    """The verdict where the target offset is known at which the group has to go on."""
+    """Return the verdict for a known target offset at which the group has to continue."""
     resumes = facts.resumes
     if resumes is None:
         text = "nothing is committed on the target for this partition"
@@ -273,7 +279,7 @@ def _compared(
 
 
 def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
-    """The target has no log to go on in, or none at that offset: there a consumer goes by its auto.offset.reset."""
+    """Return the reason if the target's log lacks the offset: a consumer there follows its auto.offset.reset."""
     if not facts.target_leader:
         return Reason(Obstacle.TARGET_SILENT, f"{facts.remote} is not on the target, or has no leader there")
     if facts.target_start is not None and resumes < facts.target_start:
@@ -286,7 +292,7 @@ def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
 
 
 def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
-    """Why a group would go on before where it stands."""
+    """Return the reason why a group would continue before its position."""
     committed, checkpoint = facts.committed, facts.checkpoint_source
     if committed is not None and (checkpoint is None or checkpoint < committed):
         if checkpoint is None:
@@ -301,7 +307,7 @@ def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
 
 
 def _without_source(facts: MoveFacts) -> MoveVerdict:
-    """The source does not report the group's offset: what the target has of it."""
+    """Return the verdict from the target's facts alone: the source does not report the group's offset."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
     if where is None:
         text = "the source does not report what the group has committed, and the target has nothing of it"
@@ -320,12 +326,12 @@ def _unknown(obstacle: Obstacle, text: str) -> MoveVerdict:
 
 
 def _left_on_target(facts: MoveFacts) -> int | None:
-    """How many records the group would read that are on the target now: it repeats no more than those."""
+    """Return how many records on the target the group would read: this is the most that it can repeat."""
     return _distance(facts.resumes, facts.target_end)
 
 
 def _most_repeated(facts: MoveFacts, resumes: TargetOffset) -> int | None:
-    """How many records the group would repeat at most, when its translation is not exact."""
+    """Return how many records the group would repeat at most, when its translation is inexact."""
     known = (_left_on_target(facts), _distance(resumes, facts.past_copies))
     return min((many for many in known if many is not None), default=None)
 

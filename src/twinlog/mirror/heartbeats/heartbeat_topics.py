@@ -1,7 +1,7 @@
-"""Tells heartbeats topics of a cluster from a user's by their records, where the file does not name all aliases.
+"""Tells heartbeats topics of a cluster from a user's topics by their records, if the file lacks aliases.
 
-On a hub `north.heartbeats` may come from a mirror of another file. Who `north` is stands in the records: each heartbeat
-names the source and the target of the flow that wrote it (Kafka class Heartbeat).
+On a hub `north.heartbeats` may come from a mirror of another file. The records tell whether `north` is a cluster: each
+heartbeat names the source and the target of the flow that wrote it (Kafka class Heartbeat).
 """
 
 from __future__ import annotations
@@ -27,22 +27,26 @@ from twinlog.model.types import Alias, TopicName, TopicPartition
 log = logging.getLogger(__name__)
 
 OWN_LAST, LAST = 2_000, 16
-"""How many offsets before the end are looked at: of `heartbeats`, where all flows to the cluster write, and of a topic
-whose name is in question."""
+"""The offsets before the end to read: of `heartbeats`, and of a topic whose kind is in question.
+
+All flows to the cluster write to `heartbeats`.
+"""
 
 PART_BYTES, MOST_BYTES = 256 << 10, 4 << 20
-"""Of one topic, and of one answer."""
+"""The most bytes of a topic, and of an answer."""
 
 LOOK_S, AGAIN_S = 3.0, 30.0
-"""How long one look may take, and how long the next one waits after a broker that did not answer: a flow waits for it,
-and goes by names alone meanwhile."""
+"""The longest time of a look, and the wait after a silent broker, in seconds.
+
+The flow waits for a look, and uses names alone until the next look.
+"""
 
 
 class HeartbeatTopics:
-    """The heartbeats topics of one cluster; `names` is what is known of them.
+    """The heartbeats topics of a cluster; `names` holds the known aliases.
 
-    A topic is read while its name is in question and it holds nothing, once when it holds something. Only what holds
-    nothing but heartbeats can be one: until that is seen a topic counts as a user's.
+    A topic whose kind is in question is read until it holds records. A topic is a heartbeats topic only if it holds
+    heartbeats alone; until then it counts as a user's topic.
     """
 
     def __init__(
@@ -51,20 +55,20 @@ class HeartbeatTopics:
         names: HeartbeatNames,
         copies: Callable[[TopicName], TopicName] = lambda topic: topic,
     ) -> None:
-        """`copies(topic)` is what the cluster calls its copy of a topic, where the topics are those of another one."""
+        """`copies(topic)` returns the cluster's name of its copy of a topic, if the topics are another cluster's."""
         self.names = names
         self.others: set[TopicName] = set()
-        """Topics that hold other records than heartbeats, or heartbeats under another name."""
+        """Topics that hold records of users, or heartbeats under another name."""
         self._cluster = cluster
         self._copies = copies
         self._unread: set[TopicName] = set()
-        """Those that this login may not read."""
+        """The topics for which this login lacks READ."""
         self._look_at = LONG_AGO
 
     def inspect_topics(self, topics: Collection[TopicName]) -> HeartbeatNames:
-        """What is known once the records of those of `topics` were looked at whose names are in question.
+        """Return the known aliases after a look at the records of those of `topics` whose kind is in question.
 
-        Where a broker does not answer, or refuses the login, no more is known than before.
+        If a broker is silent, or refuses the login, the known aliases stay the same.
         """
         open_ = [topic for topic in topics if self._in_question(topic)]
         if not open_ or self._cluster.clock.monotonic() < self._look_at:
@@ -87,7 +91,7 @@ class HeartbeatTopics:
         )
 
     def _read(self, last: Mapping[TopicName, int]) -> dict[TopicName, list[Record]]:
-        """The last records of topics that hold any; `last` is how many offsets of each are looked at."""
+        """Return the last records of topics that hold any; `last` is the number of offsets to read of each topic."""
         here = {self._copies(topic): topic for topic in last}
         wanted = {copy: last[topic] for copy, topic in here.items()}
         cluster = self._cluster
@@ -96,7 +100,7 @@ class HeartbeatTopics:
             try:
                 found = cluster.call(_limited, cluster.client, wanted)
             except RefusedError:
-                # One that may not be read hides the others.
+                # A topic that the login may not read hides the records of the readable topics.
                 for copy, most in wanted.items():
                     found |= self._one(copy, most, here[copy])
         except ClusterError as error:
@@ -114,7 +118,10 @@ class HeartbeatTopics:
 
 
 def _aliases(topic: TopicName, separator: str, beats: Iterable[Heartbeat]) -> set[Alias]:
-    """The aliases that heartbeats in `topic` name, and those it came over: the last of these is their target."""
+    """The aliases in the heartbeats of `topic`, and the aliases in its name.
+
+    The name counts if its last alias is the target of a heartbeat.
+    """
     found: set[Alias] = set()
     way = topic.removesuffix(HEARTBEATS)
     for beat in beats:
@@ -136,10 +143,10 @@ async def _limited(client: ClusterClient, topics: Mapping[TopicName, int]) -> di
 
 
 async def last_records(client: ClusterClient, topics: Mapping[TopicName, int]) -> dict[TopicName, list[Record]]:
-    """The records of each topic's first partition, where MirrorMaker 2 writes heartbeats, in its last so many offsets.
+    """Return the last records of each topic's first partition; MirrorMaker 2 writes heartbeats to that partition.
 
-    A topic that holds none, or has no leader, is missing. Records that cannot be decoded are none, and so is what a
-    topic holds then. Raises ClusterError, and RefusedError without READ on one of them.
+    The value in `topics` is the number of offsets before the end. Topics that are empty, have no leader, or hold
+    undecodable records are left out. Raises ClusterError, and RefusedError if the login lacks READ on a topic.
     """
     await client.refresh(topics)
     parts = {TopicPartition(topic, 0): most for topic, most in topics.items()}

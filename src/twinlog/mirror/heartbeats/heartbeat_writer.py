@@ -1,4 +1,4 @@
-"""Writes the heartbeats of a flow: they show others, and flows that mirror them on, that the target takes writes."""
+"""Writes the heartbeats of a flow: they show that the target takes writes, on each cluster with copies of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 class HeartbeatWriter:
-    """Heartbeats of one flow in the topic `heartbeats` of its target (Kafka class MirrorHeartbeatTask)."""
+    """Heartbeats of a flow in the topic `heartbeats` of its target (Kafka class MirrorHeartbeatTask)."""
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
@@ -19,7 +19,7 @@ class HeartbeatWriter:
         self._compacted = CompactedTopic(settings.name, target, heartbeats(settings), "heartbeats")
 
     def write_heartbeat(self) -> None:
-        """Write one heartbeat, its time also the record's; the first creates the topic. Raises ClusterError."""
+        """Write a heartbeat, its time also the record's; the first call creates the topic. Raises ClusterError."""
         if not self._target.client.connected:
             self._target.connect()
         self._compacted.ensure()

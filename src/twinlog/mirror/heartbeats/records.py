@@ -1,4 +1,4 @@
-"""Heartbeats: records that show that a flow is alive, and that other flows mirror on, in MirrorMaker 2's bytes."""
+"""Heartbeats: records that show that a flow is alive, and that further flows mirror, in MirrorMaker 2's bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Heartbeat:
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | None:
-    """The heartbeat in a record; None for any other record, also for one with bytes left over, which is a user's."""
+    """Return the heartbeat in a record; None for any other record, also for a user's record with bytes left over."""
     names, fields = FieldReader(key or b""), FieldReader(value or b"")
     try:
         source, target = Alias(names.string()), Alias(names.string())

@@ -1,9 +1,9 @@
-"""The exact map of one partition: where every source offset is in the remote partition, and back.
+"""The exact map of a partition: the target offset of each source offset, and back.
 
-Records are copied in order, so between two holes a source offset and its target offset move in step. The map keeps one
-point for each place where they part: a source hole (compaction, aborted records, markers) or a target hole (records of
-somebody else, markers). A committed offset is the next one to read, so it translates to the first copied record at or
-after it: a group that continues there skips nothing and repeats nothing.
+Records are copied in order, so between two holes a source offset and its target offset move in step. The map keeps a
+point for each hole: a source hole (compaction, aborted records, markers) or a target hole (records of foreign
+producers, markers). A committed offset is the next offset to read, so it translates to the first copied record at or
+after it. A group that continues at the translation skips no record and repeats no record.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset
 class Point(NamedTuple):
     """From source offset `source` on, copies begin at target offset `target` and move in step up to the next point.
 
-    Of the first `uncertainty` source offsets it is not known which were copied, so that the copy of an offset q is at
-    `target + max(0, q - source - uncertainty)` at the earliest. 0 means that every offset is known.
+    The first `uncertainty` source offsets may or may not have a copy. The copy of an offset q is at `target + max(0, q
+    - source - uncertainty)` at the earliest. 0 means that the copies of all offsets are known.
     """
 
     source: SourceOffset
@@ -29,13 +29,13 @@ class Point(NamedTuple):
 
 
 point_of = cast("Callable[[int, int, int], Point]", Point)
-"""Of what arrays hold, which know plain numbers only."""
+"""Makes a point from the plain numbers that arrays hold."""
 
 
 class CopiedRun(NamedTuple):
-    """So many `records` from source offset `source` on are at target offset `target` and after it, without holes.
+    """The copies of `records` records from source offset `source` on begin at target offset `target`, without holes.
 
-    With 0 records copying continues there, and what was copied in between is not known.
+    With 0 records copying continues at these offsets, and the copies in between are unknown.
     """
 
     source: SourceOffset
@@ -44,17 +44,21 @@ class CopiedRun(NamedTuple):
 
 
 class Translated(NamedTuple, Generic[AnyOffset]):
-    """An offset on the other cluster; with `exact` False records up to the true one are read again, none is skipped."""
+    """An offset on the other cluster.
+
+    A group that continues there skips no record; with `exact` False it may repeat records up to the true offset.
+    """
 
     offset: AnyOffset
     exact: bool
 
 
 class ExactMap:
-    """Points of one partition in three arrays, 24 bytes a point, and the end of what was copied.
+    """Points of a partition in three arrays, 24 bytes a point, and the end of the copies.
 
-    It begins where copying began: `next_source` and `next_target` are the offsets of the next record on both sides.
-    With `complete` nothing had been copied before, so that older offsets translate too, to the first copy.
+    The map begins with the first copy: `next_source` and `next_target` are the offsets of the next record on both
+    sides. With `complete` the first copy is the first copy of the partition, so older offsets translate too, to this
+    copy.
     """
 
     __slots__ = ("_copied", "_source", "_target", "_uncertainty", "complete", "next_source", "next_target")
@@ -64,14 +68,14 @@ class ExactMap:
         self._target = array("q", [next_target])
         self._uncertainty = array("q", [0])
         self._copied = next_source
-        """The source offset after the last copied record; `next_source` may have passed over more."""
+        """The source offset after the last copied record; `next_source` may be larger, after left-out records."""
         self.next_source = next_source
         self.next_target = next_target
         self.complete = complete
 
     @classmethod
     def of(cls, points: Iterable[Point], *, complete: bool) -> ExactMap:
-        """The map with these points, at least one; it ends at the last until `move_end` moves the end."""
+        """The map with these points, at least one point; it ends at the last point until `move_end` moves the end."""
         first, *rest = points
         new = cls(first.source, first.target, complete=complete)
         new._uncertainty[0] = first.uncertainty
@@ -82,24 +86,24 @@ class ExactMap:
         return len(self._source)
 
     def points(self, start: int = 0, stop: int | None = None) -> list[Point]:
-        """The points from number `start` up to, not including, number `stop`."""
+        """The points from number `start` up to number `stop` (exclusive)."""
         part = slice(start, stop)
         return list(map(point_of, self._source[part], self._target[part], self._uncertainty[part]))
 
     # Copying.
 
     def add_run(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
-        """`count` records from source offset `source` on are at `target` and after it, none missing on either side.
+        """Add `count` records from source offset `source` on; their copies begin at `target`, both without holes.
 
-        Where a side goes back, the points from there on are dropped: the source was truncated or recreated, or the
-        remote topic was.
+        If a side goes back, the map drops the points from that offset on: the source was truncated or recreated, or the
+        remote topic was recreated.
         """
         if self.goes_back(source, target):
             self._cut(source, target)
         self.copied_runs((CopiedRun(source, target, count),))
 
     def copied_runs(self, runs: Iterable[CopiedRun]) -> int:
-        """`add_run` of each run up to the first that goes back or is empty; returns how many there were."""
+        """`add_run` of each run up to the first run that goes back or is empty; returns the number of added runs."""
         taken = 0
         copied, target = self._copied, self.next_target
         uncertainty = self._uncertainty[-1]
@@ -120,16 +124,18 @@ class ExactMap:
         return taken
 
     def goes_back(self, source: SourceOffset, target: TargetOffset) -> bool:
-        """Whether a copy there would come before one that is known."""
+        """Whether a copy at these offsets would come before a known copy."""
         return source < self.next_source or target < self.next_target
 
     def skip_to(self, next_source: SourceOffset) -> None:
-        """Everything before `next_source` was read, and nothing of it copied since the last copy."""
+        """Note that the records from the last copy up to `next_source` were read and left out."""
         self.next_source = max(self.next_source, next_source)
 
     def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Copying continues here; what was copied in between is not known, as after a crash or after another
-        program."""
+        """Continue the map at these offsets; the copies in between are unknown.
+
+        A crash or another program leaves unknown copies.
+        """
         if self.goes_back(next_source, next_target):
             self._cut(next_source, next_target)
         if next_target == self.next_target:
@@ -144,17 +150,17 @@ class ExactMap:
     # Reading it from where it was stored.
 
     def add_points(self, points: Iterable[Point]) -> None:
-        """Add stored points after those here; the end moves to the last of them, if it was before it."""
+        """Append stored points to the map; an end before the last point moves to the last point."""
         for point in points:
             self._add(point)
         next_source, next_target = max(self.next_source, self._source[-1]), max(self.next_target, self._target[-1])
         self._end(SourceOffset(next_source), TargetOffset(next_target))
 
     def replace_from(self, first: Point, rest: Iterable[Point], *, new_generation: bool, complete: bool) -> None:
-        """Put stored points in the place of all from `first` on; in a new generation also of those at its target or
-        later.
+        """Replace all points from `first` on by stored points.
 
-        `complete` becomes the map's when nothing of it is left.
+        In a new generation the points at its target or later are replaced, too. `complete` becomes the map's if the
+        replacement drops all old points.
         """
         keep = bisect_left(self._source, first.source)
         if new_generation:
@@ -168,7 +174,7 @@ class ExactMap:
         self.add_points(rest)
 
     def move_end(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """The end is here, by a position that was stored after all points of this map; an older one changes nothing."""
+        """Move the end to a position that was stored after all points of this map; an older position has no effect."""
         if next_source >= self._source[-1] and next_target >= self._target[-1]:
             self._end(next_source, next_target)
 
@@ -182,7 +188,7 @@ class ExactMap:
     def to_target(self, source: SourceOffset) -> Translated[TargetOffset] | None:
         """The target offset for a committed source offset; None when it is older than the map.
 
-        Beyond the end it is the end, and not exact: what is still to be copied may lie between.
+        An offset beyond the end translates to the end, which is inexact: copies still to come may lie between.
         """
         index = bisect_right(self._source, source) - 1
         if index < 0:
@@ -196,8 +202,10 @@ class ExactMap:
         return Translated(TargetOffset(found), not uncertainty or not ahead)
 
     def past_copies(self, source: SourceOffset) -> TargetOffset | None:
-        """A target offset after the copies of everything before `source`, also where `to_target` is not exact; None
-        beyond the end."""
+        """A target offset after the copies of all records before `source`, also if `to_target` is inexact.
+
+        None beyond the end.
+        """
         if source > self.next_source:
             return None
         behind = bisect_right(self._source, source)
@@ -221,9 +229,9 @@ class ExactMap:
         return Translated(SourceOffset(min(self._source[index] + ahead, last)), True)
 
     def last_before(self, target: TargetOffset) -> tuple[SourceOffset, TargetOffset] | None:
-        """Source and target offset of the last record that was copied to before `target`.
+        """The source offset and the target offset of the last copied record before target offset `target`.
 
-        None when there is none, or it is not known exactly.
+        None if the map has no copy before `target`, or its offsets are uncertain.
         """
         while (index := bisect_left(self._target, target) - 1) >= 0 and not self._uncertainty[index]:
             source, begin = self._source[index], self._target[index]
@@ -239,7 +247,7 @@ class ExactMap:
     # Keeping it small.
 
     def trim_points(self, source_start: SourceOffset) -> bool:
-        """Drop what lies before the source's first offset; returns whether there was anything."""
+        """Drop the points before the source's first offset; returns whether the map changed."""
         index = bisect_right(self._source, source_start) - 1
         if index <= 0:
             return False
@@ -249,8 +257,10 @@ class ExactMap:
         return True
 
     def drop_redundant_points(self, before: SourceOffset) -> bool:
-        """Drop redundant points before source offset `before`: those that continue the point before them in step.
-        Returns whether there were any."""
+        """Drop the points before source offset `before` that continue the point before them in step.
+
+        Returns whether the map changed.
+        """
         points = self.points()
         kept = points[:1]
         for point in points[1:]:
@@ -267,9 +277,10 @@ class ExactMap:
         return True
 
     def limit_points(self, limit: int) -> bool:
-        """Join neighbours among the older half until there are at most `limit` points; returns whether it did.
+        """Join neighbours among the older half until at most `limit` points remain; returns whether the map changed.
 
-        Joined points are no longer exact; the further back, the coarser, and never beyond the true offset.
+        Joined points are inexact: older points become coarser, and an offset translates to the true offset or before
+        it.
         """
         shrunk = False
         while len(self) > max(limit, 3):
@@ -315,6 +326,6 @@ class ExactMap:
 
 
 def _join(older: Point, newer: Point) -> Point:
-    """One point in the place of two, from which no offset translates to more than it did."""
+    """A point in the place of two points; each offset translates to the same offset as before or an earlier offset."""
     lost = newer.source - older.source - (newer.target - older.target) + newer.uncertainty
     return Point(older.source, older.target, max(1, older.uncertainty, lost))

@@ -1,4 +1,4 @@
-"""The fields MirrorMaker 2's own records are made of: big-endian numbers and short strings (Kafka class `Type`)."""
+"""The fields of MirrorMaker 2's own records: big-endian numbers and short strings (Kafka class `Type`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST_STRING = 0x7FFF
 
 
 class FieldError(ValueError):
-    """A record's key or value is not made of the fields expected; only decoders see it."""
+    """A record's key or value lacks the expected fields; only decoders see the error."""
 
 
 def string(text: str) -> bytes:
@@ -23,7 +23,7 @@ def string(text: str) -> bytes:
 
 
 class FieldReader:
-    """Takes fields from the start of `data`; what follows the last one taken is left alone, as Kafka's classes do.
+    """Takes fields from the start of `data`; the bytes after the last field are ignored, as in Kafka's classes.
 
     Every method raises FieldError when the data ends too early.
     """
@@ -51,7 +51,7 @@ class FieldReader:
         return self._number(INT64)
 
     def rest(self) -> bytes:
-        """What was not taken yet."""
+        """The bytes after the fields that were taken."""
         return self._data[self._at :]
 
     def _number(self, kind: Struct) -> int:

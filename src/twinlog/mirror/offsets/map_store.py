@@ -1,4 +1,4 @@
-"""Reads the topic of exact maps on the driver: where copies of each source partition are."""
+"""Reads the topic of exact maps on the driver: the target offsets of each source partition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 ALL_POINTS = 2_000_000
-"""Points kept of all partitions together: about 50 MB."""
+"""The most points of all partitions together: about 50 MB."""
 
 LEAST_POINTS = 1024
 TIMEOUT_S = 15.0
@@ -27,7 +27,9 @@ PURPOSE = "joining maps of old offsets"
 
 
 class MapStore:
-    """Maps of one flow; `read` reads the topic once and then only what was added. May be used from several threads.
+    """Maps of a flow; the first `read` reads the whole topic, each later `read` the new records.
+
+    Threads may share the store.
 
     A map ends at its stored position. `target` is connected to the flow's target.
     """
@@ -42,26 +44,26 @@ class MapStore:
         self._writer = TopicWriter(target.client, topic, TIMEOUT_S, PURPOSE)
         self._reader = TopicReader(target, topic, optional=True)
         self._news: LastRecords = {}
-        """Segments that were read and not taken yet, because more of them follow."""
+        """Segments that were read and wait for the rest of their topic."""
         self._stood: dict[TopicPartition, Position | None] = {}
         """Positions as of the last `read`."""
         self._changed: dict[TopicPartition, Position | None] = {}
         self._reading = threading.Lock()
 
     def set_cluster(self, target: ClusterAdmin) -> None:
-        """Read and write on over other connections to the target; nothing may be reading."""
+        """Continue over new connections to the target; no read may be in progress."""
         self._target = target
         self._writer = TopicWriter(target.client, self._writer.topic, TIMEOUT_S, PURPOSE)
         self._reader.set_cluster(target)
 
     def read(self) -> None:
-        """Read what was stored since the last call; before the first one nothing is known.
+        """Read the records that were stored since the last call; before the first call the store is empty.
 
-        Raises ClusterError when the target does not answer, RefusedError without READ on the topics of positions and
-        maps.
+        Raises ClusterError when the target is silent, and RefusedError if the login lacks READ on the topics of
+        positions and maps.
         """
         with self._reading:
-            # Positions first: one that is newer than the map would end it too far.
+            # Positions come first: a position that is newer than the map would end the map too far ahead.
             self._changed |= self._positions.read_changed()
             self._reader.read_last(self._news)
             with self.lock:
@@ -76,29 +78,30 @@ class MapStore:
                         )
 
     def overtaken(self, partition: TopicPartition, known: ExactMap) -> bool:
-        """Whether a position was stored after the end of a map: another program copied on."""
+        """Whether a position was stored after the end of a map: another program copied more records."""
         position = self._stood.get(partition)
         return position is not None and position.next_source > known.next_source
 
     def position(self, partition: TopicPartition) -> Position | None:
-        """The stored position of a source partition as of the last `read`, None where there is none."""
+        """The stored position of a source partition as of the last `read`; None if the partition has none."""
         return self._stood.get(partition)
 
     def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LastPoint]:
-        """The newest stored point of each partition that has one, as of the last `read`."""
+        """The newest stored point of each partition with points, as of the last `read`."""
         with self.lock:
             found = {partition: self.maps.tip(partition) for partition in partitions}
         return {partition: tip for partition, tip in found.items() if tip is not None}
 
     def fragmented(self) -> list[TopicPartition]:
-        """Source partitions that `join_segments` is to be called for."""
+        """The source partitions for which a call of `join_segments` is useful."""
         with self.lock:
             return self.maps.fragmented(self._max_points())
 
     def join_segments(self, source_starts: Mapping[TopicPartition, SourceOffset]) -> int:
         """Keep maps and their topic small: join old segments of partitions, given their first source offsets.
 
-        Returns how many partitions it changed. Raises ClusterError, RefusedError without WRITE on the topic.
+        Returns how many partitions changed. Raises ClusterError, and RefusedError if the login lacks WRITE on the
+        topic.
         """
         changed = 0
         for partition, start in source_starts.items():

@@ -22,16 +22,16 @@ from twinlog.mirror.offsets.segments import (
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 MAX_POINTS = 65_536
-"""Points kept of a partition, at most: 1.5 MB of memory, and records of less than 600 kB together."""
+"""The most points of a partition: 1.5 MB of memory, and records of less than 600 kB together."""
 
 MAX_SEGMENTS = 16
-"""With more segments than that it is worth checking for those of copiers that only came and went."""
+"""With more segments the map is checked for segments of copiers that copied few records."""
 
 OLDEST = SourceOffset(0)
 
 _OFFSET = (1 << 64) - 1
 _NOT_JOINED = _OFFSET
-"""In a rank, after each offset up to which a segment may be joined."""
+"""In a rank, a number after each offset up to which a segment may be joined."""
 
 StoredRecord = tuple[bytes, bytes | None]
 """Key and value of a record; None deletes."""
@@ -39,13 +39,13 @@ StoredRecord = tuple[bytes, bytes | None]
 
 @dataclass(slots=True)
 class _LoadedMap:
-    """A partition's map, which segments are stored, and the newest of them."""
+    """A partition's map, the ranks of its stored segments, and the rank of the newest segment."""
 
     map: ExactMap
     last: int
-    """The rank of the newest."""
+    """The rank of the newest segment."""
     stored: set[int] = field(default_factory=set)
-    """Ranks."""
+    """The ranks of the stored segments."""
 
     @property
     def generation(self) -> int:
@@ -53,18 +53,18 @@ class _LoadedMap:
 
     @property
     def newest(self) -> SourceOffset:
-        """Where the newest begins."""
+        """The first source offset of the newest segment."""
         return SourceOffset(self.last & _OFFSET)
 
     @property
     def joined(self) -> bool:
-        """Whether everything before the newest was joined already."""
+        """Whether all segments before the newest segment were joined already."""
         up_to = _rank(SourceOffset(0), self.generation, self.newest) >> 64
         return any(rank >> 64 == up_to for rank in self.stored)
 
 
 class _End(NamedTuple):
-    """Where a map ends by its stored position, and in which generation."""
+    """The end of a map by its stored position, and the generation of the position."""
 
     next_source: SourceOffset
     next_target: TargetOffset
@@ -73,23 +73,26 @@ class _End(NamedTuple):
 
 @dataclass(slots=True)
 class _Unread:
-    """Segments of a partition as they are stored, values by the second part of their keys; and where the map ends."""
+    """Stored segments of a partition, by the second part of their keys; and the end of the map."""
 
     segments: dict[bytes, bytes] = field(default_factory=dict)
     end: _End | None = None
 
     def newest(self, partition: TopicPartition) -> Segment | None:
-        """The newest segment; None when it is of a version not known here."""
+        """The newest segment; None if its version is unknown here."""
         rank, value = max((_rank(*decode_place(place)), value) for place, value in self.segments.items())
         return segment_at(_segment_key(partition, rank), value)
 
     def most_points(self) -> int:
-        """No fewer points than there are."""
+        """An upper bound of the number of points."""
         return sum(map(most_points, self.segments.values()))
 
 
 def _rank(start: SourceOffset, generation: int, joined_up_to: SourceOffset | None = None) -> int:
-    """A segment's rank among those of its partition, from older to newer; a number, since there may be a million."""
+    """A segment's rank in its partition, from older to newer.
+
+    The rank is a number, because a million segments are possible.
+    """
     return generation << 128 | (_NOT_JOINED if joined_up_to is None else joined_up_to) << 64 | start
 
 
@@ -99,13 +102,13 @@ def _segment_key(partition: TopicPartition, rank: int) -> SegmentKey:
 
 
 class ExactMaps:
-    """Maps by source partition; used on the driver, not thread-safe.
+    """Maps by source partition; used on the driver, by a single thread.
 
-    The first call of `apply_records` must hold the whole topic. Read stored positions before segments,
-    and give them to `extend_map` afterwards: a position that is newer than the map would end the map too far.
+    The first call of `apply_records` must hold the whole topic. Read stored positions before segments, and give them to
+    `extend_map` afterwards: a position that is newer than the map would end the map too far ahead.
 
-    A partition's segments are decoded when its map is first needed. Until then they are kept as they were stored: a
-    flow that starts needs the newest points only, and maps of deleted topics are never needed.
+    A partition's segments are decoded at the first use of its map. Until then the maps keep the stored bytes: a flow
+    that starts needs only the newest points, and maps of deleted topics stay unused.
     """
 
     def __init__(self) -> None:
@@ -113,7 +116,7 @@ class ExactMaps:
         self._unread: dict[TopicPartition, _Unread] = {}
 
     def apply_records(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
-        """Take records (key, value) of the topic in their order; returns the partitions they belong to."""
+        """Take records (key, value) of the topic in their order; returns their partitions."""
         partitions: set[TopicPartition] = set()
         news: dict[bytes, dict[bytes, bytes | None]] = {}
         for key, value in records:
@@ -146,7 +149,7 @@ class ExactMaps:
             del self._unread[partition]
 
     def _decoded(self, partition: TopicPartition) -> _LoadedMap | None:
-        """What is known of a partition, its segments decoded."""
+        """The map of a partition, its segments decoded."""
         unread = self._unread.pop(partition, None)
         if unread is not None:
             self._join(None, partition, unread.segments)
@@ -173,7 +176,7 @@ class ExactMaps:
             self._known[segment.partition] = _LoadedMap(new, rank, {rank})
             return
         known.stored.add(rank)
-        # Older ones are rewritten only to make them coarser, and what is known here is finer.
+        # Older segments are rewritten only to make them coarser, and the map here is finer.
         if rank >= known.last:
             first, *rest = segment.points
             known.map.replace_from(
@@ -186,7 +189,8 @@ class ExactMaps:
     ) -> None:
         """End the partition's map by a position that was read before its segments.
 
-        A position of another generation ends another map: one side went back, and it was not stored again since.
+        A position of another generation ends another map: a side went back, and the position of the new generation is
+        missing.
         """
         known = self._known.get(partition)
         unread = self._unread.get(partition)
@@ -196,12 +200,12 @@ class ExactMaps:
             known.map.move_end(next_source, next_target)
 
     def map(self, partition: TopicPartition) -> ExactMap | None:
-        """What is known of a partition; None when nothing of it was ever copied by twinlog."""
+        """The map of a partition; None if twinlog copied no record of the partition."""
         known = self._decoded(partition)
         return None if known is None else known.map
 
     def tip(self, partition: TopicPartition) -> LastPoint | None:
-        """The newest point of a partition, None when there is none."""
+        """The newest point of a partition; None without points."""
         newest = self._unread[partition].newest(partition) if partition in self._unread else None
         if newest is not None:
             return LastPoint(newest.generation, newest.points[-1].source, newest.points[-1].target)
@@ -212,11 +216,11 @@ class ExactMaps:
         return LastPoint(known.generation, last.source, last.target)
 
     def __len__(self) -> int:
-        """Of how many partitions something is known."""
+        """The number of partitions with a map."""
         return len(self._known) + len(self._unread)
 
     def fragmented(self, max_points: int = MAX_POINTS) -> list[TopicPartition]:
-        """Partitions for which `join_segments` may have something to do."""
+        """The partitions whose segments `join_segments` may change."""
         known = [
             partition
             for partition, known in self._known.items()
@@ -237,12 +241,12 @@ class ExactMaps:
         max_points: int = MAX_POINTS,
         segment_points: int = SEGMENT_POINTS,
     ) -> list[StoredRecord]:
-        """Forget what lies before the source's first offset and make what is old coarser.
+        """Drop the points before the source's first offset, and make old points coarser.
 
-        Returns the records that do the same in the topic, empty when there is nothing to do; they must be written as
-        one batch, because half of them would make a wrong map, and be read back. The newest segment is left to the task
-        that writes it. What is joined up to there is not joined anew: what deletes it could arrive after another join
-        under the same keys.
+        Returns the records that do the same in the topic, empty if the map stays the same. They must be written as a
+        single batch, because half of them would make a wrong map, and be read back. The newest segment is left to the
+        task that writes it. Joined segments up to the newest segment stay as they are: their deletion could arrive
+        after another join under the same keys.
         """
         known = self._decoded(partition)
         if known is None or known.joined:

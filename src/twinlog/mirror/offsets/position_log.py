@@ -1,4 +1,4 @@
-"""Appends positions as a part of a transaction: the positions topic seen through the queues that records go through."""
+"""Appends positions as a part of a transaction: the positions topic behind the queues that also take records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from twinlog.settings.flow import FlowSettings
 
 
 class PositionLog:
-    """The positions topic of one transactional producer.
+    """The positions topic of a transactional producer.
 
-    `offer(queue)` is called when a queue has something to send, `leaderless()` when its leader is unknown.
-    `answered(error)` is called with None when an append was acknowledged, and with the error that ends the transaction:
-    a RefusedError when it never can succeed.
+    `offer(queue)` is called when a queue has batches to send, `leaderless()` when its leader is unknown.
+    `answered(None)` is called after an acknowledged append. `answered(error)` is called with the error that ends the
+    transaction; a RefusedError is permanent.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class PositionLog:
 
     @property
     def all_acknowledged(self) -> bool:
-        """Everything sent is acknowledged."""
+        """Whether all sent batches are acknowledged."""
         return all(queue.idle for queue in self._queues.values())
 
     def clear(self, identity: ProducerIdentity) -> None:
-        """Forget what is on its way, and go on as `identity`."""
+        """Forget the batches on their way, and continue as `identity`."""
         self._identity = identity
         for queue in self._queues.values():
             queue.clear(identity)
@@ -98,7 +98,7 @@ class PositionLog:
             client = self._settings.producer.client
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
             queue.retry_failed(self._client.loop.clock.monotonic() + pause)
-            # Nothing else may notice that the leader moved: as long as positions do not arrive, no records are sent.
+            # Records wait for their positions, so this queue alone notices that the leader moved.
             self._leaderless()
             self._offer(queue)
         elif error_codes.refused(code):

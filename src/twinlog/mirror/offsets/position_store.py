@@ -1,7 +1,7 @@
 """Reads the positions topic on the driver: the last position of each source partition.
 
-A flow with a topic of its own takes what that lacks from the topic that it shared before (Connect class
-ConnectorOffsetBackingStore), so that it continues where it stood.
+A flow with a topic of its own also reads the topic that it shared before (Connect class ConnectorOffsetBackingStore).
+So the flow continues at a shared position if its own topic lacks the position.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 class ChangedPositions(Protocol):
-    """Knows how far source partitions are copied."""
+    """Reads how far source partitions are copied."""
 
     def read_changed(self) -> dict[TopicPartition, Position | None]:
         """Positions that were stored or deleted since the last call. Raises ClusterError."""
@@ -33,24 +33,24 @@ class StoredPositions(Protocol):
     """Has the stored positions of a flow."""
 
     def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
-        """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
+        """The stored positions of these partitions; a partition without a position is left out. Raises ClusterError."""
 
     def under_other_alias(
         self, partitions: Iterable[TopicPartition], /
     ) -> dict[TopicPartition, tuple[Alias, Position]]:
-        """Of those partitions that have none: one that is stored under another alias of the source, with that alias."""
+        """For partitions without a position: the position under another alias of the source, with that alias."""
 
     def starts(self) -> StoredStarts:
-        """What was decided about where the flow begins, as it was stored when `read` was called last."""
+        """The stored decisions about the flow's first offsets, as of the last call of `read`."""
 
 
 @dataclass(slots=True)
 class _Topic:
-    """One topic of positions and its content, None for a position that was deleted."""
+    """A topic of positions and its content, None for a position that was deleted."""
 
     reader: TopicReader
     news: LastRecords = field(default_factory=dict)
-    """What was read and not decoded yet: a topic that was not read to its end may have newer ones."""
+    """Records that were read and wait for decoding: the unread rest of the topic may have newer records."""
     positions: dict[TopicPartition, Position | None] = field(default_factory=dict)
     strayed: dict[TopicPartition, tuple[Alias, Position]] = field(default_factory=dict)
     """Positions under other aliases, of a flow that keeps names."""
@@ -59,10 +59,10 @@ class _Topic:
 
 
 class PositionStore:
-    """Positions of one flow; reads the topic once and then only what was added.
+    """Positions of a flow; the first read reads the whole topic, each later read the new records.
 
-    Of what was overwritten nothing is decoded and nothing kept, however much of it there is. With `optional` its topic
-    need not be there: nothing is stored then.
+    Overwritten records are dropped undecoded, however many the topic has. With `optional` the topic may be missing;
+    then the store is empty.
     """
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin, *, optional: bool = False) -> None:
@@ -75,28 +75,30 @@ class PositionStore:
             self._earlier = _Topic(TopicReader(target, TopicName(earlier), committed=True, optional=True))
         self._look_at_earlier = True
         self._changed: set[TopicPartition] = set()
-        """Partitions whose positions came since `read_changed` was called."""
+        """Partitions with new positions since the last call of `read_changed`."""
         self._lock = threading.Lock()
 
     def set_cluster(self, target: ClusterAdmin) -> None:
-        """Read on over other connections to the target; nothing may be reading."""
+        """Continue over new connections to the target; no read may be in progress."""
         for topic in (self._own, self._earlier):
             if topic is not None:
                 topic.reader.set_cluster(target)
 
     def look_again(self) -> None:
-        """Read the earlier topic again: until now another process may have written there."""
+        """Read the earlier topic again: until now another process may have written to it."""
         self._look_at_earlier = True
 
     def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-        """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
+        """The stored positions of these partitions; a partition without a position is left out. Raises ClusterError."""
         with self._lock:
             known = self._update()
             return {part: position for part in partitions if (position := known.get(part)) is not None}
 
     def under_other_alias(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Alias, Position]]:
-        """See `StoredPositions`; only where names are kept, so that both aliases lead to one remote topic. Raises
-        ClusterError."""
+        """See `StoredPositions`; only for a flow that keeps names, so that both aliases lead to the same remote topic.
+
+        Raises ClusterError.
+        """
         with self._lock:
             known = self._update()
             topics = [topic.strayed for topic in (self._own, self._earlier) if topic is not None]
@@ -104,13 +106,13 @@ class PositionStore:
             return {part: strayed[part] for part in partitions if known.get(part) is None and part in strayed}
 
     def read_all(self) -> dict[TopicPartition, Position]:
-        """Positions of all partitions that have one, as they are stored now. Raises ClusterError."""
+        """The stored positions of all partitions; a partition without a position is left out. Raises ClusterError."""
         with self._lock:
             known = self._update()
             return {part: position for part, position in dict(known).items() if position is not None}
 
     def starts(self) -> StoredStarts:
-        """What was decided about where the flow begins, as it was stored when positions were read last."""
+        """The stored decisions about the flow's first offsets, as of the last read of positions."""
         with self._lock:
             topics = [self._own] if self._earlier is None else [self._earlier, self._own]
             starts = {name: start for topic in topics for name, start in topic.starts.items()}
@@ -162,7 +164,7 @@ class PositionStore:
             topic.strayed[partition] = alias, position
 
     def _take_start(self, topic: _Topic, record: Record) -> bool:
-        """Whether the record is about where the flow begins, which is noted then."""
+        """Take a record about the flow's first offsets; returns whether the record is of this kind."""
         found = decode_start(self._settings.source_name, record.key, record.value, self._settings.connector_name)
         match found:
             case None, start:
@@ -177,13 +179,16 @@ class PositionStore:
 
 
 class PositionsOfAll:
-    """Positions of several flows from one cluster to another, each of which copies topics of its own."""
+    """Positions of several flows from one cluster to another; each flow copies its own topics."""
 
     def __init__(self, flows: Sequence[FlowSettings], target: ClusterAdmin) -> None:
         self._stores = [PositionStore(flow, target) for flow in flows]
 
     def read_changed(self) -> dict[TopicPartition, Position | None]:
-        """As of one flow; of a partition that one flow copied and another one copies now, the further position."""
+        """The changed positions of all flows.
+
+        For a partition that moved from a flow to another flow, the further position counts.
+        """
         found: dict[TopicPartition, Position | None] = {}
         for store in self._stores:
             for partition, position in store.read_changed().items():

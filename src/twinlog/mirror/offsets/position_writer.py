@@ -12,11 +12,11 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 LEADER_S = 5.0
-"""How long a leader of the topic is waited for."""
+"""The longest wait in seconds for a leader of the topic."""
 
 
 def positions_writer(client: ClusterClient, settings: FlowSettings) -> TopicWriter:
-    """What appends to the positions topic of a flow, over the connection of the records that positions count."""
+    """The writer of a flow's positions topic, over the connection of the records that positions count."""
     return TopicWriter(
         client,
         TopicName(settings.positions_topic),
@@ -36,7 +36,10 @@ def position_records(settings: FlowSettings, positions: Mapping[TopicPartition, 
 
 
 class PositionWriter:
-    """Appends changed positions to the positions topic, one write at a time so that none overtakes a newer one."""
+    """Appends changed positions to the positions topic.
+
+    Writes run in turn, so that a newer position always comes later.
+    """
 
     def __init__(self, loop: Loop, client: ClusterClient, settings: FlowSettings) -> None:
         self._settings = settings
@@ -45,9 +48,9 @@ class PositionWriter:
         self._writing = loop.lock()
 
     async def write(self, positions: Mapping[TopicPartition, Position]) -> None:
-        """Store what changed; returns once the target has it on all in-sync replicas.
+        """Store changed positions; returns once the target has them on all in-sync replicas.
 
-        Raises ClusterError when it could not be stored now, RefusedError when it never will be.
+        Raises ClusterError for a failure that may pass, RefusedError for a permanent failure.
         """
         async with self._writing:
             changed = {part: pos for part, pos in positions.items() if self._stored.get(part) != pos}
@@ -56,5 +59,5 @@ class PositionWriter:
                 self._stored.update(changed)
 
     def forget_partition(self, partition: TopicPartition) -> None:
-        """Another copier writes this partition's position from now on."""
+        """Forget the partition: another copier writes its position from now on."""
         self._stored.pop(partition, None)

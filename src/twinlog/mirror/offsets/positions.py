@@ -1,8 +1,8 @@
-"""A position: how far a source partition has been copied, in the form Connect stores source offsets.
+"""A position: how far a source partition has been copied, in Connect's form of a source offset.
 
-Key and value are byte for byte what MirrorMaker 2 writes and looks up (Kafka class OffsetStorageWriter with a
-schemaless JsonConverter), so either program continues where the other stopped. What only twinlog needs travels in a
-record header, which Connect ignores.
+Key and value have the same bytes as MirrorMaker 2's (Kafka class OffsetStorageWriter with a schemaless JsonConverter).
+So each program continues at the position of the other program. Further facts for twinlog alone are in a record header,
+which Connect ignores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADER = "twinlog.position"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who appends to a remote partition: an idempotent producer, and the sequence number of its next record."""
+    """The appender to a remote partition: an idempotent producer, and the sequence number of its next record."""
 
     producer_id: int
     epoch: int
@@ -29,13 +29,13 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a source partition is copied, and where copying continues.
+    """How far a source partition is copied, and the offsets at which copying continues.
 
-    `next_source` is the next source offset to copy; `next_target` the target offset the next record will get (None
-    when MirrorMaker 2 wrote the position); `leader_epoch` that of the last batch read (-1 unknown); topic ids are UUID
-    texts, None when unknown. `generation` is that of the exact map which ends here (see `offsets.segments.Segment`).
-    `remote_topic` is where the records went, `writer` who appended them; both are None when unknown, and the writer
-    also when transactions keep late appends away.
+    `next_source` is the next source offset to copy. `next_target` is the target offset of the next record (None when
+    MirrorMaker 2 wrote the position). `leader_epoch` is the epoch of the last batch read (-1 unknown). Topic ids are
+    UUID texts, None when unknown. `generation` is the generation of the exact map that ends here (see
+    `offsets.segments.Segment`). `remote_topic` is the topic of the copies, `writer` the producer that appended them;
+    both are None when unknown. `writer` is also None when transactions keep late appends away.
     """
 
     next_source: SourceOffset
@@ -84,7 +84,7 @@ def encode_position(
 
 
 def alias_of_position(record: PositionRecord, connector: str = SOURCE_CONNECTOR) -> Alias | None:
-    """The alias of the source in the key of a position of this connector; None for a record that is no position."""
+    """The alias of the source in the key of a position of this connector; None for any other record."""
     try:
         name, where = json.loads(record.key)
         alias = where["cluster"]
@@ -96,10 +96,9 @@ def alias_of_position(record: PositionRecord, connector: str = SOURCE_CONNECTOR)
 def decode_position(
     source: Alias, record: PositionRecord, connector: str = SOURCE_CONNECTOR
 ) -> tuple[TopicPartition, Position | None] | None:
-    """The partition and position of a record of the positions topic.
+    """The partition and position of a record of the positions topic; the position is None for a deleted position.
 
-    None for a record that is not of this connector and source (checkpoint and heartbeat connectors share the topic);
-    a position of None for a deleted one.
+    None for a record of another connector or source (checkpoint and heartbeat connectors share the topic).
     """
     try:
         name, where = json.loads(record.key)
@@ -123,7 +122,7 @@ def decode_position(
         leader_epoch=extra.get("epoch", -1),
         topic_id=extra.get("topic_id"),
         remote_topic_id=extra.get("remote_topic_id"),
-        # "life" is what earlier versions called it.
+        # Earlier versions called the field "life".
         generation=extra.get("generation", extra.get("life", 0)),
         remote_topic=extra.get("remote_topic"),
         writer=_writer(extra.get("producer")),
@@ -131,7 +130,7 @@ def decode_position(
 
 
 def _writer(found: object) -> Writer | None:
-    """The writer as a header names it; None in the headers of versions that named none."""
+    """The writer in a header; None in the headers of versions without writers."""
     if isinstance(found, list) and len(found) == 3 and all(isinstance(number, int) for number in found):
         return Writer(*found)
     return None

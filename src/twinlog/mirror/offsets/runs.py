@@ -9,7 +9,7 @@ from twinlog.model.types import SourceOffset, TargetOffset
 
 
 class CopiedRuns:
-    """Runs of one partition since they were last taken; appends that continue a run cost next to nothing."""
+    """The runs of a partition since they were last taken; an append that continues a run costs little."""
 
     __slots__ = ("_count", "_next_source", "_next_target", "_runs", "_source", "_target")
 
@@ -19,9 +19,9 @@ class CopiedRuns:
         self._next_source = self._next_target = -1
 
     def add(self, spans: Iterable[tuple[SourceOffset, int]], base_offset: TargetOffset) -> None:
-        """An append arrived: (first source offset, count) of its runs, its first record at target `base_offset`.
+        """Add an append: (first source offset, count) of its runs, its first record at target offset `base_offset`.
 
-        Records without a source offset (-1), as a transform adds them, are like those of somebody else.
+        Records of a transform that have no source offset (-1) count as records of a foreign producer.
         """
         for source, count in spans:
             if source < 0:
@@ -37,7 +37,7 @@ class CopiedRuns:
             self._next_target = base_offset = TargetOffset(base_offset + count)
 
     def add_runs(self, runs: Iterable[CopiedRun]) -> None:
-        """These runs, which follow each other, were found to have arrived."""
+        """Add consecutive runs that were found on the target."""
         for run in runs:
             if run.records:
                 self.add(((run.source, run.records),), run.target)
@@ -45,7 +45,7 @@ class CopiedRuns:
                 self.add_jump(run.source, run.target)
 
     def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Copying continues here; what arrived in between was not noted. That is a run of no records."""
+        """Continue at these offsets; the copies in between are unknown. The jump is a run of no records."""
         self._flush()
         self._runs.append(CopiedRun(next_source, next_target, 0))
 
@@ -63,7 +63,7 @@ class CopiedRuns:
 
 
 def joined(runs: Iterable[CopiedRun]) -> Iterator[tuple[list[tuple[SourceOffset, int]], TargetOffset]]:
-    """Runs as if those without a hole on the target between them were one append: its spans and its base offset."""
+    """Join runs that follow each other without a hole on the target; yields spans and base offset as of an append."""
     spans: list[tuple[SourceOffset, int]] = []
     base = end = TargetOffset(-1)
     for run in runs:

@@ -1,7 +1,7 @@
 """Segments: the exact map of a partition as records of a compacted topic on the target, a few hundred points a record.
 
-A point is where source and target offsets part, so a partition without holes is one small record for each time that a
-copier took it. While copies go on in step nothing is written: the last point reaches up to the stored position.
+A point is a hole between source and target offsets. So a partition without holes is a small record for each copier that
+took it. While copies continue in step the topic gets no record: the last point reaches up to the stored position.
 """
 
 from __future__ import annotations
@@ -21,31 +21,34 @@ from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, To
 VERSION = 0
 SEGMENT_POINTS = 256
 MAX_RUNS = 512
-"""At most so many holes are noted of what one position stands for; where there are more, groups of them are joined."""
+"""The most holes that are noted for a single position; of more holes, groups are joined."""
 
 COPIER_GENERATIONS = 256
-"""So many generations a copier has for itself. What it wrote last may be on its way yet when the next copier begins."""
+"""The generations of a copier. Its last record may be on its way when the next copier begins."""
 
 FIRST_GENERATIONS = 1 << 20
-"""Where none is known, a copier draws its first generation from so many by the clock: one more every tenth of a second,
-from the first one again after 29 hours."""
+"""The number of first generations.
+
+A copier without predecessor draws one by the clock: the number grows every tenth of a second, and starts again after 29
+hours.
+"""
 
 _NAME_SIZE = INT16.size + INT32.size
-"""Of the first part of a key, without the topic's name."""
+"""The size in bytes of the first part of a key, apart from the topic's name."""
 
 _PLACE = Struct(">qi")
 _JOINED = Struct(">qiq")
 _COMPLETE = 1
 _ONE_BYTE = 64
-"""Smaller numbers are one byte as a varint, and most steps are."""
+"""Smaller numbers are a single byte as a varint, and most steps are smaller."""
 
 
 def first_generation(wall_s: float) -> int:
-    """The generation of a copier that knows of none before it, by the time of day.
+    """The generation of a copier without a known predecessor, by the time of day.
 
-    A copier that was lost before anything of it was stored may have written a segment that is on its way. Its
-    generation is another one, and smaller unless the clocks of two workers differ: then it ends the map where it begins
-    itself, which leads groups too far back, and none too far ahead.
+    A copier that was lost before its first stored position may have written a segment that is on its way. The
+    generation of this segment differs, and is smaller unless the clocks of two workers differ. A segment of a larger
+    generation ends the map at its own begin, which leads groups too far back, never too far ahead.
     """
     return int(wall_s * 10) % FIRST_GENERATIONS * COPIER_GENERATIONS
 
@@ -58,8 +61,10 @@ def segments_topic(source: Alias) -> TopicName:
 def segment_key(
     source: TopicPartition, start: SourceOffset, generation: int, joined_up_to: SourceOffset | None = None
 ) -> bytes:
-    """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32
-    generation; of a joined segment also INT64 source offset up to which it was joined."""
+    """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32 generation.
+
+    The key of a joined segment also has the INT64 source offset up to which it was joined.
+    """
     if joined_up_to is None:
         return partition_name(source) + _PLACE.pack(start, generation)
     return partition_name(source) + _JOINED.pack(start, generation, joined_up_to)
@@ -71,7 +76,7 @@ def partition_name(source: TopicPartition) -> bytes:
 
 
 class SegmentKey(NamedTuple):
-    """Which segment of which source partition."""
+    """The segment's source partition, and its place in the partition."""
 
     partition: TopicPartition
     start: SourceOffset
@@ -80,9 +85,9 @@ class SegmentKey(NamedTuple):
 
 
 def split_segment_key(key: bytes | None) -> tuple[bytes, bytes] | None:
-    """The bytes of a segment's key that name the partition, and those that name the segment; None for others.
+    """Split a segment's key into the bytes of the partition and the bytes of the segment; None for any other key.
 
-    There may be a million keys of a few thousand partitions, so names are decoded once for all segments of one.
+    A million keys may belong to a few thousand partitions, so a name is decoded once for all segments of its partition.
     """
     if key is None or len(key) < _NAME_SIZE or key[0] >= 0x80:
         return None
@@ -98,8 +103,10 @@ def decode_partition(name: bytes) -> TopicPartition:
 
 
 def decode_place(place: bytes) -> tuple[SourceOffset, int, SourceOffset | None]:
-    """The second part of a segment's key: the source offset of its first point, its generation, and up to which source
-    offset it was joined."""
+    """Decode the second part of a segment's key.
+
+    Returns the source offset of its first point, its generation, and the source offset up to which it was joined.
+    """
     if len(place) == _JOINED.size:
         start, generation, up_to = _JOINED.unpack(place)
         return start, generation, up_to
@@ -109,18 +116,18 @@ def decode_place(place: bytes) -> tuple[SourceOffset, int, SourceOffset | None]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive points of one partition, at least one.
+    """Consecutive points of a partition, at least one.
 
-    `generation` grows by `COPIER_GENERATIONS` with each copier that takes the partition, and by one whenever one side
-    went back or a segment may have been lost on its way. So no two copiers ever write under one key, and a segment that
-    arrives late changes nothing. A segment replaces those of earlier generations from its first source offset and its
-    first target offset on. Within a generation, segments follow each other by source offset. With `complete` copying
-    began with this segment (see `ExactMap`).
+    `generation` grows by `COPIER_GENERATIONS` with each copier that takes the partition. It grows by 1 when a side went
+    back, or a segment may be lost on its way. So two copiers always write different keys, and a late segment has no
+    effect. A segment replaces the segments of earlier generations from its first source offset and its first target
+    offset on. Within a generation, segments follow each other by source offset. With `complete` copying began with this
+    segment (see `ExactMap`).
 
-    The driver joins old segments of a partition into others, up to the newest one, which begins at the source offset
-    `joined_up_to`. These come before all that a copier wrote in their generation, and replace those that were joined up
-    to less. So a join that arrives late, or that the next driver did not see, changes nothing either: its keys are no
-    other's, and it deletes nothing that was joined further.
+    The driver joins old segments of a partition, up to the newest segment, which begins at source offset
+    `joined_up_to`. Joined segments come before all segments of copiers in their generation, and replace the segments
+    with a smaller `joined_up_to`. A join that arrives late, or that the next driver missed, has no effect either: its
+    keys are unique, and it deletes only segments that were joined less far.
     """
 
     partition: TopicPartition
@@ -140,8 +147,11 @@ class Segment:
 
     @property
     def value(self) -> bytes:
-        """INT16 version, INT16 flags (1 complete), INT64 first target offset, then varints: the first uncertainty, and
-        of each further point its source step, target step and uncertainty."""
+        """The record's value, in the order of its fields.
+
+        INT16 version, INT16 flags (1 complete), INT64 first target offset, then varints: the first uncertainty, and of
+        each further point its source step, target step and uncertainty.
+        """
         head = INT16.pack(VERSION) + INT16.pack(_COMPLETE * self.complete) + INT64.pack(self.points[0].target)
         return head + encode_varint(self.points[0].uncertainty) + _encode_steps(self.points)
 
@@ -158,7 +168,7 @@ def _encode_steps(points: Sequence[Point]) -> bytes:
 
 
 def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
-    """The segment of a record with the key `where`; None for what is none and for a version not known here."""
+    """The segment of a record with the key `where`; None for a malformed value and for an unknown version."""
     source: int = where.start
     fields = FieldReader(value)
     try:
@@ -181,7 +191,7 @@ def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
 
 
 def most_points(value: bytes) -> int:
-    """No fewer points than a stored segment holds: a point after the first takes three bytes at least."""
+    """An upper bound of the points in a stored segment: a point after the first takes three bytes at least."""
     return 1 + len(value) // 3
 
 
@@ -193,15 +203,15 @@ class LastPoint(NamedTuple):
     target: TargetOffset
 
     def before(self, next_source: SourceOffset, next_target: TargetOffset) -> bool:
-        """Whether what is copied next there comes after this point, on both sides."""
+        """Whether a next copy at these offsets comes after this point, on both sides."""
         return self.source <= next_source and self.target <= next_target
 
 
 class SegmentWriter:
-    """The newest segments of one partition while a task copies it; `take_over` makes one.
+    """The newest segments of a partition while a task copies it; `take_over` makes a writer.
 
-    Order matters, because a map is never to be older than the position it ends at: first note the position, then take
-    `changed` and write it, and write the noted position with the `generation` when that is acknowledged.
+    The order matters, because a map must be at least as new as its final position. First note the position, then take
+    `changed` and write the segments. After their acknowledgement write the noted position with the `generation`.
     """
 
     def __init__(
@@ -221,9 +231,9 @@ class SegmentWriter:
         self._written = 0
         """How many points of the newest segment were handed out."""
         self._handed: Segment | None = None
-        """It as it was handed out, while it is not known to be stored."""
+        """The newest segment as it was handed out, until it is known to be stored."""
         self._full: list[Segment] = []
-        """Segments before it that are not known to be stored."""
+        """Earlier segments that may still be unstored."""
 
     @classmethod
     def take_over(
@@ -240,10 +250,9 @@ class SegmentWriter:
     ) -> SegmentWriter:
         """The writer of a copier that continues from `position`.
 
-        `stored` is the position and `tip` the newest point of the last copier, None when there is none.
-        After them records may have arrived of which nothing was noted; `found` are those that were found after
-        `stored` since. `complete` is for a partition that was never copied, `generation` the least that the first
-        segment's must be.
+        `stored` is the position and `tip` the newest point of the last copier; None if there is none. After them
+        records may have arrived that are in no stored map; `found` are the runs that were found after `stored` since.
+        `complete` is for a partition without earlier copies. `generation` is the least generation of the first segment.
         """
         assert position.next_target is not None
         now = position.next_source, position.next_target
@@ -255,8 +264,7 @@ class SegmentWriter:
         ):
             begin = stored.next_source, stored.next_target
         if tip is not None and (begin is None or not tip.before(*begin)):
-            # There was a crash after the map was stored and before the position was, or another program stored the
-            # position.
+            # A crash came after the map was stored and before the position was, or another program stored the position.
             begin = (tip.source, tip.target) if tip.before(*now) else None
         generation = generation if tip is None else max(generation, tip.generation + COPIER_GENERATIONS)
         new = cls(partition, *(begin or now), generation=generation, complete=complete, segment_points=segment_points)
@@ -275,11 +283,11 @@ class SegmentWriter:
 
     @property
     def end(self) -> tuple[SourceOffset, TargetOffset]:
-        """The offsets the next record has on both sides, as far as is known."""
+        """The offsets of the next record on both sides, as far as they are known."""
         return self._map.next_source, self._map.next_target
 
     def add_runs(self, runs: Sequence[CopiedRun]) -> None:
-        """Runs of records were copied, in this order. Of more than `MAX_RUNS` at once not each is noted."""
+        """Add copied runs of records, in this order. Of more than `MAX_RUNS` runs at once, some are joined."""
         at = 0
         if len(runs) > MAX_RUNS and all(
             run.source >= before.source and run.target >= before.target for before, run in pairwise(runs)
@@ -300,11 +308,11 @@ class SegmentWriter:
             self._split()
 
     def skip_to(self, next_source: SourceOffset) -> None:
-        """Everything before `next_source` was read, and nothing of it copied since the last append."""
+        """Note that the records from the last append up to `next_source` were read and left out."""
         self._map.skip_to(next_source)
 
     def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Copying continues here; what was copied in between is not known."""
+        """Continue at these offsets; the copies in between are unknown."""
         if self._map.goes_back(next_source, next_target):
             self._begin(next_source, next_target, generation=self._generation + 1)
         else:
@@ -312,26 +320,31 @@ class SegmentWriter:
         self._split()
 
     def close(self) -> None:
-        """Note the end as a point, so that it is known even if another program copies this partition next."""
+        """Note the end as a point, so that it stays known even if another program copies this partition next."""
         self._begin(self._map.next_source, self._map.next_target, generation=self._generation)
 
     def changed(self) -> list[Segment]:
-        """Segments to write now, in order; empty while copies go on in step. Then call `stored` or `not_stored`."""
+        """Segments to write now, in order; empty while copies continue in step.
+
+        Then call `mark_stored` or `not_stored`.
+        """
         if len(self._map) != self._written:
             self._written = len(self._map)
             self._handed = self._segment()
         return self._full + ([] if self._handed is None else [self._handed])
 
     def mark_stored(self, segments: Sequence[Segment]) -> None:
-        """What `changed` gave is stored."""
+        """Note that these segments of `changed` are stored."""
         done = set(map(id, segments))
         self._full = [segment for segment in self._full if id(segment) not in done]
         if id(self._handed) in done:
             self._handed = None
 
     def not_stored(self) -> None:
-        """What `changed` gave is perhaps stored, perhaps not, or will be yet: all of it comes again, in new
-        generations, so that what arrives late does not take the place of what is newer."""
+        """Note that the segments of `changed` may be stored now, later or never.
+
+        All of them come again, in new generations, so that a late arrival leaves newer segments in place.
+        """
         oldest = min([segment.generation for segment in self._full], default=self._generation)
         grown = self._generation - oldest + 1
         self._generation += grown

@@ -1,10 +1,10 @@
-"""What a flow decided about where it begins, as records of its positions topic.
+"""The decisions of a flow about its first offsets, as records of its positions topic.
 
-A flow whose topics do not all begin at their earliest record stores when it first started and with which filter, and
-where each topic begins that it found then. A topic without such a record appeared later (KAFKA-4668). The records are
-keyed as offsets of the flow's connector are, in the order of Java's HashMap, so that whoever deletes the offsets of the
-connector deletes these with them; MirrorMaker 2 looks up neither. What they hold is in their values: a worker's file of
-offsets has no room for headers.
+A flow whose topics do not all begin at their earliest record stores the moment and the filter of its first start. It
+also stores the first offsets of each topic that it found then. A topic without a record appeared later (KAFKA-4668).
+The keys have the form of the offsets of the flow's connector, in the order of Java's HashMap. So a deletion of the
+connector's offsets deletes these records with them; MirrorMaker 2 looks up neither. The facts are in the values: a
+worker's file of offsets has no room for headers.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import SOURCE_CONNECTOR, FlowSettings
 
 FIELD = "twinlog"
-"""In the key of such a record, beside the cluster and the topic."""
+"""The field of the key that marks a start record, beside the cluster and the topic."""
 
 _KIND = "start"
 
 
 @dataclass(frozen=True, slots=True)
 class StartSpec:
-    """Where a partition begins that has no position: at its first record, unless a field is set.
+    """The begin of a partition that has no position: its first record, unless a field is set.
 
-    At `offset`; or at the first record with the timestamp `since_ms` or a later timestamp, and at its end where there
-    is none; or not at all, where its place is `refused`.
+    With `offset` the partition begins at this offset. With `since_ms` it begins at the first record with this timestamp
+    or a later timestamp, and at its end if no record has one. With `refused` the partition is not copied.
     """
 
     offset: SourceOffset | None = None
@@ -45,7 +45,7 @@ REFUSED = StartSpec(refused=True)
 
 @dataclass(frozen=True, slots=True)
 class ChosenTopics:
-    """The filter of a flow: its expressions, or the class that takes their place, with which a moment is decided."""
+    """The filter of a flow: its expressions, or the class in their place, with which a moment is decided."""
 
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -53,17 +53,17 @@ class ChosenTopics:
 
     @classmethod
     def of(cls, settings: FlowSettings) -> ChosenTopics:
-        """The filter that the settings have now."""
+        """The present filter of the settings."""
         own = settings.topic_filter_class
         return cls((), (), own.path) if own else cls(settings.topics, settings.topics_exclude)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstStart:
-    """When a flow first started with the topics of a filter, in milliseconds since 1970.
+    """The moment at which a flow first started with the topics of a filter, in milliseconds since 1970.
 
-    `before` is the filter that it had until then, None at its very first start. Until `done`, where each topic begins
-    that was there is not stored for all of them.
+    `before` is the filter until then, None at the flow's very first start. Until `done`, the first offsets of some
+    present topics are still to be stored.
     """
 
     at_ms: int
@@ -74,9 +74,9 @@ class FirstStart:
 
 @dataclass(frozen=True, slots=True)
 class TopicStart:
-    """Where the partitions of a topic begin, by their number; None for those that had a position.
+    """The begins of a topic's partitions, by their number; None for a partition that had a position.
 
-    `topic_id` is that of the topic, as text; None before Kafka 2.8.
+    `topic_id` is the topic's id, as text; None before Kafka 2.8.
     """
 
     at_ms: int
@@ -86,14 +86,16 @@ class TopicStart:
 
 @dataclass(frozen=True, slots=True)
 class StoredStarts:
-    """What is stored of one flow: `first` is None where it never started, or all its topics began at their first
-    record."""
+    """The stored starts of a flow.
+
+    `first` is None if the flow never started, or all its topics began at their first record.
+    """
 
     first: FirstStart | None
     topics: Mapping[TopicName, TopicStart]
 
     def offsets(self, there: Mapping[TopicName, Topic]) -> dict[TopicPartition, SourceOffset]:
-        """The offsets at which partitions of topics begin that begin at one; of recreated topics there are none."""
+        """The first offsets of partitions that begin at a fixed offset; recreated topics are left out."""
         return {
             TopicPartition(name, number): begin.offset
             for name, start in self.topics.items()
@@ -106,7 +108,7 @@ class StoredStarts:
 NOTHING_STORED = StoredStarts(None, MappingProxyType({}))
 
 StartRecord = tuple[TopicName | None, FirstStart | TopicStart | None]
-"""The topic of a record, None for the flow's own, and what is stored; None where it was deleted."""
+"""The topic of a record, None for the flow's own, and the stored start; None if it was deleted."""
 
 
 def start_key(source: Alias, topic: TopicName | None, connector: str = SOURCE_CONNECTOR) -> bytes:
@@ -116,7 +118,7 @@ def start_key(source: Alias, topic: TopicName | None, connector: str = SOURCE_CO
 
 
 def encode_start(start: FirstStart | TopicStart) -> bytes:
-    """The value of such a record."""
+    """The value of a start record."""
     if isinstance(start, TopicStart):
         begins = [None if begin is None else _begin_json(begin) for begin in start.begins]
         return utf8_json({"at": start.at_ms, "id": start.topic_id, "begins": begins})
@@ -133,7 +135,7 @@ def encode_start(start: FirstStart | TopicStart) -> bytes:
 def decode_start(
     source: Alias, key: bytes | None, value: bytes | None, connector: str = SOURCE_CONNECTOR
 ) -> StartRecord | None:
-    """What a record of the positions topic says about a start; None for a record of another connector or kind."""
+    """The start in a record of the positions topic; None for a record of another connector or kind."""
     try:
         name, where = json.loads(key or b"")
         if name != connector or where["cluster"] != source or where[FIELD] != _KIND:
@@ -158,7 +160,7 @@ def decode_start(
 
 
 def is_start(partition: Iterable[str]) -> bool:
-    """Whether the fields of a stored offset's source partition are those of such a record."""
+    """Whether the fields of a stored offset's source partition are the fields of a start record."""
     return FIELD in set(partition)
 
 

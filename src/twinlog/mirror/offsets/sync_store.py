@@ -13,15 +13,15 @@ from twinlog.model.types import TopicPartition
 
 VALUE_SIZE = 2 * INT64.size
 KEPT_APART = 4096
-"""So many syncs of a partition are kept as they were stored, at most; then those that MirrorMaker 2 would keep."""
+"""The most syncs of a partition as stored bytes; at this number the syncs that MirrorMaker 2 keeps are chosen."""
 
 
 class SyncStore:
-    """The 64 syncs of each partition that MirrorMaker 2 would keep, of those for which `adds` is true.
+    """The 64 syncs of each partition that MirrorMaker 2 would keep, of the syncs for which `adds` is true.
 
-    A topic of months may hold millions, and all count, not the last of a key. Decoding and choosing takes ten
-    microseconds a sync, keeping it undecoded takes one. `read` may run beside the rest; callers of the others hold
-    `lock`.
+    A topic of months may hold millions of syncs, and all syncs of a key count. Decoding and choosing takes ten
+    microseconds a sync, keeping it undecoded takes one microsecond. `read` may run beside the other methods; callers of
+    the other methods hold `lock`.
     """
 
     def __init__(self, reader: TopicReader, adds: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:
@@ -29,17 +29,20 @@ class SyncStore:
         self._adds = adds
         self._lock = lock
         self._unread: dict[bytes, bytearray] = {}
-        """Values one after the other, by their key."""
+        """Concatenated values, by their key."""
         self._kept = MirrorTranslation()
         self._kept.ready()
         self._reading = threading.Lock()
 
     def read(self) -> None:
-        """Read what was written since the last call. Raises ClusterError, RefusedError without READ on the topic."""
+        """Read the syncs since the last call.
+
+        Raises ClusterError, and RefusedError if the login lacks READ on the topic.
+        """
         with self._reading:
             for _, record in self._reader.read():
                 key, value = record.key, record.value
-                # Other records are skipped, where MirrorMaker 2 would fail.
+                # Other records are skipped; MirrorMaker 2 would fail on them.
                 if key is None or value is None or len(value) < VALUE_SIZE:
                     continue
                 with self._lock:
@@ -49,7 +52,7 @@ class SyncStore:
                         self._take(key)
 
     def get_translation(self, partition: TopicPartition) -> MirrorTranslation:
-        """What translates offsets of this partition; it may not know all syncs of others."""
+        """The translation for offsets of this partition; it may lack syncs of other partitions."""
         self._take(string(partition.topic) + INT32.pack(partition.partition))
         return self._kept
 
@@ -63,6 +66,6 @@ class SyncStore:
     def _add(self, sync: OffsetSync) -> None:
         newest = self._kept.newest(sync.source)
         if newest is not None and sync.downstream < newest.downstream:
-            # The remote topic was recreated. MirrorMaker 2 would go on translating to offsets of the deleted one.
+            # The remote topic was recreated. MirrorMaker 2 would still translate to offsets of the deleted topic.
             self._kept.forget_partition(sync.source)
         self._kept.add(sync)

@@ -1,4 +1,4 @@
-"""Translates offsets as MirrorMaker 2 does, from a few offset syncs per partition; to compare with, and to explain it.
+"""Translates offsets by MirrorMaker 2's rules, from a few offset syncs per partition; for comparison and explanation.
 
 Behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
 """
@@ -9,7 +9,7 @@ from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 SYNCS_PER_PARTITION = 64
-"""As many bits as an offset has; sync j of a partition is about 2^j source offsets older than its newest."""
+"""The number of bits of an offset; sync j of a partition is about 2^j source offsets older than its newest sync."""
 
 UNTRANSLATABLE = TargetOffset(-1)
 
@@ -17,7 +17,7 @@ UNTRANSLATABLE = TargetOffset(-1)
 class MirrorTranslation:
     """Offset syncs of all partitions as MirrorMaker 2 keeps them, and its answers.
 
-    `latest_only` is its mode when earlier checkpoints could not be read: of what was written before `ready` only each
+    `latest_only` is MirrorMaker 2's mode after unreadable checkpoints: of the syncs before `ready` only each
     partition's last sync counts.
     """
 
@@ -35,7 +35,7 @@ class MirrorTranslation:
             self._syncs[sync.source] = _inserted(syncs, sync)
 
     def ready(self) -> None:
-        """The topic was read to its end once; nothing is translated before."""
+        """Start translating: the topic was read to its end once."""
         self._ready = True
 
     def translate(self, source: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
@@ -54,7 +54,7 @@ class MirrorTranslation:
     def translate_back(self, source: TopicPartition, offset: TargetOffset) -> SourceOffset | None:
         """The source offset for an offset committed in the remote partition; None when all syncs kept are newer.
 
-        MirrorMaker 2 has no such thing; the rule is that of `translate`, read from the other side.
+        The rule is that of `translate`, read from the other side; MirrorMaker 2 lacks this direction.
         """
         for sync in self._syncs.get(source, ()):
             if sync.downstream <= offset:
@@ -67,11 +67,11 @@ class MirrorTranslation:
         return None if syncs is None else syncs[0]
 
     def forget_partition(self, source: TopicPartition) -> None:
-        """Begin anew with the next sync of a partition, as after one that goes back on the source."""
+        """Forget the syncs of a partition, as after a sync that goes back on the source."""
         self._syncs.pop(source, None)
 
     def kept(self, source: TopicPartition) -> list[OffsetSync]:
-        """The different syncs still known of a partition, newest first."""
+        """The different syncs of a partition in memory, newest first."""
         kept: list[OffsetSync] = []
         for sync in self._syncs.get(source, ()):
             if not kept or kept[-1] is not sync:
@@ -80,19 +80,20 @@ class MirrorTranslation:
 
 
 def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
-    """Whether sync j is not too much older than sync i."""
+    """Whether sync j is close enough to sync i."""
     return newer.upstream <= older.upstream + (1 << j) - (1 << i)
 
 
 def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
-    """Whether a sync after sync i is enough older than it, or the same."""
+    """Whether a sync after sync i is enough older than sync i, or the same."""
     return newer is older or newer.upstream >= older.upstream + (1 << max(i - 2, 0))
 
 
 def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
-    """The syncs with `new` in front: each place takes the newest old one that keeps both distances, or its neighbour's.
+    """The syncs with `new` in front.
 
-    Old syncs are looked at once, in order, since what is too near for one place is too near for those after it.
+    Each place takes the newest old sync that keeps both distances, or the sync of its neighbour. Each old sync is
+    looked at once, in order, because a sync that is too near for a place is too near for later places.
     """
     syncs = old.copy()
     syncs[0] = fill = new

@@ -1,6 +1,6 @@
 """Offset syncs: pairs of a source offset and the target offset of the same record, in MirrorMaker 2's bytes.
 
-twinlog translates with its own exact map; it writes offset syncs so that MirrorMaker 2 can take a flow over, and for
+twinlog translates with its own exact map. It writes offset syncs so that MirrorMaker 2 can take a flow over, and for
 tools that read them.
 """
 
@@ -13,15 +13,15 @@ from twinlog.mirror.offsets.fields import INT32, INT64, FieldError, FieldReader,
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 DELAY_S = 0.25
-"""For how long a sync that is not due is held back at most."""
+"""The longest delay in seconds of a sync before it is due."""
 
 MAX_PENDING = 64
-"""As many as MirrorMaker 2's reader remembers of a partition (Kafka class OffsetSyncStore)."""
+"""The number of syncs of a partition in the memory of MirrorMaker 2's reader (Kafka class OffsetSyncStore)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """The record at `upstream` of a source partition is at `downstream` of the remote one. Kafka class OffsetSync."""
+    """The copy of the record at `upstream` of a source partition is at `downstream`. Kafka class OffsetSync."""
 
     topic: TopicName
     partition: int
@@ -52,7 +52,10 @@ class OffsetSync:
 
 
 def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | None:
-    """The offset sync of a record; None for a tombstone and for what is none, on which MirrorMaker 2 would fail."""
+    """The offset sync of a record; None for a tombstone and for a malformed record.
+
+    MirrorMaker 2 would fail on both.
+    """
     if key is None or value is None:
         return None
     where, offsets = FieldReader(key), FieldReader(value)
@@ -65,7 +68,7 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | N
 
 @dataclass(slots=True)
 class _Generation:
-    """What the rule remembers of a partition: the offsets after its last record, and the last one synced."""
+    """The rule's memory of a partition: the offsets after its last record, and the target offset of the last sync."""
 
     next_upstream: SourceOffset
     next_downstream: TargetOffset
@@ -73,17 +76,19 @@ class _Generation:
 
 
 class SyncEmitter:
-    """Decides which offset syncs are due; one per task, fed with every acknowledged append.
+    """Decides which offset syncs are due; each task has an emitter and feeds it with every acknowledged append.
 
-    The rule is that of Kafka's OffsetSyncWriter: a partition's first record is synced at once, and again when source
-    or target went back, and whenever the last sync is more than `offset_lag_max` target offsets old. Three things
-    differ. A hole in the source offsets alone makes nothing due: readers since Kafka 3.5 never count across a sync, and
-    transactions would cost a sync each. Of one append only those records are synced that the reader would still
-    remember afterwards, at doubling distances from its last. And what is not due is not held back until the next
-    commit, but `delay_s` seconds at most, so an idle partition gets a sync for its last record.
+    The rule is the rule of Kafka's OffsetSyncWriter. A partition's first record is synced at once, and again when
+    source or target went back. A sync is also due when the last sync is more than `offset_lag_max` target offsets old.
+    Three details differ. A hole in the source offsets alone makes no sync due: readers since Kafka 3.5 never count
+    across a sync, and transactions would cost a sync each. Of a single append only the records are synced that the
+    reader would still remember afterwards, at doubling distances from its last record. A sync before it is due waits
+    `delay_s` seconds at most, in place of the wait for the next commit. So an idle partition gets a sync for its last
+    record.
 
-    The syncs of a partition must be written in order, and no older one again after a newer: a reader takes that for a
-    source that was rewound and forgets its history. So there is one write at a time, of what `take_syncs` returned.
+    The syncs of a partition must be written in order, and an older sync never again after a newer sync: a reader takes
+    this for a source that was rewound and forgets its history. So a single write is in flight, with the syncs of a
+    `take_syncs`.
     """
 
     def __init__(
@@ -98,13 +103,13 @@ class SyncEmitter:
         self._clock = clock
         self._generations: dict[TopicPartition, _Generation] = {}
         self._pending: dict[TopicPartition, list[OffsetSync]] = {}
-        # In the order of time, because a newer sync takes the place of a delayed one.
+        # The order is the order of time, because a newer sync takes the place of a delayed sync.
         self._delayed: dict[TopicPartition, tuple[float, OffsetSync]] = {}
 
     def acknowledged(
         self, source: TopicPartition, spans: Sequence[tuple[SourceOffset, int]], base_offset: TargetOffset
     ) -> None:
-        """An append arrived: runs of (first source offset, count), the first record at target offset `base_offset`."""
+        """Add an append: runs of (first source offset, count), the first record at target offset `base_offset`."""
         end = TargetOffset(base_offset + sum(count for _, count in spans))
         first, next_upstream = spans[0][0], SourceOffset(sum(spans[-1]))
         last_there = TargetOffset(end - 1)
@@ -130,7 +135,7 @@ class SyncEmitter:
             self._pending[source] = _thinned(pending)
 
     def _indexes(self, count: int, due_from: int, begins: bool) -> list[int]:
-        """Which records of an append are synced: the last, and before it at doubling distances."""
+        """The records of an append to sync: the last record, and earlier records at doubling distances."""
         found = [count - 1]
         distance = self._lag_max + 1
         while count - 1 - distance >= due_from:
@@ -141,7 +146,7 @@ class SyncEmitter:
         return found[::-1]
 
     def take_syncs(self, *, all_of_them: bool = False) -> list[OffsetSync]:
-        """Syncs to write now, each partition's in order; with `all_of_them` also those not due yet."""
+        """Syncs to write now, each partition's in order; with `all_of_them` also the delayed syncs."""
         latest = self._clock() - self._delay_s
         while self._delayed:
             source, (since, sync) = next(iter(self._delayed.items()))
@@ -155,7 +160,7 @@ class SyncEmitter:
         return [sync for syncs in pending.values() for sync in syncs]
 
     def not_stored(self, syncs: Iterable[OffsetSync]) -> None:
-        """Syncs that were taken and surely not written: they come first in the next `take_syncs`."""
+        """Put back syncs that were taken and surely not written: they come first in the next `take_syncs`."""
         back: dict[TopicPartition, list[OffsetSync]] = {}
         for sync in syncs:
             back.setdefault(sync.source, []).append(sync)
@@ -163,11 +168,11 @@ class SyncEmitter:
             self._pending[source] = _thinned(earlier + self._pending.get(source, []))
 
     def unanswered(self, syncs: Iterable[OffsetSync]) -> None:
-        """Syncs that were taken and may have been written: only the newest of each partition may be written again."""
+        """Put back the newest sync of each partition: the syncs were taken and may have been written."""
         self.not_stored({sync.source: sync for sync in syncs}.values())
 
     def release_partition(self, source: TopicPartition) -> None:
-        """Another task copies this partition next; the next `take_syncs` returns its last sync."""
+        """Release the partition to another task; the next `take_syncs` returns its last sync."""
         self._generations.pop(source, None)
         if source in self._delayed:
             self._pending.setdefault(source, []).append(self._delayed.pop(source)[1])
@@ -183,7 +188,7 @@ def _at(spans: Sequence[tuple[SourceOffset, int]], index: int) -> SourceOffset:
 
 
 def _thinned(syncs: list[OffsetSync]) -> list[OffsetSync]:
-    """The first, the last, and so many between them that no step is longer than the way from it to the last."""
+    """The first sync, the last sync, and some between; a step is at most as long as its distance to the last sync."""
     if len(syncs) <= MAX_PENDING:
         return syncs
     end = syncs[-1].downstream

@@ -1,4 +1,4 @@
-"""Translates committed offsets of one flow on the driver: exactly where twinlog copied, else by offset syncs."""
+"""Translates committed offsets of a flow on the driver: exactly for copies by twinlog, otherwise by offset syncs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ There = TypeVar("There", bound=int)
 
 
 class Translation(NamedTuple, Generic[AnyOffset]):
-    """An offset on the other cluster; a group that continues there skips nothing.
+    """An offset on the other cluster; a group that continues there skips no record.
 
-    With `exact` it also repeats nothing. `by` names its source: "map" is twinlog's exact map, "syncs" the
-    offset syncs, of which MirrorMaker 2's rules keep 64 for a partition.
+    With `exact` the group also repeats no record. `by` names the source of the translation: "map" is twinlog's exact
+    map, "syncs" the offset syncs, of which MirrorMaker 2's rules keep 64 for a partition.
     """
 
     offset: AnyOffset
@@ -39,10 +39,10 @@ class Translation(NamedTuple, Generic[AnyOffset]):
 
 
 class Translator:
-    """What is known of one flow's offsets, kept up to date by `refresh`; may be used from several threads.
+    """The maps and syncs of a flow, kept up to date by `refresh`; threads may share it.
 
-    `source` and `target` are connected to the flow's clusters. Everything is read from topics, so answers are as new
-    as the stored positions, two seconds old by default at most.
+    `source` and `target` are connected to the flow's clusters. All facts come from topics, so answers are as new as the
+    stored positions: by default at most two seconds old.
     """
 
     def __init__(
@@ -54,18 +54,19 @@ class Translator:
         syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
         self._syncs = SyncStore(syncs, self._adds, self._lock)
         self.looked_at_syncs = False
-        """Whether there was an offset that maps do not answer; months of offset syncs take long to read."""
+        """Whether an offset had no translation by a map; months of offset syncs take long to read."""
         self._need_syncs = False
-        # Positions of another program may be in the other topic, and are ignored here.
+        # Positions of another program may be in the earlier topic, and have no effect here.
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
         self._logged = LogOnce(target.clock)
         self._flow = settings.name
 
     def refresh(self) -> None:
-        """Read what was stored since the last call; before the first one nothing is known.
+        """Read the records that were stored since the last call; before the first call no offset is translated.
 
-        Raises ClusterError when a cluster does not answer, RefusedError without READ on the topics of positions and
-        maps. Without READ on offset syncs, only what twinlog copied itself is translated, which is logged once.
+        Raises ClusterError when a cluster is silent, and RefusedError if the login lacks READ on the topics of
+        positions and maps. If the login lacks READ on offset syncs, only copies by twinlog are translated, which is
+        logged once.
         """
         self._stored.read()
         if self._need_syncs:
@@ -83,37 +84,39 @@ class Translator:
         self._need_syncs = False
 
     def _want_syncs(self, partition: TopicPartition, known: ExactMap | None) -> None:
-        """Read offset syncs where no map has an answer, or where another program copied on after the end of one."""
+        """Read offset syncs if no map has an answer, or another program copied records after the end of a map."""
         if known is None or self._two_topics or self._stored.overtaken(partition, known):
             if not self.looked_at_syncs:
                 self.read_syncs()
             self._need_syncs = True
 
     def _adds(self, sync: OffsetSync) -> bool:
-        """Whether a sync adds to the map: the others must not take the place of one that does."""
+        """Whether a sync adds to the map: only these syncs may use the 64 places of a partition."""
         known = self._maps.map(sync.source)
         return known is None or not known.covers(sync.upstream, sync.downstream)
 
     def to_target(self, partition: TopicPartition, offset: SourceOffset) -> Translation[TargetOffset] | None:
-        """Where a group continues in the remote partition that has committed `offset` in source partition `partition`.
+        """The offset in the remote partition for a group that has committed `offset` in source partition `partition`.
 
-        None when nothing is known of that partition, or only of records after `offset`. Beyond what was copied it is
-        the end of the copies, and not exact. Raises ClusterError, as do all three below, when offset syncs are needed
-        for the first time and cannot be read.
+        None if the partition is unknown, or only records after `offset` are known. An offset beyond the copies
+        translates to the end of the copies, inexactly. Raises ClusterError, as do the methods below, when offset syncs
+        are needed for the first time and are unreadable.
         """
         return self._translate(partition, offset, _TO_TARGET)
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
-        """A target offset after the copies of everything before `offset`: by a translation that is not exact a group
-        repeats nothing from there on. None where there is no exact map, or beyond its end."""
+        """A target offset after the copies of all records before `offset`; None beyond the exact map.
+
+        A group with an inexact translation repeats no record from this target offset on.
+        """
         with self._lock:
             known = self._maps.map(partition)
             return None if known is None else known.past_copies(offset)
 
     def to_source(self, partition: TopicPartition, offset: TargetOffset) -> Translation[SourceOffset] | None:
-        """Where a group continues in source partition `partition` that has committed `offset` in the remote partition.
+        """The offset in source partition `partition` for a group that has committed `offset` in the remote partition.
 
-        None when nothing is known of that partition, or only of records after `offset`.
+        None if the partition is unknown, or only records after `offset` are known.
         """
         return self._translate(partition, offset, _TO_SOURCE)
 
@@ -135,7 +138,10 @@ class Translator:
             return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
 
     def synced_up_to(self, partition: TopicPartition) -> SourceOffset | None:
-        """After the newest offset sync of a source partition, as far as syncs were needed and read; None of none."""
+        """The offset after the newest offset sync of a source partition; None without syncs.
+
+        Syncs count once they were read.
+        """
         if not self.looked_at_syncs:
             return None
         with self._lock:
@@ -143,7 +149,7 @@ class Translator:
         return None if newest is None else SourceOffset(newest.upstream + 1)
 
     def has_partition(self, partition: TopicPartition) -> bool:
-        """Whether anything is known of a source partition."""
+        """Whether the maps or the syncs have a source partition."""
         with self._lock:
             if self._maps.map(partition) is not None:
                 return True
@@ -154,8 +160,11 @@ class Translator:
 
 @dataclass(frozen=True, slots=True)
 class _Way(Generic[Here, There]):
-    """One of the two ways offsets are translated: by a map and by syncs, whether a sync is after the end of a map, and
-    where a point lies on the other cluster."""
+    """A direction of translation, to the target or to the source.
+
+    It has the translation by a map and by syncs, the test whether a sync is after the end of a map, and the offset of a
+    point on the other cluster.
+    """
 
     by_map: Callable[[ExactMap, Here], Translated[There] | None]
     by_syncs: Callable[[MirrorTranslation, TopicPartition, Here], There | None]
@@ -180,10 +189,10 @@ _TO_SOURCE: _Way[TargetOffset, SourceOffset] = _Way(
 def _best(
     by_map: There | None, by_syncs: There | None, *, ahead: bool, first: There | None
 ) -> Translation[There] | None:
-    """The further of two answers that both skip nothing.
+    """The further of two answers that both skip no record.
 
-    `first` is where the map begins. Where the map has an answer, syncs count only when they are `ahead` of its end,
-    because another program went on: others may be of an earlier generation of one of the topics.
+    `first` is the first offset of the map. Beside an answer of the map, syncs count only when they are `ahead` of its
+    end, because another program copied more records. Other syncs may be of an earlier generation of a topic.
     """
     if by_map is not None and (by_syncs is None or by_syncs <= by_map or not ahead):
         return Translation(by_map, False)

@@ -1,8 +1,8 @@
-"""Carries rights on source topics over to remote topics while a flow runs; adds what is missing, removes nothing.
+"""Carries rights on source topics over to remote topics while a flow runs; only adds missing rights.
 
-Rules of Kafka class MirrorSourceConnector (syncTopicAcls), which creates every right anew each time. Two things differ:
-the target is asked first, and the name `*`, which means all topics, is not carried over (MirrorMaker 2 makes a useless
-`source.*` of it, or opens all topics of the target where names are kept).
+The rules are from Kafka class MirrorSourceConnector (syncTopicAcls), which creates every right again each time. Two
+details differ. The target is asked first. The name `*`, which means all topics, is left out: MirrorMaker 2 makes a
+useless `source.*` of it, or opens all topics of the target if names are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def remote_acl(topology: Topology, acl: TopicAcl) -> TopicAcl | None:
-    """The right on the remote topic for a right on a source topic; None when it is not carried over.
+    """The right on the remote topic for a right on a source topic; None for a right that is left out.
 
     A principal with all rights on a topic may only read its copy, because only the flow writes there.
     """
@@ -43,7 +43,7 @@ def missing_acls(
     target: Iterable[TopicAcl],
     left_out: Callable[[TopicName], bool] = lambda _: False,
 ) -> list[TopicAcl]:
-    """The rights that the target lacks, by those of both clusters, without those on topics that are `left_out`."""
+    """The rights that the target lacks, by the rights of both clusters; rights on `left_out` topics are not added."""
     wanted = dict.fromkeys(
         remote
         for acl in source
@@ -54,7 +54,7 @@ def missing_acls(
 
 
 class AclSync:
-    """The rights on one flow's remote topics; `run` looks once.
+    """The rights on a flow's remote topics; `run` looks once.
 
     `left_out(topic)` is true for a topic of the source that the flow leaves to other flows.
     """
@@ -74,10 +74,10 @@ class AclSync:
         self._logged = LogOnce(target.clock)
 
     def run(self) -> None:
-        """Create the rights that are missing on the target.
+        """Create the missing rights on the target.
 
-        Raises RefusedError without DESCRIBE on either cluster or ALTER on the target (clusters, not topics), and
-        ClusterError when a cluster does not answer.
+        Raises RefusedError if the login lacks DESCRIBE on a cluster or ALTER on the target cluster, and ClusterError
+        when a cluster is silent.
         """
         there = self._describe(self._source)
         if there is None:
@@ -109,7 +109,7 @@ class AclSync:
         return found
 
     def _warn_of_others(self, there: Iterable[TopicAcl]) -> None:
-        """Warn of rights that are not carried over; MirrorMaker 2 skips them without a warning."""
+        """Warn of rights that are left out; MirrorMaker 2 skips them silently."""
         every = any(acl.topic == EVERY_TOPIC and acl.pattern == PatternType.LITERAL for acl in there)
         prefixed = {acl.topic for acl in there if acl.pattern == PatternType.PREFIXED}
         if every and self._topology.remote_name(EVERY_TOPIC) == EVERY_TOPIC:
@@ -133,6 +133,6 @@ class AclSync:
             )
 
     def _log_once(self, level: int, text: str) -> None:
-        """Log each note once, in however many rounds it applies."""
+        """Log each note once, however many rounds it applies to."""
         if self._logged.is_new(text):
             log.log(level, "%s: %s", self._settings.name, text)

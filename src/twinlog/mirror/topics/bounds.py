@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 
 def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The bounds that a topic exceeds: those to set, and those where the topic has a setting of its own.
+    """The bounds that a topic exceeds: the bounds to set, and the bounds for which the topic has its own setting.
 
-    What is stricter stays, wherever it comes from; a setting that the broker does not know is left out.
+    A stricter setting stays, whatever its source; a setting that the broker does not know is left out.
     """
     missing: dict[str, str] = {}
     own: dict[str, str] = {}
@@ -38,7 +38,7 @@ def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tupl
 
 
 class TopicBounds:
-    """Sets bounds on existing internal topics of one flow that have none; logs each topic once."""
+    """Sets missing bounds on existing internal topics of a flow; logs each topic once."""
 
     def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
         self._settings = settings
@@ -46,10 +46,10 @@ class TopicBounds:
         self._done: set[tuple[Alias, TopicName]] = set()
 
     def set_missing_bounds(self) -> None:
-        """Look at topics that were missing or did not answer before, and set their missing bounds.
+        """Look at topics that were missing or silent before, and set their missing bounds.
 
-        A topic's own settings stay. Without the permission, or where the cluster refuses, nothing changes and a
-        warning has the command. Raises ClusterError when a cluster does not answer.
+        A topic's own settings stay. If the login lacks the permission, or the cluster refuses, the topic stays the same
+        and a warning has the command. Raises ClusterError when a cluster is silent.
         """
         for admin in self._clusters:
             here = [
@@ -84,7 +84,7 @@ class TopicBounds:
         }
         refused = self._alter(admin, topic, missing, mine)
         if refused is not None and not error_codes.refused(refused.code) and len(missing) > 1:
-            # One that a managed cluster does not allow keeps none of the others.
+            # A single bound that a managed cluster refuses must not hinder the remaining bounds.
             single = {name: self._alter(admin, topic, {name: value}, mine) for name, value in missing.items()}
             refused = next((refusal for refusal in single.values() if refusal is not None), None)
             left = {name: missing[name] for name, refusal in single.items() if refusal is not None}
@@ -104,7 +104,7 @@ class TopicBounds:
     def _alter(
         self, admin: ClusterAdmin, topic: InternalTopic, wanted: Mapping[str, str], mine: dict[str, str]
     ) -> Refusal | None:
-        """Set what is wanted, beside what the topic has of its own (`mine`, with what was set here before)."""
+        """Set the wanted bounds, beside the topic's own settings (`mine`, with the bounds that were set before)."""
         if not supports_incremental_alter(admin.client):
             # The request resets each setting that it does not name (before KIP-339).
             refused = admin.call(replace_configs, admin.client, {topic.name: {**mine, **wanted}}).get(topic.name)

@@ -12,7 +12,7 @@ from twinlog.model.types import TopicName, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A source topic and its remote topic; `heartbeats` are no records of a user."""
+    """A source topic and its remote topic; `heartbeats` is true for a heartbeats topic, false for a user's topic."""
 
     source: Topic
     remote: TopicName
@@ -21,14 +21,14 @@ class TopicPair:
 
 @dataclass(frozen=True, slots=True)
 class TopicChanges:
-    """What the target lacks: `create` whole topics, `grow` topics to the partition count of their source."""
+    """The topics that the target lacks: `create` whole topics, `grow` topics to the partition count of their source."""
 
     pairs: tuple[TopicPair, ...]
     create: tuple[TopicPair, ...]
     grow: tuple[TopicPair, ...]
 
     def without(self, topics: Collection[TopicName]) -> TopicChanges:
-        """The same but for some source topics."""
+        """The same changes, some source topics left out."""
         kept = (
             tuple(pair for pair in some if pair.source.name not in topics)
             for some in (self.pairs, self.create, self.grow)
@@ -37,7 +37,7 @@ class TopicChanges:
 
 
 def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> TopicChanges:
-    """Look at every mirrored topic. A remote topic with more partitions than its source is left alone."""
+    """Compare every mirrored topic. A remote topic with more partitions than its source is left alone."""
     pairs = tuple(
         TopicPair(topic, topology.remote_name(name), topology.is_heartbeats(name))
         for name, topic in sorted(source.items())
@@ -51,7 +51,7 @@ def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mappi
 
 
 def copyable(changes: TopicChanges, target: Mapping[TopicName, Topic]) -> dict[TopicPartition, TopicPartition]:
-    """Source partitions whose remote partition exists, with that partition."""
+    """The source partitions with an existing remote partition, by that remote partition."""
     return {
         TopicPartition(pair.source.name, part): TopicPartition(pair.remote, part)
         for pair in changes.pairs

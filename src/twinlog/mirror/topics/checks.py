@@ -1,4 +1,4 @@
-"""Checks the clusters and internal topics of a flow before it changes anything."""
+"""Checks the clusters and internal topics of a flow before the flow makes its first change."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 
 def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
-    """Look at the cleanup policy of the internal topics that exist; changes none.
+    """Check the cleanup policy of the existing internal topics; the check only reads.
 
-    As in Connect, positions that are not compacted stop the flow with RefusedError; the others get a warning.
-    Raises ClusterError when a cluster does not answer.
+    As in Connect, positions without compaction stop the flow with RefusedError; further topics get a warning. Raises
+    ClusterError when a cluster is silent.
     """
     compacted = [topic for topic in internal_topics(flow) if topic.loss is not None]
     for admin in (source, target):
@@ -51,9 +51,11 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
 
 
 def common_broker(source: ClusterAdmin, target: ClusterAdmin) -> str | None:
-    """A broker of both, where they are one cluster under two aliases; None where they are two. Raises ClusterError.
+    """A common broker, if source and target are the same cluster under two aliases; otherwise None.
 
-    Clusters that were set up with one id by mistake differ by their addresses.
+    Raises ClusterError.
+
+    Clusters that were set up with the same id by mistake differ by their addresses.
     """
     here, there = source.identity(), target.identity()
     return min(here.brokers & there.brokers, default=None) if _have_one_id(here, there) else None
@@ -64,7 +66,7 @@ def _have_one_id(here: ClusterIdentity, there: ClusterIdentity) -> bool:
 
 
 def check_two_clusters(flow: FlowSettings, topology: Topology, source: ClusterAdmin, target: ClusterAdmin) -> bool:
-    """Whether source and target of a flow are one cluster, under whatever addresses; says so.
+    """Whether source and target of a flow are the same cluster, under whatever addresses; logs the result.
 
     Raises RefusedError when the flow would copy its own copies there, and ClusterError.
     """
@@ -97,11 +99,11 @@ def check_two_clusters(flow: FlowSettings, topology: Topology, source: ClusterAd
 def check_one_cluster(
     flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, connect: Connect = ClusterAdmin
 ) -> None:
-    """Raise RefusedError when records go to, or come from, another cluster than the one whose topics are looked at.
+    """Raise RefusedError if the clients of records reach another cluster than the admin clients.
 
-    In MirrorMaker 2 records go where no remote topic was created. Positions would be stored beside them, too, and never
-    found: with each start everything would be copied again. Clients with a common address are not asked, and one that
-    cannot connect has its own error when it is used. Raises ClusterError.
+    In MirrorMaker 2 records go to a cluster without the created remote topics. Positions would be stored on the same
+    cluster and never found: each start would copy all records again. Clients with a common address are skipped. A
+    client that cannot connect raises its own error at its first use. Raises ClusterError.
     """
     for admin, client, what in (
         (source, flow.consumer.client, "read from"),
@@ -136,17 +138,17 @@ def misread_topics(
     *,
     one_cluster: bool = False,
 ) -> tuple[list[TopicName], list[TopicName]]:
-    """Topics of the source whose names only look as if they had come over a flow.
+    """Topics of the source whose names look like the names of copies, although a user made the topics.
 
-    First those that are left out for it: they seem to come from the target or from the source itself, and the cluster
-    they are named after has no such topic. Then those that are mirrored all the same, and that clients which read
-    origins from names (`upstream_clusters`, `remote_topics`) misread. `aliases` are all that the file names. Within
-    `one_cluster` a copy outlives its original, as it should.
+    The first list has the topics that are left out: they seem to come from the target or from the source itself, and
+    the cluster in their name has no matching topic. The second list has mirrored topics that clients misread, if the
+    clients read origins from names (`upstream_clusters`, `remote_topics`). `aliases` are all aliases of the file.
+    Within `one_cluster` a copy rightly outlives its original.
     """
     known, there, here = set(aliases), set(target), set(source)
     left_out, mirrored = [], []
     if topology.policy.reads_letters:
-        # Every name looks like that of a copy, of a topic that is called by the rest of it.
+        # Every name looks like the name of a copy: an alias and the name of a topic.
         policy = topology.policy
         accepted = (topic for topic in sorted(here) if topology.topics.accepts(topic) and not policy.is_internal(topic))
         seem = (topic for topic in accepted if topology.came_from_target(topic))
@@ -171,7 +173,7 @@ def misread_topics(
 
 
 def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mirrored: Sequence[TopicName]) -> None:
-    """Warn of what `misread_topics` found."""
+    """Log the topics that `misread_topics` returned."""
     if left_out and not flow.separator:
         log.warning(
             "%s: not mirrored, because without a separator each letter of a name counts for an alias, and %r is that "
@@ -197,7 +199,7 @@ def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mi
 
 
 def past_filter(flow: FlowSettings, topics: Sequence[TopicName]) -> str:
-    """That these topics of a user are mirrored for the end of their names, what becomes of them, and the way out."""
+    """A warning about topics of a user that are mirrored for the end of their names, with effect and way out."""
     topics_key, switch = (key_of(FlowSettings, name) for name in ("topics", "heartbeats_replication_enabled"))
     return (
         f"mirrored though `{topics_key}` does not let them through: {listed(topics)}; MirrorMaker 2 takes every topic "

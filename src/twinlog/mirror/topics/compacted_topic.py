@@ -1,4 +1,4 @@
-"""Compacted topics of a flow for readers on the target: one partition, which keeps the last record of each key."""
+"""Compacted topics of a flow for readers on the target: a single partition keeps the last record of each key."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import InternalTopic
 
 BATCH_RECORDS = 2_000
-"""Records encoded at a time, on the thread that others wait for, too."""
+"""Records that are encoded at a time, on a thread that serves further work, too."""
 
 TIMEOUT_S = 15.0
 
 
 class CompactedTopic:
-    """Appends to partition 0 of such a topic; used by one thread."""
+    """Appends to partition 0 of a compacted topic; used by a single thread."""
 
     def __init__(self, flow: str, target: ClusterAdmin, topic: InternalTopic, what: str) -> None:
         """`what` names the records in messages."""
@@ -32,10 +32,11 @@ class CompactedTopic:
         self._writer = TopicWriter(target.client, topic.name, TIMEOUT_S, f"writing {what}")
 
     def ensure(self, *, look: bool = False) -> bool:
-        """Create the topic unless it is there, compacted and with one partition, as MirrorMaker 2 does.
+        """Create a missing topic, compacted and with a single partition, as MirrorMaker 2 does.
 
-        With `look` also if it was there before: it may have been deleted. Returns whether it was created. Raises
-        RefusedError when it neither exists nor can be created, ClusterError when the target does not answer.
+        With `look` a topic that existed at the last call is looked up again: it may be deleted since. Returns whether
+        the topic was created. Raises RefusedError when it neither exists nor can be created, ClusterError when the
+        target is silent.
         """
         if self._there and not look:
             return False
@@ -51,16 +52,16 @@ class CompactedTopic:
         return True
 
     def append(self, records: Iterable[tuple[bytes, bytes]], timestamp_ms: int | None = None) -> None:
-        """Append (key, value) pairs with one timestamp (None: now), acknowledged by all in-sync replicas.
+        """Append (key, value) pairs with a common timestamp (None: now), acknowledged by all in-sync replicas.
 
-        What was appended before an error stays. Raises ClusterError when it could not be appended now, RefusedError
-        without WRITE on the topic.
+        The records appended before an error stay. Raises ClusterError for a failure that may pass, RefusedError if the
+        login lacks WRITE on the topic.
         """
         for part in _portions(records, BATCH_RECORDS):
             try:
                 self._target.call(partial(self._writer.append, part, timestamp_ms=timestamp_ms))
             except NotAppendedError as error:
-                # It was deleted: the next turn creates it.
+                # The topic was deleted: the next turn creates it.
                 self._there = error.code != Code.UNKNOWN_TOPIC_OR_PARTITION
                 raise
 

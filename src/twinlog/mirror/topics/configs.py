@@ -1,7 +1,8 @@
-"""Keeps the settings of remote topics like their source's while a flow runs; changes only what differs.
+"""Keeps the settings of remote topics like their source's while a flow runs; changes only settings that differ.
 
-Rules of Kafka class MirrorSourceConnector (syncTopicConfigs, with incremental changes by KIP-894), which sends every
-setting of every topic each time. Here the target is asked first, and one topic that refuses does not hide the others.
+The rules are from Kafka class MirrorSourceConnector (syncTopicConfigs, with incremental changes by KIP-894), which
+sends every setting of every topic each time. Here the target is asked first, and a refusal for a topic leaves the
+changes of other topics in effect.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _Own = dict[TopicName, dict[str, str | None]]
 
 
 def wanted_settings(source: Sequence[ConfigEntry], filter_: DefaultConfigPropertyFilter) -> dict[str, str | None]:
-    """What a remote topic should have, by the settings of its source.
+    """The settings that a remote topic should have, by the settings of its source.
 
-    A setting that is not in the result is left alone: excluded, read-only, sensitive, or from the static file of the
-    source's broker.
+    A setting outside the result is left alone: excluded, read-only, sensitive, or from the static file of the source's
+    broker.
     """
     wanted: dict[str, str | None] = {}
     for entry in source:
@@ -55,12 +56,12 @@ def wanted_settings(source: Sequence[ConfigEntry], filter_: DefaultConfigPropert
 
 
 def settings_at_creation(source: Sequence[ConfigEntry], filter_: DefaultConfigPropertyFilter) -> dict[str, str]:
-    """What a remote topic is created with: `wanted_settings`, but for those that have the target's default."""
+    """The settings for a remote topic's creation: `wanted_settings`, apart from the target's defaults."""
     return {name: value for name, value in wanted_settings(source, filter_).items() if value is not None}
 
 
 def differences(wanted: Settings, target: Sequence[ConfigEntry]) -> list[ConfigChange]:
-    """The changes for a remote topic. A value that it has by default is set all the same: defaults change."""
+    """The changes for a remote topic. A wanted value that equals the default is set all the same: defaults change."""
     own = own_settings(target)
     changes = []
     for name, value in wanted.items():
@@ -73,7 +74,7 @@ def differences(wanted: Settings, target: Sequence[ConfigEntry]) -> list[ConfigC
 
 
 class ConfigSync:
-    """The settings of one flow's remote topics; `run` looks once."""
+    """The settings of a flow's remote topics; `run` looks once."""
 
     def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
         self._settings = settings
@@ -81,18 +82,20 @@ class ConfigSync:
         self._target = target
         self._filter = config_filter_of(settings)
         self._in_step: dict[TopicName, dict[str, str]] = {}
-        """Per remote topic the settings that were made on the source when both sides were last found equal."""
+        """The settings that each remote topic and its source had in common at the last look."""
         self._dropped: set[tuple[TopicName, ConfigChange]] = set()
-        """Changes that the target does not take; each is tried and reported once."""
+        """Changes that the target refuses; each change is tried and reported once."""
         self._troubles: list[ClusterError] = []
         self._replaces = False
         self._validate_only = False
 
     def run(self, pairs: Sequence[TopicPair]) -> dict[TopicName, list[ConfigChange]]:
-        """Bring the settings of remote topics up to date; returns what was changed. What vanished is left out.
+        """Bring the settings of remote topics up to date; returns the changes.
 
-        Raises RefusedError when a permission is missing on some, and ClusterError when some could not be changed now or
-        a cluster does not answer; the others have been brought up to date then.
+        Vanished topics are left out.
+
+        Raises RefusedError if a permission is missing on some topics. Raises ClusterError if some topics could not be
+        changed now, or a cluster is silent. The remaining topics are up to date then.
         """
         self._troubles = []
         source = self._describe(self._source, [pair.source.name for pair in pairs])
@@ -112,7 +115,7 @@ class ConfigSync:
     def decide_changes(
         self, pairs: Iterable[TopicPair], source: _Described, target: _Described
     ) -> dict[TopicName, list[ConfigChange]]:
-        """The changes of each remote topic, by the settings of both clusters' topics; changes nothing."""
+        """The changes of each remote topic, by the settings of both clusters' topics; only computes."""
         found = {
             pair.remote: self._changes(pair.remote, source[pair.source.name], target[pair.remote])
             for pair in pairs
@@ -121,7 +124,10 @@ class ConfigSync:
         return {remote: changes for remote, changes in found.items() if changes}
 
     def rehearse(self, changes: _Changes, target: _Described) -> tuple[_Changes, list[ClusterError]]:
-        """What `run` would change of `changes`, and what would keep it from the others; the target changes nothing."""
+        """The changes of `changes` that `run` would make, and the errors of the remaining changes.
+
+        The target only validates, and changes no setting.
+        """
         self._troubles, self._validate_only = [], True
         try:
             return self._apply(changes, {topic: own_settings(target[topic]) for topic in changes}), self._troubles
@@ -144,7 +150,7 @@ class ConfigSync:
         own = own_settings(target)
         before = self._in_step.get(remote, {})
         # The source topic lost its own setting, and the value of its broker's file is not copied. The remote topic
-        # still has the copy, which is removed if it was seen to be one; MirrorMaker 2 would leave it for ever.
+        # still has the copy. It is removed if it was known as a copy; MirrorMaker 2 would leave it for ever.
         stale = {
             entry.name: before[entry.name]
             for entry in source
@@ -158,7 +164,7 @@ class ConfigSync:
         return [change for change in differences(wanted, target) if (remote, change) not in self._dropped]
 
     def _apply(self, changes: _Changes, own: _Own) -> _Changes:
-        """Send changes, and again without what the target does not take; returns what was changed."""
+        """Send changes, and send them again without refused settings; returns the changes that were made."""
         refused = self._send(changes, own)
         made = {topic: wanted for topic, wanted in changes.items() if topic not in refused}
         wrong = [topic for topic, refusal in refused.items() if refusal.code in _REFUSED_SETTING]
@@ -177,7 +183,7 @@ class ConfigSync:
         return made
 
     def _apply_singly(self, changes: _Changes, own: _Own) -> _Changes:
-        """Find out which changes the target refuses: one setting at a time, for all these topics at once."""
+        """Find the changes that the target refuses: a setting at a time, for all these topics at once."""
         made: _Changes = defaultdict(list)
         reasons: dict[tuple[str, str], list[TopicName]] = defaultdict(list)
         for number in range(max(len(wanted) for wanted in changes.values())):
@@ -215,7 +221,7 @@ class ConfigSync:
             self._replaces = True
         if not self._replaces:
             return admin.call(partial(alter_configs, admin.client, changes, validate_only=self._validate_only))
-        # Settings that only the target has stay: the request resets what it does not name.
+        # Settings of the target alone stay: the request resets each setting that it does not name.
         whole = {topic: _changed(own[topic], wanted) for topic, wanted in changes.items()}
         refused = admin.call(partial(replace_configs, admin.client, whole, validate_only=self._validate_only))
         own.update((topic, settings) for topic, settings in whole.items() if topic not in refused)
@@ -228,7 +234,7 @@ def _changed(own: Mapping[str, str | None], changes: Sequence[ConfigChange]) -> 
 
 
 def shown(change: ConfigChange, before: Mapping[str, str | None]) -> str:
-    """One change of a topic whose own settings were `before`, for a line: the setting, old and new value."""
+    """A change of a topic whose own settings were `before`, for a line: the setting, old and new value."""
     old = before.get(change.name)
     new = "the target's default" if change.value is None else change.value
     return f"{change.name} {'default' if old is None else old} -> {new}"

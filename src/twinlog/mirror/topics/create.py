@@ -1,4 +1,4 @@
-"""Creates topics on a target that may refuse some of it: too few brokers for the replicas, unknown settings."""
+"""Creates topics on a target that may refuse a part: too few brokers for the replicas, unknown settings."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ log = logging.getLogger(__name__)
 _ABOUT_SETTINGS = (Code.INVALID_CONFIG, Code.POLICY_VIOLATION)
 
 Send = Callable[[Sequence[NewTopic]], Mapping[TopicName, Refusal]]
-"""Sends topics to a cluster, and returns those that it refuses."""
+"""Sends topics to a cluster, and returns the refused topics."""
 
 
 def create_topics(
     flow: str, target: ClusterAdmin, topics: Sequence[NewTopic], created: Callable[[TopicName], None] | None = None
 ) -> dict[TopicName, Refusal]:
-    """Create topics; retry without what the target refused; returns the topics that it refused altogether.
+    """Create topics, and try again without refused settings; returns the topics that the target refused altogether.
 
-    A topic that exists counts as created; `created` as in `ClusterAdmin.create_topics`. Raises ClusterError when the
-    target does not answer.
+    An existing topic counts as created; `created` as in `ClusterAdmin.create_topics`. Raises ClusterError when the
+    target is silent.
     """
     send = target.create_topics if created is None else partial(target.create_topics, created=created)
     refused, reduced = negotiate(topics, send, lambda some: target.validate_topics(some)[0])
@@ -42,8 +42,8 @@ def create_topics(
 def require_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -> None:
     """Create topics as `create_topics` does.
 
-    Raises RefusedError for a topic that the target refuses, ClusterError where a later try may create the topic: the
-    controller throttles or changes, or the target does not answer.
+    Raises RefusedError for a topic that the target refuses. Raises ClusterError if a later try may create the topic:
+    the controller throttles or changes, or the target is silent.
     """
     for name, refusal in create_topics(flow, target, topics).items():
         text = f"cluster {target.alias}: topic {name} could not be created: {refusal.text}"
@@ -51,7 +51,7 @@ def require_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) 
 
 
 class ReducedTopic(NamedTuple):
-    """A topic without what the target refused: words for that, and the target's own about why."""
+    """A topic without its refused part: words for the part, and the target's reason."""
 
     topic: NewTopic
     what: str
@@ -62,10 +62,10 @@ class ReducedTopic(NamedTuple):
 def negotiate(
     topics: Sequence[NewTopic], send: Send, validate: Send
 ) -> tuple[dict[TopicName, Refusal], list[ReducedTopic]]:
-    """Send topics, and again without what was refused; the topics that were refused altogether, and what was left out.
+    """Send topics, and send them again without refused parts; returns the refused topics and the reduced topics.
 
-    `send` returns what the target refuses, whether it creates the others or only looks whether it would; `validate`
-    only looks.
+    `send` returns the topics that the target refuses; it either creates the accepted topics or only validates.
+    `validate` only validates.
     """
     wanted = {topic.name: topic for topic in topics}
     refused = dict(send(topics))
@@ -87,7 +87,7 @@ def negotiate(
 
 
 def _reduced(topic: NewTopic, refusal: Refusal) -> ReducedTopic | None:
-    """The same topic without what the target named in its refusal; None when it named nothing that can be left out."""
+    """The topic without the part that the refusal names; None if the refusal names no removable part."""
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
         what = f"replication factor {topic.replication_factor}"
         return ReducedTopic(replace(topic, replication_factor=-1), what, "the broker's default is taken", refusal.text)
@@ -99,7 +99,7 @@ def _reduced(topic: NewTopic, refusal: Refusal) -> ReducedTopic | None:
 
 
 def _names(text: str, key: str) -> bool:
-    """Whether `key` stands in `text` as a word: `retention.ms` does not in `delete.retention.ms`."""
+    """Whether `text` has `key` as a word: `delete.retention.ms` does not contain the word `retention.ms`."""
     return re.search(rf"(?<![\w.-]){re.escape(key)}(?!\.?[\w-])", text) is not None
 
 
@@ -111,10 +111,10 @@ def _without(topic: NewTopic, keys: Collection[str], refusal: Refusal) -> Reduce
 def _found_out(
     wanted: Mapping[TopicName, NewTopic], refused: Mapping[TopicName, Refusal], validate: Send
 ) -> list[ReducedTopic]:
-    """Topics whose refusal names no setting, without the optional settings that the target does not take.
+    """Topics whose refusal names no setting, without the optional settings that the target refuses.
 
-    These are found out one setting at a time, for all topics at once. A topic that the target refuses without any
-    optional setting is left out: the refusal is about something else.
+    The search tries a setting at a time, for all topics at once. A topic that the target refuses even without optional
+    settings is left out: the refusal has another reason.
     """
     asked = [wanted[name] for name, refusal in refused.items() if refusal.code in _ABOUT_SETTINGS]
     optional = {topic.name: [key for key in topic.configs if key in topic.optional] for topic in asked}
@@ -134,7 +134,7 @@ def _found_out(
 
 
 def _warn(flow: str, cluster: ClusterAdmin, reduced: Sequence[ReducedTopic]) -> None:
-    """One warning for all topics with the same refusal."""
+    """Log a warning for all topics with the same refusal."""
     topics: dict[tuple[str, str, str], list[TopicName]] = defaultdict(list)
     for one in reduced:
         topics[one.what, one.instead, one.why].append(one.topic.name)

@@ -1,8 +1,8 @@
-"""The internal topics of a flow: the cluster of each, its cleanup policy, its bounds, and how it is created.
+"""The internal topics of a flow: the cluster of each topic, its cleanup policy, its bounds, and its creation.
 
-Without bounds a broker keeps a week or a gigabyte of what was overwritten long ago: a compacted topic is never cleaned
-in its active segment, which Kafka closes after `segment.ms` (7 days by default) or `segment.bytes` (1 GiB). twinlog and
-MirrorMaker 2 read all of that at each start (KAFKA-15086).
+Without bounds a broker keeps a week or a gigabyte of overwritten records. A compacted topic is never cleaned in its
+active segment, which Kafka closes after `segment.ms` (7 days by default) or `segment.bytes` (1 GiB). twinlog and
+MirrorMaker 2 read these records at each start (KAFKA-15086).
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ _CLEANED = {
 }
 
 POSITIONS = {"segment.bytes": str(2 * MIB), **_CLEANED}
-"""Of each of as a rule 25 partitions; twice the largest batch that a broker takes by default."""
+"""For each partition of usually 25; twice the largest batch that a broker takes by default."""
 
 JOURNALS = {"segment.bytes": str(8 * MIB), **_CLEANED}
-"""Exact maps, checkpoints and heartbeats, each in one partition."""
+"""Exact maps, checkpoints and heartbeats, each in a single partition."""
 
 OFFSET_SYNCS = {"segment.bytes": str(64 * MIB)}
-"""About a million of them. MirrorMaker 2 translates old offsets by those that were overwritten, so that some stay."""
+"""About a million syncs. MirrorMaker 2 translates old offsets by overwritten syncs, so some of them stay."""
 
 PROGRESS = {"segment.bytes": str(16 * MIB), "segment.ms": str(TEN_MINUTES_MS)}
-"""Deleted by time, which counts for closed segments only."""
+"""Deleted by time, which applies to closed segments only."""
 
 
 RELOADS_BOUNDS = {"segment.bytes": str(8 * MIB), "segment.ms": str(WEEK_MS)}
-"""Few records: who asked for what, and what came of it, for a week or two."""
+"""Few records: requests with their authors and results, for a week or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic in which a flow keeps what it knows: compacted, or deleted after `retention_ms` where that is set.
+    """A topic with the state of a flow: compacted, or deleted after `retention_ms` if that is set.
 
-    It is created with `bounds`, and one that exists should have no more of each. `loss` is what goes missing where it
-    is not compacted, None for a topic that need not be; with `fatal` the flow does not start then. One `on_demand` is
-    created by the first command that needs it, and by no flow.
+    It is created with `bounds`, and an existing topic should stay within each bound. `loss` is the effect of missing
+    compaction; None for a topic that needs no compaction. With `fatal` missing compaction stops the flow at its start.
+    An `on_demand` topic is created by the first command that needs it, and by no flow.
     """
 
     name: TopicName
@@ -65,7 +65,7 @@ class InternalTopic:
     on_demand: bool = False
 
     def new(self) -> NewTopic:
-        """The topic as it is created; a cluster that does not allow a bound gets it without."""
+        """The topic for its creation; a cluster that refuses a bound gets the topic without the bound."""
         if self.retention_ms is None:
             cleanup = {"cleanup.policy": "compact"}
         else:
@@ -75,7 +75,7 @@ class InternalTopic:
 
 
 def positions(flow: FlowSettings) -> InternalTopic:
-    """Where the flow stores how far it has copied, in the form of Connect's `offset.storage.topic`."""
+    """The topic for the positions of the flow, in the form of Connect's `offset.storage.topic`."""
     return InternalTopic(
         TopicName(flow.positions_topic),
         flow.target,
@@ -88,14 +88,14 @@ def positions(flow: FlowSettings) -> InternalTopic:
 
 
 def exact_maps(flow: FlowSettings) -> InternalTopic:
-    """Where the flow stores the target offset of each source offset."""
+    """The topic for the target offset of each source offset."""
     loss = "old offsets could with time no longer be translated exactly"
     factor = flow.offset_storage_replication_factor
     return InternalTopic(segments_topic(flow.source), flow.target, factor, JOURNALS, loss)
 
 
 def progress(flow: FlowSettings) -> InternalTopic:
-    """Where copiers report to other programs what they copied."""
+    """The topic for reports of copiers to other programs."""
     return InternalTopic(
         TopicName(progress_topic(flow.source)),
         flow.target,
@@ -107,13 +107,16 @@ def progress(flow: FlowSettings) -> InternalTopic:
 
 
 def reloads(flow: FlowSettings) -> InternalTopic:
-    """Where processes are asked to read their files again, and answer; `twinlog reload` creates it."""
+    """The topic for requests to read files again, and for the answers of processes.
+
+    `twinlog reload` creates the topic.
+    """
     factor = flow.offset_storage_replication_factor
     return InternalTopic(RELOADS, flow.target, factor, RELOADS_BOUNDS, loss=None, retention_ms=WEEK_MS)
 
 
 def control(flow: FlowSettings) -> InternalTopic:
-    """Where operators ask for something of single topics, and the flow notes what it did."""
+    """The topic for requests of operators about single topics, and for the flow's results."""
     loss = "topics that were paused would with time be copied again"
     factor = flow.offset_storage_replication_factor
     name = TopicName(control_topic(flow.source))
@@ -121,7 +124,7 @@ def control(flow: FlowSettings) -> InternalTopic:
 
 
 def offset_syncs(flow: FlowSettings) -> InternalTopic:
-    """Where the flow writes offset syncs for MirrorMaker 2 and its clients."""
+    """The topic for offset syncs, for MirrorMaker 2 and its clients."""
     return InternalTopic(
         TopicName(flow.offset_syncs_topic),
         flow.source if flow.offset_syncs_location == "source" else flow.target,
@@ -132,7 +135,7 @@ def offset_syncs(flow: FlowSettings) -> InternalTopic:
 
 
 def checkpoints(flow: FlowSettings) -> InternalTopic:
-    """Where the flow writes the translated offsets of consumer groups."""
+    """The topic for the translated offsets of consumer groups."""
     name, loss = (
         policy_of(flow).checkpoints_topic(flow.source_name),
         "positions of idle groups would be forgotten with time",
@@ -141,18 +144,18 @@ def checkpoints(flow: FlowSettings) -> InternalTopic:
 
 
 def heartbeats(flow: FlowSettings) -> InternalTopic:
-    """Where all flows to a cluster write their heartbeats."""
+    """The topic for the heartbeats of all flows to a cluster."""
     loss = "heartbeats of flows that stand still would be forgotten with time"
     return InternalTopic(HEARTBEATS, flow.target, flow.heartbeats_replication_factor, JOURNALS, loss)
 
 
 def absent(topics: Iterable[InternalTopic], there: Mapping[Alias, Container[TopicName]]) -> list[InternalTopic]:
-    """Those of `topics` that a flow has to create; `there` are the topics of each cluster, by its alias."""
+    """The topics of `topics` that a flow has to create; `there` are the topics of each cluster, by its alias."""
     return [topic for topic in topics if not topic.on_demand and topic.name not in there[topic.cluster]]
 
 
 def internal_topics(flow: FlowSettings) -> list[InternalTopic]:
-    """The internal topics that a flow writes to, also those that it did not create."""
+    """The internal topics that a flow writes to, including topics by other creators."""
     found = []
     if flow.copies:
         found += [positions(flow), exact_maps(flow), progress(flow), control(flow)]

@@ -1,4 +1,4 @@
-"""Creates remote topics like their source and lets them grow with it; never deletes and never shrinks anything."""
+"""Creates remote topics like their source and lets them grow with it; topics are never deleted and never shrunk."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ log = logging.getLogger(__name__)
 
 
 def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
-    """Create it unless the flow writes no offset syncs; a refusal is only logged: records are copied without them.
+    """Create the topic of offset syncs if the flow writes syncs.
 
-    Raises ClusterError when the cluster does not answer.
+    A refusal is only logged: records are copied without syncs.
+
+    Raises ClusterError when the cluster is silent.
     """
     if not settings.emit_offset_syncs:
         return
@@ -51,7 +53,7 @@ def new_remote_topics(
     pairs: Iterable[TopicPair],
     configs: Mapping[TopicName, Sequence[ConfigEntry]],
 ) -> list[NewTopic]:
-    """The remote topics of `pairs` as they are created (Kafka class MirrorSourceConnector, targetConfig).
+    """The new remote topics of `pairs` (Kafka class MirrorSourceConnector, targetConfig).
 
     `configs` are the settings of source topics; a topic without them gets no remote topic.
     """
@@ -59,14 +61,14 @@ def new_remote_topics(
     for pair in pairs:
         if pair.source.name in configs:
             own = settings_at_creation(configs[pair.source.name], filter_)
-            # A target that does not take a setting shall have the topic all the same.
+            # A target that refuses a setting gets the topic without the setting.
             optional = frozenset(own)
             found.append(NewTopic(pair.remote, pair.source.partitions, settings.replication_factor, own, optional))
     return found
 
 
 class TopicMirror:
-    """Creates topics on the target of one flow."""
+    """Creates topics on the target of a flow."""
 
     def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
         self._settings = settings
@@ -87,9 +89,9 @@ class TopicMirror:
         create_syncs_topic(settings, self._source, self._target)
 
     def create(self, pairs: Sequence[TopicPair]) -> dict[TopicName, Refusal]:
-        """Create the remote topics of `pairs`; returns those that were refused.
+        """Create the remote topics of `pairs`; returns the refused topics.
 
-        A source topic that vanished meanwhile gets none.
+        A source topic that vanished meanwhile gets no remote topic.
         """
         configs, unreadable = self._source.call(
             describe_configs, self._source.client, [pair.source.name for pair in pairs]
@@ -112,7 +114,7 @@ class TopicMirror:
         return create_topics(self._settings.name, self._target, topics, created) | hidden
 
     def grow(self, pairs: Sequence[TopicPair]) -> dict[TopicName, Refusal]:
-        """Add partitions to the remote topics of `pairs`; returns those that were refused."""
+        """Add partitions to the remote topics of `pairs`; returns the refused topics."""
         refused = self._target.create_partitions({pair.remote: pair.source.partitions for pair in pairs})
         for pair in pairs:
             if pair.remote not in refused:

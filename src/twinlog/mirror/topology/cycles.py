@@ -1,11 +1,11 @@
 """Finds topics that several flows together would copy back to their origin, for ever.
 
 A policy knows its own copies by their names (`topology.py`). With kept names, or with flows that differ in separator or
-policy, a flow cannot recognize the copies of another flow: the same topic goes round, or it comes back under a longer
+policy, a flow cannot recognize the copies of another flow. The same topic goes round, or it comes back under a longer
 name each time. MirrorMaker 2 copies both for ever.
 
-Two files on two hosts, each with one direction and a separator or a policy of its own, do the same. No file shows such
-a cycle; the names of the existing topics do.
+Two files on two hosts, each with a single direction and a separator or a policy of its own, have the same effect. The
+files hide this cycle; the names of the existing topics show it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ from twinlog.settings.flow import FlowSettings
 
 @dataclass(frozen=True, slots=True)
 class ClusterAliases:
-    """Aliases that stand for one cluster lead to one and the same of them; the others are not in `first`."""
+    """The first alias of each alias's cluster; aliases with the same first alias mean the same cluster.
+
+    An alias that is missing in `first` is its own first alias.
+    """
 
     first: Mapping[Alias, Alias] = field(default_factory=dict)
 
     def same(self, one: Alias, other: Alias) -> bool:
-        """Whether both aliases stand for one cluster."""
+        """Whether both aliases mean the same cluster."""
         return self._first(one) == self._first(other)
 
     def joined(self, one: Alias, other: Alias) -> ClusterAliases:
-        """The same where these two stand for one cluster as well."""
+        """The same aliases with these two joined to the same cluster."""
         here, there = self._first(one), self._first(other)
         known = {one, other, *self.first}
         return ClusterAliases({alias: here if self._first(alias) == there else self._first(alias) for alias in known})
@@ -44,12 +47,14 @@ class ClusterAliases:
 
 
 APART = ClusterAliases()
-"""Each alias stands for a cluster of its own."""
+"""Each alias means a cluster of its own."""
 
 
 def places_of(flows: Iterable[FlowSettings]) -> ClusterAliases:
-    """Aliases of a file whose clients begin at common servers. Those of connectors are left out: each may mean another
-    cluster by an alias."""
+    """The aliases of a file whose clients begin at common servers.
+
+    Aliases of connectors are left out: two connectors may mean different clusters by the same alias.
+    """
     clients = {}
     for flow in flows:
         if flow.kind is None:
@@ -63,15 +68,15 @@ def places_of(flows: Iterable[FlowSettings]) -> ClusterAliases:
 
 
 _SEPARATORS = "._-"
-"""What may stand between an alias and a topic: topic names have no other punctuation (Kafka class Topic)."""
+"""The characters between an alias and a topic: topic names have no other punctuation (Kafka class Topic)."""
 
 
 def echo(topology: Topology, topic: TopicName, target: Container[TopicName]) -> str | None:
-    """Why `topic` of the source is a copy of what the flow itself copied before, in words; None if it is none.
+    """Why `topic` of the source is a copy of a copy by the flow itself, in words; otherwise None.
 
-    Two cases count, which no name of a topic's own falls into by chance: the name is the target's alias, a separator,
-    and a remote topic of this flow that is there on the target; or it begins with one way over this cluster twice. A
-    topic that `topics` names in full is the user's own.
+    Two cases count, because a topic's own name never has these forms by chance. In the first, the name is the target's
+    alias, a separator, and an existing remote topic of this flow on the target. In the second, the name begins with the
+    same way over this cluster twice. A topic that `topics` names in full is the user's own.
     """
     if topology.keeps_names or topology.names_in_full(topic):
         return None
@@ -89,17 +94,17 @@ def echo(topology: Topology, topic: TopicName, target: Container[TopicName]) -> 
 
 
 _ROUNDS = 3
-"""A topic that one flow has copied so often under different names is copied for ever, by longer and longer names."""
+"""After so many copies by the same flow under different names, a topic is copied for ever, by longer names."""
 
 _STEPS = 3000
-"""Over more flows than this asks for, a cycle that grows is left to `echoes.py`, which sees its topics."""
+"""The most steps of a search; a growing cycle over more flows is left to `echo`, which sees its topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCycle:
-    """A topic that a flow must not copy: `way` are the flows that would copy it for ever, that flow first.
+    """A topic that a flow must leave out: `way` are the flows that would copy it for ever, that flow first.
 
-    `brought_by` is the flow by whose naming the topic came from the target; None when no name shows that.
+    `brought_by` is the flow by whose naming the topic came from the target; None if the name shows no such origin.
     """
 
     way: tuple[Topology, ...]
@@ -109,11 +114,11 @@ class TopicCycle:
 def returning(
     flow: Topology, topic: TopicName, flows: Sequence[Topology], places: ClusterAliases = APART
 ) -> TopicCycle | None:
-    """Why `flow` must leave out `topic` of its source, so that nothing is copied for ever; None if it need not.
+    """Why `flow` must leave out `topic` of its source to end a cycle; None if the flow may copy it.
 
-    Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a cycle
-    that this does not open is left out as a whole, by each of its flows. A topic that `topics` names in full is
-    never taken for a copy. `flows` are all flows that run, and `places` are where their aliases are.
+    A growing name ends at the flow that would carry the topic back to its origin, by the naming of a different flow. A
+    cycle that stays closed under this rule is left out as a whole, by each of its flows. A topic that `topics` names in
+    full never counts as a copy. `flows` are all running flows, and `places` are the clusters of their aliases.
     """
     way = cycle(flow, topic, flows, places)
     if not way:
@@ -136,16 +141,16 @@ def cycle(
 ) -> tuple[Topology, ...]:
     """The flows that, each by its own rule, would copy `topic` of `flow`'s source for ever, beginning with `flow`.
 
-    Empty when it ends. `flows` are all flows that run, and `places` are where their aliases are.
+    Empty when the copying ends. `flows` are all running flows, and `places` are the clusters of their aliases.
     """
     return () if _know_each_other(flows) else _search(flow, (topic,), flows, _mirrors, places)
 
 
 def _know_each_other(flows: Sequence[Topology]) -> bool:
-    """Whether each flow recognises the copies of all others by their names, so that nothing comes back.
+    """Whether each flow recognises the copies of all other flows by their names, so that no copy comes back.
 
-    Also where several aliases stand for one cluster: a flow leaves out every name with one of its own two, so that each
-    alias is in a name once.
+    The rule also holds for several aliases of the same cluster: a flow leaves out every name with an alias of its own,
+    so that each alias is in a name once.
     """
     first = flows[0].policy if flows else None
     return type(first) is DefaultReplicationPolicy and all(
@@ -153,7 +158,7 @@ def _know_each_other(flows: Sequence[Topology]) -> bool:
         and one.policy.separator == first.separator
         and first.separator not in one.source
         and first.separator not in one.target
-        # Several clusters may have the name that `source.cluster.alias` gives to one.
+        # Several clusters may have the name that `source.cluster.alias` gives to a cluster.
         and one.source_cluster_alias is None is one.target_cluster_alias
         for one in flows
     )
@@ -167,12 +172,12 @@ def _search(
 ) -> tuple[Topology, ...]:
     """The shortest way by which the first of `topics` comes back to `flow` as itself, or under ever new names.
 
-    `topics` are the names that it had when the flow met it, so far.
+    `topics` are the names of the topic at the flow so far.
     """
     for way, again in _returns(flow, topics[-1], flows, mirrors, places):
         if again == topics[0]:
             return way
-        # Else it only leads to a cycle, which is found for the topics in it.
+        # Otherwise the way only leads to a cycle, which is found for the topics in the cycle.
         if again not in topics and (
             len(topics) == _ROUNDS - 1 or _search(flow, (*topics, again), flows, mirrors, places)
         ):
@@ -183,7 +188,7 @@ def _search(
 def _returns(
     flow: Topology, topic: TopicName, flows: Sequence[Topology], mirrors: _Mirrors, places: ClusterAliases
 ) -> Iterator[tuple[tuple[Topology, ...], TopicName]]:
-    """The ways by which `topic` comes back to `flow`, over each other flow once at most, and as what; short first."""
+    """The ways by which `topic` comes back to `flow`, and the new names; short ways first, each flow at most once."""
     ways: deque[tuple[tuple[Topology, ...], TopicName]] = deque([((flow,), topic)])
     seen = {(flow.name, topic)}
     while ways and len(seen) < _STEPS:
@@ -211,7 +216,7 @@ def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology], pla
         seen.add((where, name))
         for one in flows:
             upstream = _upstream(one, name) if places.same(one.target, where) else None
-            # A flow that keeps names copies everything or nothing: its names show no origin.
+            # The names of a flow that keeps names show no origin: it copies all topics or none.
             if upstream is None or upstream == name or (one.source, upstream) in seen:
                 continue
             if places.same(one.source, flow.target):
@@ -221,7 +226,7 @@ def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology], pla
 
 
 def _upstream(flow: Topology, remote: TopicName) -> TopicName | None:
-    """The topic that `flow` would copy to `remote`, None if it copies none there."""
+    """The topic that `flow` would copy to `remote`; otherwise None."""
     try:
         topic = flow.source_topic(remote)
         return topic if topic and flow.remote_name(topic) == remote and flow.mirrors(topic) else None

@@ -1,4 +1,4 @@
-"""Which topics, groups and topic settings a flow's lists of expressions let through.
+"""Which topics, groups and topic settings pass a flow's lists of expressions.
 
 Rule of Kafka 4.3's DefaultTopicFilter, DefaultGroupFilter and DefaultConfigPropertyFilter: an expression must match the
 whole name, and exclude wins over include.
@@ -15,13 +15,13 @@ from twinlog.settings.written import key_of
 
 
 def matches(patterns: tuple[str, ...], name: str) -> bool:
-    """Whether one of `patterns` matches the whole of `name`; an empty list matches nothing. Raises PatternError."""
+    """Whether a pattern of `patterns` matches the whole of `name`; an empty list has no match. Raises PatternError."""
     compiled = compile_list(patterns)
     return compiled is not None and compiled.matches(name)
 
 
 def _matches(field: str, patterns: tuple[str, ...], name: str) -> bool:
-    """The same of the list that fills a field of the settings; an error names its key."""
+    """`matches` for the list in a field of the settings; an error names its key."""
     try:
         return matches(patterns, name)
     except PatternError as error:
@@ -29,7 +29,7 @@ def _matches(field: str, patterns: tuple[str, ...], name: str) -> bool:
 
 
 def matching(patterns: tuple[str, ...], name: str) -> str | None:
-    """Which of `patterns` matches the whole of `name`; None where only several of them together are an expression."""
+    """The pattern that matches the whole of `name`; None if only several patterns together are an expression."""
     for pattern in patterns:
         try:
             if matches((pattern,), name):
@@ -52,7 +52,7 @@ class DefaultTopicFilter:
         return self.refusal(topic) is None
 
     def refusal(self, topic: str) -> str | None:
-        """Why the lists do not let `topic` through, None if they do."""
+        """Why the lists reject `topic`; None if they let it through."""
         if not _matches("topics", self.include, topic):
             return f"{key_of(FlowSettings, 'topics')} does not match it"
         if _matches("topics_exclude", self.exclude, topic):
@@ -73,7 +73,7 @@ class DefaultGroupFilter:
         return _matches("groups", self.include, group) and not _matches("groups_exclude", self.exclude, group)
 
     def refusal(self, group: str) -> str | None:
-        """Why the lists do not let `group` through, None if they do."""
+        """Why the lists reject `group`; None if they let it through."""
         if self.accepts(group):
             return None
         if not _matches("groups", self.include, group):

@@ -13,7 +13,7 @@ from twinlog.model.types import Alias, TopicName
 
 
 def sources(policy: DefaultReplicationPolicy, topic: TopicName) -> list[Alias]:
-    """The clusters a topic came over, nearest first; ends where the name names none, or one a second time."""
+    """The clusters that a topic came over, nearest first; ends at a name without alias, or at a repeated alias."""
     found: list[Alias] = []
     name: TopicName | None = topic
     while name is not None:
@@ -26,70 +26,72 @@ def sources(policy: DefaultReplicationPolicy, topic: TopicName) -> list[Alias]:
 
 
 def hops(policy: DefaultReplicationPolicy, topic: TopicName, alias: Alias) -> int:
-    """Over how many flows a topic came from cluster `alias`, -1 if it did not."""
+    """The number of flows by which a topic came from cluster `alias`, -1 for a topic of other origin."""
     chain = sources(policy, topic)
     return chain.index(alias) + 1 if alias in chain else -1
 
 
 def is_remote(policy: DefaultReplicationPolicy, topic: TopicName) -> bool:
-    """Whether a topic is a copy from another cluster; with the identity policy every ordinary topic is."""
+    """Whether a topic is a copy from another cluster; with the identity policy every ordinary topic counts as copy."""
     return policy.source_alias(topic) is not None and not policy.is_internal(topic)
 
 
 OWN_PREFIX = "mm2-twinlog-"
-"""Every topic that twinlog keeps for itself begins so."""
+"""The prefix of the topics that twinlog keeps for itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultReplicationPolicy:
     """The default policy: remote names are alias, separator, topic.
 
-    `internal_separator` stands inside the names of internal topics. Both may be nothing, and so may an alias.
+    `internal_separator` separates the parts of the names of internal topics. Both may be empty, and an alias may be
+    empty, too.
     """
 
     separator: str = "."
     internal_separator: str = "."
 
     def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
-        """What `topic` of cluster `alias` is called on another cluster."""
+        """The name of `topic` of cluster `alias` on another cluster."""
         return TopicName(f"{alias}{self.separator}{topic}")
 
     def source_alias(self, topic: TopicName) -> Alias | None:
-        """The cluster `topic` came from, None if its name names none."""
+        """The cluster that `topic` came from; None for a name without alias."""
         return default_names.source_alias(topic, self.separator)
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
-        """What `topic` is called on the cluster it came from, None if its name names none."""
+        """The name of `topic` on its cluster of origin; None for a name without alias."""
         return default_names.upstream_name(topic, self.separator)
 
     def source_topic(self, alias: Alias, remote: TopicName) -> TopicName | None:
-        """The topic of cluster `alias` that is called `remote` elsewhere; None if no topic of that cluster is."""
+        """The topic of cluster `alias` whose copies are called `remote`; None if the cluster has no matching topic."""
         if self.reads_letters:
             return TopicName(remote[len(alias) :]) or None if remote.startswith(alias) else None
         return self.upstream_name(remote) if self.source_alias(remote) == alias else None
 
     def keeps_names(self, alias: Alias) -> bool:
-        """Whether copies of topics of cluster `alias` are called as these are."""
+        """Whether copies of topics of cluster `alias` keep the names of the topics."""
         return not alias and self.reads_letters
 
     @property
     def reads_letters(self) -> bool:
-        """Whether names are taken apart letter by letter, because nothing separates an alias from a topic.
+        """Whether names are read letter by letter, because the separator between alias and topic is empty.
 
-        MirrorMaker 2 then takes the first letter of a name for the alias of its source, and after it the next one: it
-        mirrors no topic that has a letter, but for the last one, which is the alias of the target.
+        MirrorMaker 2 then reads each letter of a name in turn as the alias of a source. So it leaves out every topic
+        that has the alias of the target as a letter before its last letter.
         """
         return type(self) is DefaultReplicationPolicy and not self.separator
 
     def passes_as_heartbeats(self, topic: TopicName) -> bool:
-        """Whether MirrorMaker 2 takes `topic` for one of heartbeats (Java: isHeartbeatsTopic), by the end of its name.
+        """Whether MirrorMaker 2 takes `topic` for a heartbeats topic (Java: isHeartbeatsTopic), by the end of its name.
 
-        That decides what is copied. Whether it holds heartbeats and no records of a user is `Topology.is_heartbeats`.
+        This rule decides which topics are copied. `Topology.is_heartbeats` tells whether a topic holds heartbeats in
+        place of records of a user.
         """
         return default_names.passes_as_heartbeats(topic, self.separator)
 
     def offset_syncs_topic(self, alias: Alias) -> TopicName:
-        """The topic of offset syncs; `alias` is the other cluster of the one that holds it."""
+        """The topic of offset syncs; `alias` is the cluster on the other side of the flow."""
         separator = self.internal_separator
         return TopicName(f"mm2-offset-syncs{separator}{alias}{separator}internal")
 
@@ -117,7 +119,7 @@ class DefaultReplicationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
-    """Remote topics keep their names; only heartbeats are still called after where they came from.
+    """Remote topics keep their names; only heartbeats topics have the alias of their source as a prefix.
 
     Every topic counts as coming from `source`, so a name never shows a cycle.
     """

@@ -16,9 +16,9 @@ from twinlog.model.java_regex.tree import UNLIMITED, Choice, Node, OneOf, Quanti
 
 @lru_cache(maxsize=1024)
 def compile_list(patterns: tuple[str, ...]) -> JavaPattern | None:
-    """One compiled expression for the whole list; None for an empty list, which matches nothing.
+    """A compiled expression for the whole list; None for an empty list, which has no match.
 
-    Raises PatternError, which names the entry of the list and the place in that.
+    Raises PatternError, which names the entry of the list and the place in the entry.
     """
     if not patterns:
         return None
@@ -29,7 +29,7 @@ def compile_list(patterns: tuple[str, ...]) -> JavaPattern | None:
 
 
 def _of_entry(error: PatternError, patterns: tuple[str, ...]) -> PatternError:
-    """The same of the entry that it is about."""
+    """The error with the entry that it is about."""
     if error.at is None:
         return error
     at = error.at
@@ -47,9 +47,9 @@ def _of_entry(error: PatternError, patterns: tuple[str, ...]) -> PatternError:
 
 @lru_cache(maxsize=1024)
 def spelled_out(patterns: tuple[str, ...]) -> frozenset[str]:
-    """The names that a list spells out: its alternatives outside groups that have no metacharacter but plain dots.
+    """The names that a list spells out: its alternatives outside groups whose only metacharacters are plain dots.
 
-    A plain dot matches any character, but who writes `orders.v1` means that name. Raises PatternError.
+    A plain dot matches any character, but a user who writes `orders.v1` means that name. Raises PatternError.
     """
     names = (_spelled(option) for option in _alternatives(patterns))
     return frozenset(name for name in names if name)
@@ -62,7 +62,7 @@ def _alternatives(patterns: tuple[str, ...]) -> list[tuple[Node, ...]]:
 
 
 def _spelled(parts: tuple[Node, ...]) -> str | None:
-    """What a part of an expression stands for when that is one text only, None when it is not."""
+    """The text that a part of an expression matches if it matches a single text; otherwise None."""
     found = ""
     for part in parts:
         text = part.text if isinstance(part, Text) else part.written if isinstance(part, OneOf) else None
@@ -73,13 +73,13 @@ def _spelled(parts: tuple[Node, ...]) -> str | None:
 
 
 def share_no_name(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    """Whether no name matches both lists, as far as it can be seen: of names, and of beginnings of names with `.*`."""
+    """Whether the lists share no name, by the alternatives that are names or beginnings of names with `.*`."""
     here, there = _beginnings(patterns), _beginnings(others)
     return here is not None and there is not None and all(_are_apart(one, two) for one in here for two in there)
 
 
 def _beginnings(patterns: tuple[str, ...]) -> list[tuple[str, bool]] | None:
-    """The alternatives of a list, each with whether more may follow; None where one is anything else."""
+    """The alternatives of a list, each with whether more may follow; None if an alternative has another form."""
     found = []
     for parts in _alternatives(patterns):
         more = bool(parts) and _is_anything(parts[-1])

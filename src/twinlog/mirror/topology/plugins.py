@@ -1,7 +1,7 @@
-"""The replication policy and the filters of one flow: built in, or loaded from Python classes of the user.
+"""The replication policy and the filters of a flow: built in, or loaded from Python classes of the user.
 
 Each call makes new objects, and loads the user's class again: call once and keep the result. All functions raise
-ConfigError for a class that cannot be used; the result of each call of such a class is checked for its type.
+ConfigError for an unusable class; each result of a user's class is checked for its type.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CustomObject:
         raise self.error(f"{method}({shown}) of {self.named.path} returns {answer!r}", expected)
 
     def has(self, method: str) -> bool:
-        """Whether the class offers a method that it may leave out."""
+        """Whether the class offers an optional method."""
         return callable(getattr(self.instance, method, None))
 
     def error(self, found: str, expected: str) -> ConfigError:
@@ -103,12 +103,12 @@ def _attempt(empty: CustomObject, what: str, action: Callable[[], Any]) -> Any:
     except (ConfigError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        # A script without a guard of its main part may end the process.
+        # An unguarded script may end the process.
         raise empty.error(f"{what} raises {_told(error)}", "a class that can be used") from error
 
 
 def _told(error: BaseException) -> str:
-    """An exception in one line."""
+    """The type and the text of an exception, on a single line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -119,7 +119,7 @@ class CustomPolicy(DefaultReplicationPolicy):
     custom: CustomObject | None = None
 
     def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
-        """The class's name for `topic` of cluster `alias`; a ConfigError if that is no legal topic name."""
+        """The class's name for `topic` of cluster `alias`; raises ConfigError for an illegal topic name."""
         if looks_like_heartbeats(topic) or self.custom is None:
             return DefaultReplicationPolicy.remote_name(self, alias, topic)
         name = self.custom.name("remote_name", alias, topic, empty=False) or ""
@@ -136,7 +136,7 @@ class CustomPolicy(DefaultReplicationPolicy):
         return None if alias is None else Alias(alias)
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
-        """The name of `topic` on that cluster, according to the class."""
+        """The name of `topic` on its cluster of origin, according to the class."""
         if looks_like_heartbeats(topic) or self.custom is None:
             return DefaultReplicationPolicy.upstream_name(self, topic)
         name = self.custom.name("upstream_name", topic, empty=True)
@@ -150,7 +150,7 @@ class CustomTopicFilter(DefaultTopicFilter):
     custom: CustomObject | None = None
 
     def refusal(self, topic: str) -> str | None:
-        """Why the class does not let `topic` through, None if it does."""
+        """Why the class rejects `topic`; None if it lets `topic` through."""
         assert self.custom is not None
         return None if self.custom.flag("accepts", topic) else f"{self.custom.named.path} does not accept it"
 
@@ -167,7 +167,7 @@ class CustomGroupFilter(DefaultGroupFilter):
         return self.custom.flag("accepts", group)
 
     def refusal(self, group: str) -> str | None:
-        """Why the class does not let `group` through, None if it does."""
+        """Why the class rejects `group`; None if it lets `group` through."""
         assert self.custom is not None
         return None if self.accepts(group) else f"{self.custom.named.path} does not accept it"
 
@@ -184,7 +184,7 @@ class CustomConfigPropertyFilter(DefaultConfigPropertyFilter):
         return self.custom.flag("accepts", setting)
 
     def accepts_default(self, setting: str) -> bool:
-        """Whether the class lets `setting` through though the source topic leaves it at its default."""
+        """Whether the class lets `setting` through although the source topic leaves it at its default."""
         assert self.custom is not None
         return self.custom.has("accepts_default") and self.custom.flag("accepts_default", setting)
 
@@ -208,7 +208,7 @@ def topic_filter_of(flow: FlowSettings) -> DefaultTopicFilter:
 
 
 def group_filter_of(flow: FlowSettings) -> DefaultGroupFilter:
-    """Of which consumer groups the flow translates offsets."""
+    """The consumer groups whose offsets the flow translates."""
     if flow.group_filter_class is not None:
         return CustomGroupFilter(custom=load_class(flow.group_filter_class, FILTER_METHODS, flow.class_settings))
     return DefaultGroupFilter(flow.groups, flow.groups_exclude)

@@ -1,4 +1,4 @@
-"""What a Python class must offer to be named in a configuration file, as `package.module:Class`.
+"""The methods of a Python class that a configuration file names, as `package.module:Class`.
 
 | key | protocol |
 |---|---|
@@ -7,14 +7,14 @@
 | `group.filter.class` | GroupFilter |
 | `config.property.filter.class` | ConfigPropertyFilter |
 
-A class is found on Python's path (install its package, or set PYTHONPATH) and instantiated without arguments, once for
-each flow and on the driver only. If it has a method `configure`, that gets a mapping of the flow's settings as they
-stand in the file, by their names without `A->B.`: those at top level that MirrorMaker 2 knows or that begin
-`replication.policy.`, and all of the flow, keys of your own included; the settings of clients are left out.
-`source.cluster.alias` and `target.cluster.alias` are always there.
+A class is found on Python's path (install its package, or set PYTHONPATH). The driver alone makes an instance for each
+flow, by a call with no arguments. An optional method `configure` gets a mapping of the flow's settings as written in
+the file, by their names without `A->B.`. The mapping has the settings at top level that MirrorMaker 2 knows or that
+begin with `replication.policy.`, and all settings of the flow, including the user's own keys. The settings of clients
+are left out. `source.cluster.alias` and `target.cluster.alias` are always in the mapping.
 
-Answers must depend on the arguments and these settings alone: the same topic is asked about again at each refresh, by
-every process that shares the flow. Methods are called from several threads.
+Answers must depend on the arguments and these settings alone: each refresh asks about the same topic again, in every
+process that shares the flow. Methods are called from several threads.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from typing import Protocol
 
 
 class ReplicationPolicy(Protocol):
-    """How remote topics are called (Kafka interface ReplicationPolicy, without the names of internal topics).
+    """The names of remote topics (Kafka interface ReplicationPolicy, apart from the names of internal topics).
 
-    Heartbeats topics, names that end in `heartbeats`, are called as by the default policy and never asked about.
+    Heartbeats topics, names that end in `heartbeats`, always have the names of the default policy.
     """
 
     def remote_name(self, alias: str, topic: str, /) -> str:
-        """What `topic` of cluster `alias` is called on another cluster (Java: formatRemoteTopic)."""
+        """The name of `topic` of cluster `alias` on another cluster (Java: formatRemoteTopic)."""
 
     def source_alias(self, topic: str, /) -> str | None:
-        """The cluster that `topic` is a copy from, None if its name names none (Java: topicSource).
+        """The cluster of the original of `topic`; None for a name without alias (Java: topicSource).
 
-        A flow leaves out a topic that came from its target; without the alias records can go in cycles.
+        A flow leaves out a topic that came from its target; with a missing alias records can go in cycles.
         """
 
     def upstream_name(self, topic: str, /) -> str | None:
-        """What `topic` is called on that cluster, None if it is no copy (Java: upstreamTopic)."""
+        """The name of `topic` on that cluster; None for a topic that is an original (Java: upstreamTopic)."""
 
 
 class TopicFilter(Protocol):
@@ -61,8 +61,9 @@ class GroupFilter(Protocol):
 class ConfigPropertyFilter(Protocol):
     """Which settings of a topic are carried over; takes the place of `config.properties.exclude`.
 
-    May also have `accepts_default(setting) -> bool`: whether a setting that the source topic leaves at its default is
-    carried over too (Java: shouldReplicateSourceDefault); without it none is.
+    A class may also have `accepts_default(setting) -> bool`: whether a setting that the source topic leaves at its
+    default is carried over too (Java: shouldReplicateSourceDefault). In a class that lacks the method, defaults are
+    left out.
     """
 
     def accepts(self, setting: str, /) -> bool:

@@ -1,10 +1,10 @@
-"""Which topics of the source cluster one flow mirrors.
+"""Which topics of the source cluster a flow mirrors.
 
-A topic is mirrored if the filters accept it or it is a heartbeats topic, and it is not internal, and copying it would
-not send records back to their origin (Kafka class MirrorSourceConnector, shouldReplicateTopic).
+A topic is mirrored under three conditions: the filters accept it or it is a heartbeats topic; it is no internal topic;
+and its copy stays away from its origin (Kafka class MirrorSourceConnector, shouldReplicateTopic).
 
-A flow within one cluster, for which two aliases stand, renames topics or keeps a copy of them, as in MirrorMaker 2. A
-copy is a topic of the source as well, so a flow copies it again for ever if its name does not show the copy.
+A flow within a single cluster, which then has two aliases, renames topics or keeps a copy of them, as in MirrorMaker 2.
+A copy is a topic of the source as well, so a flow copies it again for ever if its name hides its origin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from twinlog.settings.written import key_of
 def nothing_mirrored(topology: Topology, seen: Sequence[TopicName], left_out: Mapping[TopicName, str]) -> str:
     """Why none of the topics `seen` on the source is mirrored, each reason with its topics.
 
-    `left_out` are those that the topology would mirror, and why the flow does not all the same.
+    `left_out` are topics that the topology would mirror, with the flow's reason to leave them out.
     """
     if not seen:
         text = "besides heartbeats and internal ones; does the login have DESCRIBE on them?"
@@ -41,7 +41,7 @@ def nothing_mirrored(topology: Topology, seen: Sequence[TopicName], left_out: Ma
 
 
 def obstacle(flow: FlowSettings, topology: Topology) -> str | None:
-    """Why a flow must not run within one cluster, with the way out; None where it recognises all its copies."""
+    """Why a flow must not run within a single cluster, with the way out; None if it recognises all its copies."""
     policy, separator = key_of(FlowSettings, "policy"), key_of(FlowSettings, "separator")
     if flow.policy == "identity":
         return f"{policy} keeps names, so that each topic would be copied onto itself for ever; use the default policy"
@@ -63,12 +63,11 @@ def obstacle(flow: FlowSettings, topology: Topology) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The rule of one flow, as values.
+    """The rule of a flow, as values.
 
-    `source` and `target` are its clusters. Names of topics have `source_name` and `target_name` in their place, which
-    differ from these only where `source_cluster_alias` and `target_cluster_alias` are not None.
-    With `heartbeats` topics that pass as those of heartbeats are mirrored past the filter. `aliases` are the clusters
-    that are known beside its own two.
+    `source` and `target` are its clusters. Names of topics have `source_name` and `target_name` in their place; these
+    names differ only if `source_cluster_alias` and `target_cluster_alias` are set. With `heartbeats`, topics that pass
+    as heartbeats topics are mirrored past the filter. `aliases` are the known clusters beside the flow's own two.
     """
 
     source: Alias
@@ -97,7 +96,7 @@ class Topology:
 
     @property
     def keeps_names(self) -> bool:
-        """Whether remote topics are called like their sources, so that a name never shows where a topic came from."""
+        """Whether remote topics have the names of their sources, so that a name never shows the topic's origin."""
         return self.policy.keeps_names(self.source_name)
 
     def mirrors(self, topic: TopicName) -> bool:
@@ -105,7 +104,7 @@ class Topology:
         return self.refusal(topic) is None
 
     def refusal(self, topic: TopicName) -> str | None:
-        """Why the flow does not mirror `topic`, in words for its user; None if it does."""
+        """Why the flow leaves out `topic`, in words for its user; None if it mirrors `topic`."""
         if self.policy.is_internal(topic):
             return "it is an internal topic"
         filtered = self.topics.refusal(topic)
@@ -115,24 +114,24 @@ class Topology:
 
     @property
     def heartbeat_names(self) -> HeartbeatNames:
-        """What is known of the names of heartbeats topics."""
+        """The known names of heartbeats topics."""
         return HeartbeatNames(self.policy.separator, self.aliases.union((self.source, self.target)))
 
     def is_heartbeats(self, topic: TopicName) -> bool:
-        """Whether `topic` holds heartbeats and no records of a user."""
+        """Whether `topic` holds heartbeats in place of records of a user."""
         return self.heartbeat_names.is_heartbeats(topic)
 
     def mirrors_past_filter(self, topic: TopicName) -> bool:
-        """Whether a user's topic is mirrored for the end of its name alone, though the filter does not accept it."""
+        """Whether a user's topic is mirrored only for the end of its name, although the filter rejects it."""
         passes = self.policy.passes_as_heartbeats(topic) and not self.is_heartbeats(topic)
         return passes and not self.topics.accepts(topic) and self.mirrors(topic)
 
     def knowing(self, aliases: Iterable[Alias]) -> Topology:
-        """The same rule where more aliases of clusters are known."""
+        """The same rule with more known aliases of clusters."""
         return replace(self, aliases=self.aliases.union(aliases))
 
     def came_from_target(self, topic: TopicName) -> bool:
-        """Whether `topic` of the source is a copy of one of the target's by its name, whatever `topics` is."""
+        """Whether `topic` of the source is a copy of a topic of the target by its name, whatever `topics` is."""
         return self._cycle(topic) == self._came_from_target
 
     @property
@@ -140,17 +139,17 @@ class Topology:
         return f"it came from the target cluster {self.target}"
 
     def names_in_full(self, topic: TopicName) -> bool:
-        """Whether `topics` names `topic` itself, and not by a pattern: then it is mirrored whatever it looks like."""
+        """Whether `topics` has the full name of `topic`: then the topic is mirrored whatever its name looks like."""
         return topic in spelled_out(self.topics.include)
 
     def remote_name(self, topic: TopicName) -> TopicName:
-        """What `topic` of the source is called on the target."""
+        """The name of `topic` of the source on the target."""
         return self.policy.remote_name(self.source_name, topic)
 
     def copy_of(self, topic: TopicName) -> TopicName | None:
-        """What the flow calls its copy of `topic`, None if it does not mirror it.
+        """The flow's name for its copy of `topic`; None for a topic that is left out.
 
-        None as well where a class of the user's fails on this name: the flow reports that, and writes nothing then.
+        None also if a class of the user's fails on this name: the flow reports the failure and leaves the topic out.
         """
         try:
             return self.remote_name(topic) if self.mirrors(topic) else None
@@ -158,15 +157,15 @@ class Topology:
             return None
 
     def source_topic(self, remote: TopicName) -> TopicName | None:
-        """The topic of the source that `remote` of the target is a copy of, None if it came from elsewhere."""
+        """The original of `remote` of the target on the source; None for a topic of other origin."""
         return self.policy.source_topic(self.source_name, remote)
 
     def _cycle(self, topic: TopicName) -> str | None:
         """A topic that came from the target, over any number of clusters, or from the source itself, goes in a cycle.
 
-        The second case is KAFKA-9914, in Kafka after 4.3: with two aliases for one cluster, names would otherwise grow
-        by a prefix at each refresh. It cannot be seen where letters count for aliases, nor where `source.cluster.alias`
-        gives the source another name, which several clusters may have.
+        The second case is KAFKA-9914, in Kafka after 4.3: with two aliases for the same cluster, names would grow by a
+        prefix at each refresh. Two settings hide this case: letters count for aliases, or `source.cluster.alias` gives
+        the source another name, which several clusters may have.
         """
         step = topic
         # A class of the user's may name topics in a cycle.
@@ -194,7 +193,7 @@ class Topology:
 
 
 def topology_of(flow: FlowSettings) -> Topology:
-    """The rule of a flow. Raises ConfigError when a class of the user's cannot be used."""
+    """The rule of a flow. Raises ConfigError for an unusable class of the user's."""
     return Topology(
         source=flow.source,
         target=flow.target,
