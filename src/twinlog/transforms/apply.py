@@ -14,7 +14,7 @@ from twinlog.transforms.function import Transform
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A record that a transform failed on, as its row, and why."""
+    """A record that a transform failed on, as its row, and the reason."""
 
     row: Any
     offset: SourceOffset
@@ -30,12 +30,14 @@ def apply(
     begin: Callable[[SourceOffset], None] = lambda offset: None,
     check: Callable[[Any], None] = lambda made: None,
 ) -> Iterator[Any]:
-    """What the transform makes of rows, in order. A record that it fails on is given to `tolerate` and left out.
+    """Yield the transform's rows, in order.
 
-    Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise, and then all
-    that comes before the record was returned. So may `begin`, which is called with the first source offset of any rows
-    that the transform is about to be given. `check` raises TransformError for rows that cannot be taken. Raises
-    EngineError where what evaluates the transform is at fault, and no record is.
+    A record that the transform fails on is given to `tolerate` and left out.
+
+    If the transform fails on rows, each half is tried by itself, down to single records. `tolerate` may raise; then all
+    rows before the record were yielded. `begin` may raise, too; it is called with the first source offset of any rows
+    before the transform gets them. `check` raises TransformError for rows that the target would refuse. Raises
+    EngineError if the evaluator of the transform is at fault, and the records are innocent.
     """
     begin(SourceOffset(rows.column("offset")[0].as_py()))
     try:
@@ -44,7 +46,7 @@ def apply(
     except (KeyboardInterrupt, EngineError):
         raise
     except BaseException as error:
-        # Also SystemExit, and the panics of libraries in Rust, which are no Exception.
+        # SystemExit counts, too, and the panics of libraries in Rust: both are outside Exception.
         if rows.num_rows == 1:
             tolerate(_failure(rows, error))
             return

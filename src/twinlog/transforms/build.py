@@ -1,4 +1,4 @@
-"""Makes one transform out of all that the settings of a flow name."""
+"""Makes a single transform from the settings of a flow."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def build(settings: TransformSettings, sql: SqlTransform | None = None) -> Transform:
-    """The transform of a flow, in the process that asks: Connect's transforms, then the function, then `sql`.
+    """The transform of a flow, in the calling process: Connect's transforms, then the function, then `sql`.
 
-    Raises TransformError where one cannot be found.
+    Raises TransformError for a transform that is missing here.
     """
     functions: list[Transform] = []
     if settings.smts is not None:
         functions.append(smt_transform(settings.smts))
     if settings.function:
         function = load(settings.function)
-        # The JVM reads columns as if they were of the types of rows, whatever they are of.
+        # The JVM reads columns as if they had the types of rows, whatever their types are.
         functions.append(function if sql is None else checking(function))
     if sql is not None:
         functions.append(sql)
@@ -31,10 +31,10 @@ def build(settings: TransformSettings, sql: SqlTransform | None = None) -> Trans
 
 
 def sql_transform(settings: TransformSettings) -> SqlTransform | None:
-    """The query of a flow, which is not started yet; None without one."""
+    """The query of a flow, before its start; None for a flow of other transforms."""
     if not settings.sql:
         return None
-    # Without a query nothing of pyspark is loaded.
+    # pyspark is loaded for a query only.
     from twinlog.transforms.sql.transform import SqlTransform  # noqa: PLC0415
 
     return SqlTransform(settings.sql)

@@ -1,4 +1,4 @@
-"""What a transform must return, checked for each batch; a record that broke it would be lost or misplaced."""
+"""The contract of a transform's result, checked for each batch: a record against it would be lost or misplaced."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _EXPECTED = schema(headers=True)
 
 
 def checked(given: Any, returned: Any) -> Any:
-    """What a transform made of `given`, in the columns, order and types of rows. Raises TransformError.
+    """The transform's rows for `given`, in the columns, order and types of rows.
 
-    Columns of another type are taken if each value fits, such as text for a key or milliseconds for a timestamp.
+    Raises TransformError.
+
+    Columns of another type are taken if each value fits: for example text for a key, or milliseconds for a timestamp.
     """
     if not isinstance(returned, pa.RecordBatch):
         raise TransformError(f"it returns {type(returned).__name__}, not pyarrow.RecordBatch")
@@ -35,13 +37,13 @@ def checked(given: Any, returned: Any) -> Any:
             raise TransformError(f"it returns the partition {least}; null leaves it to the key")
         headers = rows.column("headers").flatten()
         if headers.null_count or headers.field("key").null_count:
-            # No consumer could read it.
+            # A header without a name is unreadable for every consumer.
             raise TransformError("it returns a header without a name")
     return rows
 
 
 def checking(function: Transform) -> Transform:
-    """The same transform, with what it returns checked, and in the columns and types of rows."""
+    """The same transform with a checked result, in the columns and types of rows."""
     return lambda rows: checked(rows, function(rows))
 
 
@@ -76,7 +78,7 @@ def _check_offsets(given: Any, rows: Any) -> None:
 
 
 def _check_topics(remote: Any, topics: Any) -> None:
-    # Checked with the records, so that one is named and may be tolerated.
+    # Topics are checked with the records, so that an error names a record and may be tolerated.
     if not pc.all(pc.equal(topics, remote)).as_py():
         for name in pc.unique(topics).to_pylist():
             if name != remote.as_py():
@@ -84,7 +86,7 @@ def _check_topics(remote: Any, topics: Any) -> None:
 
 
 def offsets_of(rows: Any) -> Any:
-    """The column of offsets, which has no nulls, as a vector; the same memory."""
+    """The column of offsets as a vector on the same memory; it has only values, no null."""
     column = rows.column("offset")
     return np.frombuffer(column.buffers()[1] or b"", dtype=np.int64)[column.offset : column.offset + len(column)]
 

@@ -1,4 +1,4 @@
-"""The transform of a flow in a task, as the copier calls it, and appends for the partitions it routes records to."""
+"""The transform of a flow in a task, for the copier, and the appends for the partitions that get its records."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from twinlog.transforms.partitions import partitions_by_key
 from twinlog.transforms.road import FetchTransformer, batches_of
 
 SURE_S = 60.0
-"""For so long it counts how many partitions a topic had when the target was asked, unless it is asked again."""
+"""The seconds for which an answer of the target about a topic's number of partitions counts."""
 
 
 class LackingPartitions:
-    """What is sure of topics of the target that were found to lack a partition; `now()` is monotonic, in seconds.
+    """Known numbers of partitions of target topics that lack a partition; `now()` is monotonic, in seconds.
 
-    Of a topic that the target was not asked about for this nothing is sure: it may have got partitions meanwhile.
+    The numbers come from answers of the target to this question alone: any other topic may have new partitions
+    meanwhile.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -38,12 +39,12 @@ class LackingPartitions:
         self._sure: dict[TopicName, tuple[int, float]] = {}
 
     def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
-        """The target was just asked, and a topic has so many."""
+        """Note that the target has just reported this number of partitions of the topic."""
         self._sure = self._still_sure()
         self._sure[topic] = partitions, self._now()
 
     def check(self, rows: Any) -> None:
-        """Raise TransformError where rows are for a partition that is not there."""
+        """Raise TransformError for rows whose partition is missing."""
         for topic, (partitions, _) in self._still_sure().items():
             numbers = rows.column("partition").filter(pc.equal(rows.column("topic"), pa.scalar(topic, pa.string())))
             most = pc.max(numbers).as_py()
@@ -56,7 +57,7 @@ class LackingPartitions:
 
 
 def check_topic(name: str, source: str, heartbeats: HeartbeatNames, *, same_cluster: bool) -> None:
-    """Raise TransformError where records of topic `source` cannot be routed to topic `name`."""
+    """Raise TransformError if records of topic `source` must stay out of topic `name`."""
     check_name(name)
     if heartbeats.is_heartbeats(TopicName(name)):
         raise TransformError(f"it routes records to {name}, where heartbeats are mirrored to")
@@ -65,10 +66,10 @@ def check_topic(name: str, source: str, heartbeats: HeartbeatNames, *, same_clus
 
 
 def check_within_cluster(name: str, flow: FlowSettings) -> None:
-    """Raise TransformError where a flow within one cluster might read again what its transform routes to `name`.
+    """Raise TransformError if a flow within a single cluster might read the records again that it routes to `name`.
 
-    A flow never copies what its policy takes for its own copies. Where names of topics alone decide, the driver knows
-    all routes and has looked at them.
+    A flow never copies topics that its policy takes for its own copies. If the names of topics alone decide, the driver
+    knows all routes and has looked at them.
     """
     known = flow.transform is None or flow.transform.routes_are_known
     if not known and source_alias(TopicName(name), flow.separator) != flow.source:
@@ -79,9 +80,10 @@ def check_within_cluster(name: str, flow: FlowSettings) -> None:
 
 
 def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules) -> dict[int, list[Append]]:
-    """The appends of routed rows by the partition of their topic, which has so many. Raises NoPartitionError.
+    """The appends of routed rows by the partition of their topic; `partitions` is its number of partitions.
 
-    Rows without partition and key go to that of the source's number, and so stay in order.
+    Rows without partition and key go to the partition with the source's number, and so stay in order. Raises
+    NoPartitionError.
     """
     rows = routed.rows
     numbers = rows.column("partition")
@@ -108,9 +110,9 @@ def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: Co
 
 
 class TransformLoader:
-    """Imports the transform of a flow, which raises TransformError where it is not found here.
+    """Imports the transform of a flow; raises TransformError if it is missing here.
 
-    `partitions(topic)` is how many partitions a topic of the target has, None while that is unknown. `now()` is
+    `partitions(topic)` returns how many partitions a topic of the target has, None while that is unknown. `now()` is
     monotonic, in seconds.
     """
 
@@ -128,7 +130,7 @@ class TransformLoader:
         self._partitions = partitions
         self._lacking = LackingPartitions(now)
         self.call: TransformCall | None = None
-        """What the transform works on; others may read it from their threads."""
+        """The running call of the transform; any thread may read it."""
         self._sql = sql_transform(settings)
         self._query_key = flow.written_as(key_of(TransformSettings, "sql"))
         try:
@@ -138,14 +140,14 @@ class TransformLoader:
 
     @property
     def trouble(self) -> str | None:
-        """Why records cannot be changed, as where SQL has no JVM; None when they can."""
+        """Why records cannot be changed, for example because SQL's JVM is missing; None when they can."""
         return None if self._sql is None else self._sql.trouble
 
     def start(self) -> None:
-        """Start what SQL needs, which takes some seconds: on a thread that may wait.
+        """Start the JVM for SQL, which takes some seconds: on a thread that may wait.
 
-        Raises TransformError for a query that is none, EngineError where there is no Spark, and EngineLostError where
-        the next try may succeed.
+        Raises TransformError for an invalid query, EngineError if Spark is missing, and EngineLostError if the next try
+        may succeed.
         """
         if self._sql is None or self._sql.trouble is None:
             return
@@ -155,12 +157,12 @@ class TransformLoader:
             raise TransformError(f"{self._query_key} cannot be used: {error}") from error
 
     def close(self) -> None:
-        """Change no more records."""
+        """Stop changing records."""
         if self._sql is not None:
             self._sql.close()
 
     def make_preparer(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
-        """What prepares the fetches of a partition."""
+        """The function that prepares the fetches of a partition."""
         return FetchTransformer(
             self._noting(source),
             self._settings,
@@ -173,7 +175,7 @@ class TransformLoader:
         ).prepare
 
     def _noting(self, source: TopicPartition) -> Transform:
-        """The transform, which notes what it works on."""
+        """The transform, which notes its running call."""
 
         def noting(rows: Any) -> Any:
             self.call = TransformCall(self._now(), source, SourceOffset(int(offsets_of(rows)[0])), rows.num_rows)
@@ -185,13 +187,13 @@ class TransformLoader:
         return noting
 
     def check_route(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
-        """Raise TransformError where rows of a partition cannot be routed to a topic."""
+        """Raise TransformError if rows of a partition must stay out of a topic."""
         check_topic(topic, source.topic, self._flow.heartbeat_names, same_cluster=same_cluster)
         if same_cluster:
             check_within_cluster(topic, self._flow)
 
     def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
-        """The target was just asked, and a topic has so many: the transform fails on records for others."""
+        """Note the target's new answer: the transform fails on records for partitions beyond this number."""
         self._lacking.confirm_partitions(topic, partitions)
 
     def place_rows(

@@ -1,4 +1,4 @@
-"""What a transform is, how several become one, and how one is found by its name."""
+"""The type of a transform, the chain of several transforms, and the loading of a transform by its name."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from twinlog.errors import TransformError
 
 Transform = Callable[[Any], Any]
-"""`pa.RecordBatch -> pa.RecordBatch`, both with the columns of `rows.arrow.schema(headers=True)`.
+"""`pa.RecordBatch -> pa.RecordBatch`, both with the columns of `arrow.arrays.schema(headers=True)`.
 
-`topic` is the remote topic; another name there routes the record. `partition` is the source's, and is where the record
-goes; null leaves it to the key (Kafka's default partitioner). `offset` is the source's, and names the record that a row
-comes from: a record is dropped by leaving its offset out, and an added row repeats the offset of the record that it
-belongs to, after that record. The same records must give the same rows, whatever batches they come in.
+`topic` is the remote topic; another name in it routes the record. `partition` is the source's number and the partition
+that the record goes to; null leaves the choice to the key (Kafka's default partitioner). `offset` is the source's, and
+names the record that a row comes from. A missing offset drops its record. An added row repeats the offset of its
+record, after that record. The same records must give the same rows, whatever batches they come in.
 """
 
 
 def chain(functions: Sequence[Transform]) -> Transform:
-    """One transform that applies these in their order."""
+    """A transform that applies these transforms in their order."""
     if len(functions) == 1:
         return functions[0]
 
@@ -31,7 +31,7 @@ def chain(functions: Sequence[Transform]) -> Transform:
 
 
 def load(path: str) -> Transform:
-    """The function that `package.module:function` names. Raises TransformError with what is wrong with it."""
+    """The function that `package.module:function` names. Raises TransformError with the problem of the name."""
     module_name, _, name = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
@@ -51,7 +51,7 @@ def load(path: str) -> Transform:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # A script without a guard of its main part may end the process.
+        # An unguarded script may end the process.
         raise TransformError(f"importing {module_name} raises {type(error).__name__}: {error}") from error
     if not callable(found):
         raise TransformError(f"{path} is {found!r}, which is no function")

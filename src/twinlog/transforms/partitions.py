@@ -1,4 +1,4 @@
-"""To which partition records belong by their keys, where some have none."""
+"""The partitions of records by their keys; some records have a null key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinlog.arrow.partitioning import key_partitions
 def partitions_by_key(keys: Any, partitions: int, without: int) -> Longs:
     """The partition of each key of a binary column (Kafka class BuiltInPartitioner.partitionForKey).
 
-    A record without a key goes to partition number `without`, or where that wraps round.
+    A record with a null key goes to partition `without` modulo the number of partitions.
     """
     if not keys.null_count:
         return key_partitions(keys, partitions)

@@ -1,4 +1,4 @@
-"""Records that a transform changes: decoded a whole fetch at once, changed, encoded again, or sent to dead letters."""
+"""Records that a transform changes: decoded by the fetch, changed, and encoded again or sent to dead letters."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from twinlog.transforms.partitions import partitions_by_key
 
 PREFIX = "__connect.errors."
 MOST_SHOWN = 200
-"""Bytes of a key or a value that the log shows."""
+"""The bytes of a key or a value that the log shows."""
 
 
 def dead_letter(failure: FailedRow, settings: TransformSettings, flow: str, source: TopicPartition) -> Any:
-    """The record as it was, for the dead-letter topic; its partition there is found by the key.
+    """The unchanged record for the dead-letter topic; its key chooses its partition there.
 
-    With `dead_letter_headers` it has the context that Connect adds (class DeadLetterQueueReporter), but for the stack
-    trace.
+    With `dead_letter_headers` it has the context that Connect adds (class DeadLetterQueueReporter), apart from the
+    stack trace.
     """
     row = failure.row.to_pylist()[0]
     row["topic"], row["partition"] = settings.dead_letter_topic, None
@@ -78,15 +78,18 @@ def _shown(cell: bytes | None) -> str:
 END = 2**62
 MOST_ROWS = 1 << 20
 QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
-"""The copier stands still while a transform works. It is called with one record at first, with four times as many when
-that was quick, with fewer when it was slow; and of a fetch that has taken long the rest is read again."""
+"""The limits in seconds of a quick and a slow call of the transform, and of a long fetch.
+
+The copier waits while a transform works. The first call has a single record. After a quick call the next call has four
+times as many records, after a slow call fewer. The rest of a long fetch is read again.
+"""
 
 LEAST_BATCH_BYTES = 16_384
-"""Batches are built that large even where `batch.size` is less, as 0 is: records of one fetch are there anyway."""
+"""The least limit of a batch, even if `batch.size` is smaller or 0: the records of a fetch are there anyway."""
 
 
 class _StopError(Exception):
-    """Nothing from a source offset on may be copied, because of `error`; without one, because there is no time now."""
+    """Stops the copying at a source offset because of `error`; None stands for a lack of time."""
 
     def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError | EngineError | None) -> None:
         super().__init__(str(error))
@@ -95,10 +98,11 @@ class _StopError(Exception):
 
 
 class FetchTransformer:
-    """Prepares the fetches of one partition in the place of `write.prepare.prepare`.
+    """Prepares the fetches of a partition in the place of `batches.prepare.prepare`.
 
-    `flow` is for people. `partitions(topic)` is how many partitions a topic of the target has, None while that is
-    unknown. `now()` is monotonic, in seconds. `check(rows)` raises TransformError for rows that cannot be taken.
+    `flow` is a name for people. `partitions(topic)` returns how many partitions a topic of the target has, None while
+    that is unknown. `now()` is monotonic, in seconds. `check(rows)` raises TransformError for rows that the target
+    would refuse.
     """
 
     def __init__(
@@ -120,14 +124,15 @@ class FetchTransformer:
         self.flow = flow
         self.source = source
         self.remote = remote
-        # Typed once: for a plain value Arrow looks for modules that may know its type, each time.
+        # The scalars have their types from the start: for a plain value Arrow looks each time for modules that may know
+        # its type.
         self.here = (pa.scalar(remote.topic, pa.string()), pa.scalar(remote.partition, pa.int32()))
         self._partitions = partitions
         self._known = partitions(remote.topic)
 
     @property
     def partitions(self) -> int | None:
-        """How many the remote topic has, or had when that was known."""
+        """How many partitions the remote topic has, by the last known answer."""
         self._known = self._partitions(self.remote.topic) or self._known
         return self._known
 
@@ -138,16 +143,16 @@ class FetchTransformer:
         rules: CopyRules,
         aborted: Iterable[tuple[int, int]] | None = None,
     ) -> PreparedFetch:
-        """As `write.prepare.prepare`, of what the transform makes of the records.
+        """As `batches.prepare.prepare`, for the rows that the transform makes of the records.
 
-        Raises TransformError, too, for a record that the transform fails on and that nothing comes before, and
-        EngineError where what evaluates it is lost.
+        Raises TransformError, too, if the transform fails on the first record, and EngineError if its evaluator is
+        lost.
         """
         read = RowRules(
             headers=True, read_committed=rules.read_committed, check_crcs=True, up_to_damage=True, bounded=True
         )
         hidden = list(aborted or ())
-        # A transform sees the name that the record will have.
+        # A transform sees the future topic name of the record.
         named = TopicPartition(self.remote.topic, self.source.partition)
         rows = decode(records, named, position, END, read, hidden)
         if (end := _end_of(rows.batches, rules.most_records)) is not None:
@@ -161,7 +166,7 @@ class FetchTransformer:
         except _StopError as stop:
             if stop.error is not None and stop.offset <= offsets_of(rows.batches[0])[0]:
                 raise stop.error from None
-            # What follows is read again, and is counted then.
+            # The records from this offset on are read again, and are counted then.
             passed = decode(records, named, position, stop.offset, replace(read, counts_only=True), hidden)
         prepared.position, prepared.leader_epoch = SourceOffset(passed.position), passed.leader_epoch
         prepared.aborted, prepared.control = passed.aborted, passed.control
@@ -171,7 +176,7 @@ class FetchTransformer:
         return prepared
 
     def _change(self, batches: list[Any], work: _TransformPreparation) -> None:
-        """Take all rows. Raises _StopError after those that there is time for."""
+        """Take all rows. Raises _StopError after the rows for which the time suffices."""
         for batch in batches:
             stop: _StopError | None = None
             try:
@@ -183,7 +188,7 @@ class FetchTransformer:
                 raise stop
 
     def _call(self, batch: Any, work: _TransformPreparation) -> None:
-        """Have the transform change rows. Raises _StopError after those that there is time for."""
+        """Have the transform change rows. Raises _StopError after the rows for which the time suffices."""
         at = 0
         while at < batch.num_rows:
             before = self.now()
@@ -192,7 +197,7 @@ class FetchTransformer:
                 work.transform_rows(some)
             except _StopError as stop:
                 if isinstance(stop.error, EngineError):
-                    # So many rows may have made the JVM end: the next try has fewer.
+                    # The number of rows may have ended the JVM: the next try has fewer rows.
                     self._most_rows = max(1, some.num_rows // 4)
                     raise
                 self._learn(_rows_before(some, stop.offset), self.now() - before)
@@ -208,7 +213,7 @@ class FetchTransformer:
 
 
 class _TransformPreparation:
-    """The rows of one fetch on their way."""
+    """The rows of a fetch between decoding and appends."""
 
     def __init__(self, road: FetchTransformer, rules: CopyRules, codec: int) -> None:
         self.prepared = PreparedFetch(SourceOffset(0))
@@ -217,12 +222,12 @@ class _TransformPreparation:
         self.codec = codec
         self.dead: list[Any] = []
         self.made: list[Any] = []
-        """What the transform made of rows that were taken, for `build_appends`."""
+        """The transform's rows for `build_appends`."""
         self.kept = 0
-        """Records of which the transform made something."""
+        """The number of records with at least one row from the transform."""
         self.first: SourceOffset | None = None
         self.at = SourceOffset(0)
-        """What was given to the transform last begins there."""
+        """The first source offset of the last rows that the transform got."""
         self.until = road.now() + LONG_S
 
     def transform_rows(self, batch: Any) -> None:
@@ -236,11 +241,11 @@ class _TransformPreparation:
 
     @property
     def seen(self) -> int:
-        """Records that were not dropped."""
+        """The number of records that were kept or failed."""
         return self.kept + len(self.prepared.failed)
 
     def _begin(self, offset: SourceOffset) -> None:
-        """Raise _StopError where there is no time left for the records from an offset on."""
+        """Raise _StopError if the time is over before the records from an offset on."""
         self.at = offset
         if self.first is None:
             self.first = offset
@@ -263,23 +268,25 @@ class _TransformPreparation:
             self.dead.append(dead_letter(failure, settings, road.flow, road.source))
 
     def finish(self) -> None:
-        """All rows were taken."""
+        """Route the dead letters, after all rows were taken."""
         if self.dead:
             (rows,) = pa.Table.from_batches(self.dead).combine_chunks().to_batches()
             topic = TopicName(self.road.settings.dead_letter_topic)
             self.prepared.routed.append(RoutedRows(topic, rows, self.codec, dead=True))
 
     def build_appends(self) -> None:
-        """Make appends of all that was made. Raises _StopError.
+        """Make appends of the transform's rows.
 
-        However few records the transform was called with, a batch is as large as it would be otherwise.
+        Raises _StopError.
+
+        A batch has its usual size, however few records each call of the transform had.
         """
         made, self.made = self.made, []
         try:
             for rows in made if len(made) < 2 else pa.Table.from_batches(made).combine_chunks().to_batches():
                 self._keep(rows)
         except _StopError as stop:
-            # What failed after it fails again.
+            # The failures after the stop come again with the next fetch.
             self.dead = [row for row in self.dead if offsets_of(row)[0] < stop.offset]
             self.prepared.failed = [one for one in self.prepared.failed if one.source_offset < stop.offset]
             raise
@@ -326,7 +333,7 @@ class _TransformPreparation:
         return None if stays.all() else stays
 
     def _append(self, rows: Any, offsets: Longs) -> None:
-        """Make appends of rows for the own remote partition. Raises _StopError at one that is too large."""
+        """Make appends of rows for the own remote partition. Raises _StopError at a record that is too large."""
         rules, prepared = self.rules, self.prepared
         made: list[Append] = []
         try:
@@ -365,7 +372,7 @@ class _TransformPreparation:
 
 
 def batches_of(rows: Any, offsets: Longs, rules: CopyRules, codec: int) -> Iterable[Append]:
-    """Rows as appends, in order; one record may make a batch that is larger than the topic takes."""
+    """Rows as appends, in order; a large record may make a batch above the limit of the topic."""
     most_bytes = min(max(rules.merge_batch_bytes, LEAST_BATCH_BYTES), max(rules.max_batch_bytes, 128))
     first = 0
     encoded = encode(rows, most_bytes=most_bytes, codec=codec, level=rules.codec_level, together=offsets, largest=END)
@@ -402,7 +409,7 @@ def _rows_before(rows: Any, offset: SourceOffset) -> int:
 
 
 def _end_of(batches: Iterable[Any], most_records: int | None) -> SourceOffset | None:
-    """The offset of the first record after so many; None where there are no more."""
+    """The offset of the first record after `most_records` records; None for fewer records."""
     if most_records is not None:
         for batch in batches:
             if batch.num_rows > most_records:

@@ -1,5 +1,6 @@
-"""Kafka Connect's own transforms and predicates, as functions on rows that need neither Java nor Kafka.
+"""Kafka Connect's own transforms and predicates, as functions on rows in pure Python.
 
-Each function does to a record what the Java class of its name does (Kafka 4.3, `connect/transforms`). Functions of keys
-and values read JSON or text, by the converter of the flow. `chain.py` joins all transforms of a flow into one function.
+Each function changes a record as the Java class of its name does (Kafka 4.3, `connect/transforms`). Functions of keys
+and values read JSON or text, by the converter of the flow. `chain.py` joins all transforms of a flow into a single
+function.
 """

@@ -1,4 +1,4 @@
-"""Cast: numbers, booleans and text as one another."""
+"""Cast: converts between numbers, booleans and text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parsed_spec(entries: tuple[str, ...]) -> dict[str, str]:
 
 
 def cast(settings: Settings) -> FieldTransform:
-    """Numbers lose what the type has no room for, as in Java; null stays null."""
+    """Cast fields or the whole. A number loses its bits beyond the range of the type, as in Java; null stays null."""
     spec, with_defaults = parsed_spec(names(settings, "spec")), defaults(settings)
 
     def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
@@ -91,7 +91,7 @@ def _of_number(value: float, kind: str) -> Any:
     if kind == "boolean":
         return value if isinstance(value, bool) else _whole(value, 64) != 0
     if kind in BITS:
-        # A float goes through int first where the type is smaller, and stops at its ends (JLS 5.1.3).
+        # For a smaller type a float goes through int first, and stops at the ends of int (JLS 5.1.3).
         return wrapped(_whole(value, 64 if kind == "int64" else 32), BITS[kind])
     return narrowed(float(value)) if kind == "float32" else widened(value)
 

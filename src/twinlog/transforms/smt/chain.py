@@ -1,4 +1,4 @@
-"""All transforms of a flow as one function on rows (Kafka classes TransformationChain and TransformationStage)."""
+"""All transforms of a flow as a single function on rows (Kafka classes TransformationChain and TransformationStage)."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ _Test = Callable[[SmtRows], Any]
 def smt_transform(chain: SmtChain) -> Callable[[Any], Any]:
     """The function that applies `chain` to an Arrow record batch with the columns of rows.
 
-    It raises TransformError, which names the transform, where Connect would fail on a record; of a batch with such a
-    record nothing is transformed.
+    If Connect would fail on a record of the batch, the function raises TransformError, which names the transform. The
+    batch then stays unchanged.
     """
     stages = [(stage, _applied(stage), _test(stage.predicate)) for stage in chain.stages]
 

@@ -1,7 +1,7 @@
 """Keys and values as data, as Connect's JsonConverter and StringConverter read and write them.
 
-Data without a schema is what JSON has. With one it stays in the form that JSON has for it (bytes in base64, a date as
-its number of days), and a struct is made whole: a field that is missing has its default, or null.
+Data without a schema has the types of JSON. Data with a schema keeps its form in JSON (bytes in base64, a date as its
+number of days). A struct is completed: a missing field gets its default, or null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEXT: Schema = {"type": "string", "optional": True}
 
 @dataclass(frozen=True, slots=True)
 class SchemaAndValue:
-    """A key or a value; `schema` is Connect's, in its JSON form, and None for data without one."""
+    """A key or a value; `schema` is Connect's, in its JSON form, and None for data without a schema."""
 
     schema: Schema | None
     value: Any
@@ -28,7 +28,7 @@ class SchemaAndValue:
 
 @dataclass(frozen=True, slots=True)
 class RecordContext:
-    """What a transform may write into a record beside its own data; `timestamp` in milliseconds."""
+    """The facts that a transform may write into a record beside its own data; `timestamp` in milliseconds."""
 
     topic: str
     partition: int | None
@@ -39,7 +39,7 @@ NOTHING = SchemaAndValue(None, None)
 
 
 def read(converter: SmtConverter, content: bytes | None, side: str) -> SchemaAndValue:
-    """The data of a key or value. Raises TransformError where it is none of the converter's form."""
+    """The data of a key or value. Raises TransformError for bytes that the converter cannot read."""
     if content is None:
         return SchemaAndValue(TEXT, None) if converter.kind == "text" else NOTHING
     if converter.kind == "text":

@@ -1,6 +1,6 @@
 """Transforms of keys, values and their fields, on an object or on a struct with its schema.
 
-Each class does to a record what the Java class of its name does (Kafka 4.3): ExtractField, Flatten, HoistField,
+Each function changes a record as the Java class of its name does (Kafka 4.3): ExtractField, Flatten, HoistField,
 InsertField, MaskField, ReplaceField, SetSchemaMetadata, ValueToKey.
 """
 
@@ -31,7 +31,7 @@ from twinlog.transforms.smt.schemas import (
 
 
 def extract_field(settings: Settings) -> FieldTransform:
-    """The field becomes the key or the value; null where there is none, and an error where a schema lacks it."""
+    """Put the field in place of the key or the value; a missing field is null, or an error if the schema lacks it."""
     name = text(settings, "field") or ""
     path = path_of(name, str(settings["field.syntax.version"]))
     with_defaults = defaults(settings)
@@ -60,7 +60,7 @@ def _found(data: SchemaAndValue, path: tuple[str, ...]) -> object:
 
 
 def flatten(settings: Settings) -> FieldTransform:
-    """Lists stay as they are; null stays null."""
+    """Flatten objects and structs. Lists stay as they are; null stays null."""
     delimiter = text(settings, "delimiter") or ""
 
     def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
@@ -120,7 +120,7 @@ def _flatten_schema(
 
 
 def hoist_field(settings: Settings) -> FieldTransform:
-    """A tombstone, too, becomes an object, whose field is null."""
+    """Put the whole into a field of a new object; the field of a tombstone is null."""
     name = text(settings, "field") or ""
 
     def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
@@ -167,7 +167,7 @@ def insert_field(settings: Settings) -> FieldTransform:
 
 
 def _parsed(name: str) -> tuple[str, bool]:
-    """The name of a field, and whether it is optional: `!` after it asks for a required one."""
+    """The name of a field, and whether the field is optional: a `!` after the name makes it required."""
     return (name[:-1], name[-1] == "?") if name[-1:] in {"?", "!"} else (name, True)
 
 
@@ -175,7 +175,7 @@ _DATES = frozenset(f"{TYPES}{name}" for name in ("Date", "Time", "Timestamp"))
 
 
 def mask_field(settings: Settings) -> FieldTransform:
-    """Masks the named fields that are not null: numbers with 0, text with nothing, or all with `replacement`."""
+    """Mask the named fields: numbers become 0, text becomes empty, or all become `replacement`; null stays null."""
     masked, replacement = frozenset(names(settings, "fields")), text(settings, "replacement")
     with_defaults = defaults(settings)
 
@@ -235,7 +235,7 @@ def _as_number(kind: str, text: str) -> int | float:
 
 
 def replace_field(settings: Settings) -> FieldTransform:
-    """Keeps the fields that `include` names, or all, but those of `exclude`; null stays null."""
+    """Keep the fields that `include` names, or all fields; the fields of `exclude` are left out. Null stays null."""
     exclude, include = frozenset(names(settings, "exclude")), frozenset(names(settings, "include"))
     pairs = [entry.split(":") for entry in names(settings, "renames")]
     renames = {old: new for old, new, *_ in pairs}
@@ -259,7 +259,7 @@ def replace_field(settings: Settings) -> FieldTransform:
 
 
 def value_to_key(settings: Settings) -> Callable[[SchemaAndValue], SchemaAndValue]:
-    """From a value to the key with its fields; one that is missing is null, or an error where there is a schema."""
+    """Make the key of fields of the value. A missing field is null, or an error if there is a schema."""
     wanted, with_defaults = names(settings, "fields"), defaults(settings)
 
     def apply(data: SchemaAndValue) -> SchemaAndValue:
@@ -273,7 +273,7 @@ def value_to_key(settings: Settings) -> Callable[[SchemaAndValue], SchemaAndValu
 
 
 def set_schema_metadata(settings: Settings) -> FieldTransform:
-    """A null without a schema stays as it is."""
+    """Set the name and the version of a schema; a null without a schema stays as it is."""
     new = {"name": settings["schema.name"], "version": settings["schema.version"]}
     new = {part: value for part, value in new.items() if value is not None}
     with_defaults = defaults(settings)
@@ -296,7 +296,7 @@ def set_schema_metadata(settings: Settings) -> FieldTransform:
 
 Settings = Mapping[str, SmtValue]
 FieldTransform = Callable[[SchemaAndValue, RecordContext], SchemaAndValue]
-"""What becomes of the key or the value of one record. Raises TransformError where it is not what Connect asks for."""
+"""Changes the key or the value of a record. Raises TransformError for data that Connect's class refuses."""
 
 
 def names(settings: Settings, key: str) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ def names(settings: Settings, key: str) -> tuple[str, ...]:
 
 
 def text(settings: Settings, key: str) -> str | None:
-    """A setting that is text, None where it is not set."""
+    """A setting that is text; None if it is unset."""
     found = settings[key]
     assert found is None or isinstance(found, str)
     return found
@@ -319,7 +319,7 @@ def defaults(settings: Settings) -> bool:
 
 
 def as_object(data: SchemaAndValue) -> dict[str, Any]:
-    """The fields of data. Raises TransformError where it has none."""
+    """The fields of data. Raises TransformError for data without fields."""
     if data.schema is not None and data.schema.get("type") != "struct":
         raise TransformError(f"it has no fields: its schema is {data.schema.get('type')}")
     if not isinstance(data.value, dict):

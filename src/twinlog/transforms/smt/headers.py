@@ -45,7 +45,7 @@ def header_from(settings: Settings) -> Callable[[SchemaAndValue], tuple[SchemaAn
 
 
 def insert_header(settings: Settings) -> RowsTransform:
-    """InsertHeader: one more header, after those that a record has, even where one has its name."""
+    """InsertHeader: adds a header after the record's headers, even if a header of the same name exists."""
     header, value = text(settings, "header"), literal_bytes(text(settings, "value.literal") or "")
 
     def apply(rows: SmtRows, chosen: Rows) -> None:
@@ -76,7 +76,7 @@ def drop_headers(settings: Settings) -> RowsTransform:
 
 
 def has_header_key(settings: Settings) -> Callable[[SmtRows], Any]:
-    """HasHeaderKey: the record has at least one header of that name."""
+    """HasHeaderKey: the record has at least one header of the name in the settings."""
     name = pa.scalar(text(settings, "name"), pa.string())
 
     def test(rows: SmtRows) -> Any:

@@ -21,11 +21,11 @@ _READ = frozenset("yMLdHkKhmsSEazZX")
 
 
 class DateFormatError(ValueError):
-    """The pattern is none, or asks for what cannot be had here; or a time does not follow it."""
+    """The pattern is invalid or unsupported here, or a time differs from its pattern."""
 
 
 class Piece(NamedTuple):
-    """A letter of a pattern and how often it stands there; text that stands for itself has no letter."""
+    """A letter of a pattern and the number of its repetitions; literal text has an empty letter."""
 
     letter: str
     times: int
@@ -33,14 +33,14 @@ class Piece(NamedTuple):
 
 
 class DateFormat:
-    """A pattern such as `yyyyMMdd`. Raises DateFormatError for one that is wrong."""
+    """A pattern, for example `yyyyMMdd`. Raises DateFormatError for an invalid pattern."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self._pieces = tuple(_pieces(pattern))
         letters = {piece.letter for piece in self._pieces if piece.letter}
         self.same_ms = min((_SAME_MS.get(letter, 86_400_000) for letter in letters), default=86_400_000)
-        """For how long a time is written alike, counted from the epoch."""
+        """The length in milliseconds of the spans, counted from the epoch, in which all times have the same text."""
 
     def format(self, ms: int) -> str:
         """The time `ms` after the epoch. Raises DateFormatError before 1582 and after 9999."""
@@ -50,7 +50,7 @@ class DateFormat:
         return "".join(piece.text if not piece.letter else _written(piece, time) for piece in self._pieces)
 
     def check_readable(self) -> None:
-        """Raises DateFormatError for a pattern that times cannot be read by."""
+        """Raise DateFormatError for a pattern that is only for writing times."""
         for piece in self._pieces:
             if piece.letter and piece.letter not in _READ:
                 raise DateFormatError(f"times are not read by {piece.letter * piece.times!r} here")
@@ -58,7 +58,7 @@ class DateFormat:
                 raise DateFormatError("years of two digits depend on the day they are read; write yyyy")
 
     def parse(self, text: str) -> int:
-        """Milliseconds after the epoch; what follows the time is ignored, and 32 January is 1 February, as in Java."""
+        """Milliseconds after the epoch. Text after the time is ignored, and 32 January is 1 February, as in Java."""
         self.check_readable()
         found: dict[str, int] = {}
         at = 0

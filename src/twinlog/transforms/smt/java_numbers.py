@@ -1,4 +1,4 @@
-"""Numbers as Java writes them: `Double.toString` has `1.0E10` where Python has `10000000000.0`."""
+"""Numbers as Java writes them: `Double.toString` writes `1.0E10`, Python writes `10000000000.0`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from decimal import Decimal
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 BLANK = "".join(map(chr, range(0x21)))
-"""What `String.trim` takes away."""
+"""The characters that `String.trim` removes."""
 
 
 class Float32(float):
-    """A number that Java holds in 32 bits: written with as few digits as make it unique there."""
+    """A number of 32 bits in Java: written with the fewest digits that make it unique in 32 bits."""
 
     __slots__ = ()
 
 
 def narrowed(number: float) -> Float32:
-    """The nearest number of 32 bits; beyond the largest one infinity, as in Java."""
+    """The nearest number of 32 bits; infinity beyond the largest number, as in Java."""
     try:
         near = float(struct.unpack("<f", struct.pack("<f", number))[0])
     except OverflowError:
@@ -34,7 +34,7 @@ def widened(number: float) -> float:
 
 
 def wrapped(number: int, bits: int) -> int:
-    """A whole number in as many bits; higher ones are lost."""
+    """A whole number in so many bits; higher bits are lost."""
     half = 1 << (bits - 1)
     return (number + half) % (2 * half) - half
 

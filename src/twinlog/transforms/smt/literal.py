@@ -21,7 +21,7 @@ _UNIT_MS = {f"{TYPES}Date": DAY_MS, f"{TYPES}Time": 1, f"{TYPES}Timestamp": 1}
 
 
 def header_bytes(value: Any, schema: Schema | None = None) -> bytes | None:
-    """The content of a header; null stays null. Raises TransformError for what has no text."""
+    """The content of a header; null stays null. Raises TransformError for data without a form as text."""
     if value is None:
         return None
     if schema is not None and schema.get("type") == "bytes" and not _is_decimal(schema):
@@ -30,14 +30,14 @@ def header_bytes(value: Any, schema: Schema | None = None) -> bytes | None:
 
 
 def time_text(ms: int) -> str:
-    """A time as Connect writes it: of the first day without its date, of midnight without its time."""
+    """A time as Connect writes it: on the first day only the time of day, at midnight only the date."""
     if ms < DAY_MS:
         return TIME.format(ms)
     return (DATE if ms % DAY_MS == 0 else TIMESTAMP).format(ms)
 
 
 def moment_text(value: int, schema: Schema) -> str | None:
-    """A time by its schema; None where that is of no time. Raises TransformError beyond the year 9999."""
+    """A time by its schema; None if the schema is of another kind. Raises TransformError beyond the year 9999."""
     unit = _UNIT_MS.get(str(schema.get("name")))
     try:
         return None if unit is None else time_text(value * unit)
@@ -71,7 +71,7 @@ def _embedded(value: Any, schema: Schema | None) -> str:
 
 
 def in_its_type(value: Any, schema: Schema) -> Any:
-    """A number as Java holds it: of 32 bits where the schema has `float`, never whole where it has `double`."""
+    """A number as Java holds it: of 32 bits for the schema `float`, always a float for the schema `double`."""
     if schema.get("type") == "float":
         return narrowed(value)
     return float(value) if schema.get("type") == "double" else value

@@ -6,7 +6,7 @@ from twinlog.errors import TransformError
 
 
 def path_of(text: str, version: str) -> tuple[str, ...]:
-    """The names that lead to a field; in version V1 the text is one name. Raises TransformError."""
+    """The names that lead to a field; in version V1 the text is a single name. Raises TransformError."""
     if version.upper() == "V1":
         return (text,)
     steps: list[str] = []

@@ -1,4 +1,4 @@
-"""What stands in the place of a match, as Java's `Matcher.replaceFirst` reads it: `$1`, `${name}` and backslashes."""
+"""The replacement of a match, as Java's `Matcher.replaceFirst` reads it: `$1`, `${name}` and backslashes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from twinlog.model.java_regex.pattern import JavaPattern
 
 
 class Replacement:
-    """A replacement of what `pattern` matches. Raises TransformError for one that Java would refuse."""
+    """A replacement for matches of `pattern`. Raises TransformError for a text that Java would refuse."""
 
     def __init__(self, text: str, pattern: JavaPattern) -> None:
         self._pattern = pattern
         self._parts = tuple(_parts(text, pattern))
 
     def first(self, name: str) -> str:
-        """`name` with the first match replaced, wherever that is; a group that took no part stands for nothing."""
+        """`name` with its first match replaced, at any place; a group outside the match is empty."""
         found = self._pattern.find(name)
         if found is None:
             return name

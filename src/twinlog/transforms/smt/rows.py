@@ -1,4 +1,4 @@
-"""Rows on their way through a chain: what a transform has read of keys and values stays read for the next one."""
+"""Rows on their way through a chain: keys and values that a transform has read stay read for the next transform."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Rows = Any
 class SmtRows:
     """The rows of a batch, changed column by column.
 
-    Keys and values are read by their converter when a transform asks for a field, and written once, at the end; what
-    no transform changed keeps its bytes.
+    Keys and values are read by their converter when a transform asks for a field, and written once, at the end. An
+    unchanged key or value keeps its bytes.
     """
 
     def __init__(self, batch: Any, chain: SmtChain) -> None:
@@ -36,17 +36,17 @@ class SmtRows:
         return int(self.batch.num_rows)
 
     def column(self, name: str) -> Any:
-        """A column as it is in the batch; keys and values that were changed are not written yet."""
+        """A column as it is in the batch; changed keys and values are still to be written."""
         return self.batch.column(name)
 
     def replace_column(self, name: str, column: Any) -> None:
-        """Another column in the place of the one of that name."""
+        """Replace the column of this name."""
         at = self.batch.schema.get_field_index(name)
         self.batch = self.batch.set_column(at, self.batch.schema.field(at), column)
         self._lists.pop(name, None)
 
     def retain_rows(self, rows: Any) -> None:
-        """Drop all but these rows."""
+        """Keep these rows, and drop all other rows."""
         moved = {int(row): place for place, row in enumerate(rows)}
         self.batch = self.batch.take(pa.array(rows, pa.int64()))
         self._lists.clear()
@@ -59,7 +59,7 @@ class SmtRows:
         return range(len(self)) if rows is None else rows.tolist()
 
     def data(self, side: str, row: int) -> SchemaAndValue:
-        """The key or value of a row, read by its converter. Raises TransformError where it is none of that form."""
+        """The key or value of a row, read by its converter. Raises TransformError if the converter cannot read it."""
         cells = self._cells[side]
         if row not in cells:
             converter = self._converters[side]
@@ -68,12 +68,12 @@ class SmtRows:
         return cells[row]
 
     def replace_value(self, side: str, row: int, data: SchemaAndValue) -> None:
-        """Another key or value for a row."""
+        """Replace the key or value of a row."""
         self._cells[side][row] = data
         self._changed[side].add(row)
 
     def facts(self, row: int) -> RecordContext:
-        """Where a record goes and when it was written."""
+        """The topic, the partition and the timestamp of a record."""
         timestamp = self._list("timestamp")[row]
         return RecordContext(
             self._list("topic")[row], self._list("partition")[row], None if timestamp is None else timestamp // 1000
@@ -94,7 +94,7 @@ class SmtRows:
         return empty
 
     def add_headers(self, rows: Any, names: Any, values: Any) -> None:
-        """One more header for each of `rows`, after those that it has; a row may be named again for another one."""
+        """Add a header to each of `rows`, after the headers of the row; a repeated row gets several headers."""
         entries, parents = entries_of(self.batch.column("headers"))
         added = pa.StructArray.from_arrays([names, values], fields=list(entries.type))
         both = pa.concat_arrays([entries, added])
@@ -103,7 +103,7 @@ class SmtRows:
         self.replace_column("headers", header_lists(both.take(pa.array(order)), owners[order], len(self)))
 
     def written(self) -> Any:
-        """The batch, with the keys and values that were changed. Raises TransformError for one that has no bytes."""
+        """The batch with its changed keys and values. Raises TransformError for data without bytes."""
         for side, changed in self._changed.items():
             if not changed:
                 continue
@@ -120,20 +120,20 @@ class SmtRows:
 
 
 def replaced(column: Any, rows: Any, cells: Any) -> Any:
-    """A column with other cells in some rows."""
+    """A column with new cells in these rows."""
     place = np.arange(len(column), dtype=np.int64)
     place[rows] = len(column) + np.arange(len(rows))
     return pa.concat_arrays([column, cells]).take(pa.array(place))
 
 
 def entries_of(headers: Any) -> tuple[Any, Any]:
-    """All headers of a column one after the other, and the row of each."""
+    """All headers of a column in their order, and the row of each header."""
     parents = pc.list_parent_indices(headers).to_numpy(zero_copy_only=False).astype(np.int64)
     return pc.list_flatten(headers), parents
 
 
 def header_lists(entries: Any, parents: Any, count: int) -> Any:
-    """The column of headers of `count` rows: null for one that has none."""
+    """The column of headers of `count` rows: null for a row without headers."""
     counts = np.bincount(parents, minlength=count) if len(parents) else np.zeros(count, dtype=np.int64)
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     some = pa.py_buffer(np.packbits(counts > 0, bitorder="little"))

@@ -20,16 +20,16 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "bytes": (str,),
 }
 TYPES = "org.apache.kafka.connect.data."
-"""In front of the names of decimals and times."""
+"""The prefix of the names of decimals and times."""
 
 DECIMAL = f"{TYPES}Decimal"
 DAY_MS = 86_400_000
 
 
 def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
-    """`value` with every field of `schema`, nulls replaced by defaults where asked for.
+    """`value` with every field of `schema`; nulls are replaced by defaults if `defaults` is true.
 
-    Raises TransformError for a value that is none of the schema, or for a schema that is none.
+    Raises TransformError for a value that differs from the schema, or for an invalid schema.
     """
     place = f"the field {where}" if where else "the payload"
     if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
@@ -80,7 +80,7 @@ def _below(where: str, name: str) -> str:
 
 
 def fields_of(schema: Schema) -> list[Schema]:
-    """The fields of a struct. Raises TransformError where they have no names."""
+    """The fields of a struct. Raises TransformError for fields without names."""
     fields = schema.get("fields")
     if not isinstance(fields, list) or not all(
         isinstance(field, dict) and isinstance(field.get("field"), str) for field in fields
@@ -90,7 +90,10 @@ def fields_of(schema: Schema) -> list[Schema]:
 
 
 def field_of(schema: Schema, name: str, shown: str | None = None) -> Schema:
-    """The field of that name. Raises TransformError, with what is `shown` for it, where the schema has none."""
+    """The field of this name.
+
+    Raises TransformError, with the text `shown` for the name, if the schema lacks the field.
+    """
     fields = fields_of(schema) if schema.get("type") == "struct" else []
     for field in fields:
         if field["field"] == name:
@@ -99,17 +102,20 @@ def field_of(schema: Schema, name: str, shown: str | None = None) -> Schema:
 
 
 def without_name(field: Schema) -> Schema:
-    """The schema of a field by itself."""
+    """The schema of a field, apart from its name."""
     return {key: part for key, part in field.items() if key != "field"}
 
 
 def basics(schema: Schema) -> Schema:
-    """What Connect keeps of a schema that it builds anew: neither default nor optional (Kafka class SchemaUtil)."""
+    """The parts of a schema that Connect keeps when it rebuilds the schema (Kafka class SchemaUtil).
+
+    Default and optional are dropped.
+    """
     return {key: schema[key] for key in ("name", "version", "doc", "parameters") if schema.get(key) is not None}
 
 
 def struct_of(fields: list[Schema], kept: Schema) -> Schema:
-    """A struct of these fields. Raises TransformError where two have one name."""
+    """A struct of these fields. Raises TransformError for two fields of the same name."""
     names = [field["field"] for field in fields]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -118,10 +124,10 @@ def struct_of(fields: list[Schema], kept: Schema) -> Schema:
 
 
 def with_default(field: Schema, value: Any, defaults: bool) -> Any:
-    """A field's value, its default in the place of null where asked for (`replace.null.with.default`)."""
+    """A field's value; with `defaults` its default in the place of null (`replace.null.with.default`)."""
     return field.get("default") if value is None and defaults else value
 
 
 def cells_of(fields: list[Schema], value: dict[str, Any], defaults: bool) -> dict[str, Any]:
-    """What a struct has in these fields, defaults in the place of nulls where asked for."""
+    """The values of these fields of a struct; with `defaults` their defaults in the place of nulls."""
     return {field["field"]: with_default(field, value[field["field"]], defaults) for field in fields}

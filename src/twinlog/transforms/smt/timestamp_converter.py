@@ -1,4 +1,4 @@
-"""TimestampConverter: times as text, as a number, or as one of Connect's types of time."""
+"""TimestampConverter: times as text, as a number, or as a type of time from Connect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPE_OF = {TYPES + name: name for name in ("Date", "Time", "Timestamp")}
 
 
 def timestamp_converter(settings: Settings) -> FieldTransform:
-    """Converts the field, or all where `field` is empty. Times are read and written in UTC."""
+    """Convert the field, or the whole if `field` is empty. Times are read and written in UTC."""
     name, target = text(settings, "field") or "", str(settings["target.type"])
     pattern = text(settings, "format") or ""
     how = DateFormat(pattern) if pattern.strip() else None

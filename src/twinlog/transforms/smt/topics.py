@@ -1,4 +1,4 @@
-"""Transforms and predicates of topics: each different topic is asked for once, however many records it has."""
+"""Transforms and predicates of topics: each different topic is evaluated once, however many records it has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinlog.transforms.smt.rows import Rows, SmtRows, replaced
 
 _Answer = TypeVar("_Answer")
 RowsTransform = Callable[[SmtRows, Rows], None]
-"""Changes those of the rows that it is given the numbers of."""
+"""Changes the rows with these numbers."""
 
 
 def regex_router(settings: Settings) -> RowsTransform:
@@ -53,7 +53,7 @@ def timestamp_router(settings: Settings) -> RowsTransform:
             raise TransformError("the record has no timestamp")
         ms = np.floor_divide(times.cast(pa.int64()).to_numpy(), 1000)
         topics = rows.column("topic").take(at).dictionary_encode()
-        # One name for all times that are written alike.
+        # All times with the same text share a name.
         spans, which = np.unique(np.floor_divide(ms, how.same_ms), return_inverse=True)
         pairs, places = np.unique(
             which.astype(np.int64) * len(topics.dictionary) + topics.indices.to_numpy(), return_inverse=True
@@ -86,7 +86,7 @@ def topic_name_matches(settings: Settings) -> Callable[[SmtRows], Any]:
 
 
 def _each(function: Callable[[str], _Answer], names: list[str]) -> list[_Answer]:
-    """What an expression says of each name."""
+    """The result of an expression for each name."""
     try:
         return [function(name) for name in names]
     except PatternError as error:

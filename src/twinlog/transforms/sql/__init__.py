@@ -1,4 +1,4 @@
 """`transform.sql`: Spark SQL on the columns of a fetch, evaluated by a JVM that belongs to the copier.
 
-A task cannot call the JVM of its executor, and an error within a plan of that JVM would end the task, with its copier.
+The JVM of the executor is out of a task's reach, and an error in a plan of that JVM would end the task and its copier.
 """

@@ -1,6 +1,6 @@
 """Spark's parser, analyser and optimiser in a JVM without a SparkSession, which would take seconds to start.
 
-Nothing here runs a job, so that there is no scheduler, no block manager and no web server either.
+The JVM runs no jobs, so it also has no scheduler, no block manager and no web server.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _RULES = "org.apache.spark.sql.catalyst.optimizer"
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Otherwise Spark evaluates the right side of an AND also for records that the left side leaves out (Spark class
-    # EquivalentExpressions), and the `Filter` of a job does not.
+    # EquivalentExpressions); the `Filter` of a job stops at the left side.
     "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
-    # `records` has a row where the query is analysed; these would evaluate the query on it.
+    # `records` has a row during the analysis of the query; these rules would evaluate the query on the row.
     "spark.sql.optimizer.excludedRules": f"{_RULES}.ConvertToLocalRelation,{_RULES}.PropagateEmptyRelation",
 }
 
 
 class Catalyst:
-    """What knows all of Spark's own functions, and one table, `records`."""
+    """Knows all of Spark's own functions, and a single table, `records`."""
 
     def __init__(self, java: Any) -> None:
         self.java = java
         self._none = module(java, "scala.None")
         sql = java.org.apache.spark.sql
-        # A JVM without a session has settings for each of its threads otherwise, and py4j takes any of them.
+        # A JVM without a session otherwise has settings for each of its threads, and py4j takes any thread.
         conf = sql.internal.SQLConf()
         for key, value in _SETTINGS.items():
             conf.setConfString(key, value)
@@ -51,7 +51,7 @@ class Catalyst:
             conf,
         )
         self._parser = sql.execution.SparkSqlParser()
-        # A name that nobody knows is looked up there, too.
+        # An unknown name is looked up in this catalog, too.
         session_catalog = sql.execution.datasources.v2.V2SessionCatalog(catalog)
         catalogs = sql.connector.catalog.DefaultCatalogManager(session_catalog, catalog)
         no_relations = module(java, f"{registry}.RelationCache").empty()
@@ -67,16 +67,16 @@ class Catalyst:
         self._records = alias.apply(TABLE, relation)
 
     def parse(self, text: str) -> Any:
-        """The plan as it is written, in which `records` is a name."""
+        """The plan as written, in which `records` is a name."""
         return self._parser.parsePlan(text)
 
     def analyse(self, parsed: Any) -> Any:
-        """The same with every name and type known. Of a plan that has other tables than `records` it makes nonsense."""
+        """The plan with every name and type known. For tables other than `records` the plan is meaningless."""
         tracker = self.java.org.apache.spark.sql.catalyst.QueryPlanningTracker(self._none)
         return self._analyser.executeAndCheck(self._with_records(parsed), tracker)
 
     def optimise(self, analysed: Any) -> Any:
-        """The same as Spark would evaluate it."""
+        """The plan as Spark would evaluate it."""
         return self._optimiser.execute(analysed)
 
     def struct(self, columns: dict[str, str]) -> Any:
@@ -94,7 +94,7 @@ class Catalyst:
 
 
 def _giving(java: Any, value: Any) -> Any:
-    """A Scala function without arguments that gives this value."""
+    """A Scala function without arguments that returns this value."""
     constant = java.java.lang.invoke.MethodHandles.constant(value.getClass(), value)
     function = java.java.lang.Class.forName("scala.Function0")
     return java.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(function, constant)
@@ -109,6 +109,6 @@ def module(java: Any, name: str) -> Any:
 
 
 def items_of(found: Any) -> Iterator[Any]:
-    """What is in a Scala sequence."""
+    """The items of a Scala sequence."""
     for at in range(found.size()):
         yield found.apply(at)

@@ -1,4 +1,4 @@
-"""Which queries Spark refuses, before anything starts, in a JVM that ends with it."""
+"""The queries that Spark refuses, before a flow starts; a JVM for the check ends with the check."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _one_at_a_time = threading.Lock()
 
 
 def refusals(texts: Iterable[str], *, ask: bool = True) -> dict[str, str]:
-    """Why queries cannot be used, by their text; those that can be are left out.
+    """The reasons to refuse queries, by the text of the query; usable queries are left out.
 
-    Takes some seconds, for a JVM, unless all of them were asked for before in this process. Without `ask` those that
-    were not are left out, too. Raises EngineError where the JVM does not start here.
+    The check takes some seconds, for a JVM, unless this process has checked all queries before. With `ask` False,
+    unchecked queries are left out, too. Raises EngineError if the JVM fails to start here.
     """
     wanted = list(dict.fromkeys(texts))
     found = _remembered(wanted)

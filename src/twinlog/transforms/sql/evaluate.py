@@ -18,16 +18,19 @@ from twinlog.transforms.sql.program import MOST_KEPT_BYTES
 from twinlog.transforms.sql.query import analyse, compiled
 
 MOST_BYTES = 8 << 20
-"""So much goes to the JVM at a time; its heap holds a few times that."""
+"""The most bytes that go to the JVM at a time; its heap holds a few times this size."""
 
 BEGIN_S = 120.0
-"""To analyse the query, and to evaluate it for the first time."""
+"""The limit in seconds of the analysis of the query, and of its first evaluation."""
 
 
 class SqlEvaluation:
-    """A transform by one JVM, which has `answer_s` seconds for each part of a batch. `close` comes last.
+    """A transform by a JVM, which has `answer_s` seconds for each part of a batch.
 
-    Raises TransformError for a query that is none, and for what it fails on; EngineLostError where the JVM is at fault.
+    `close` comes last.
+
+    Raises TransformError for an invalid query, and for records on which it fails; EngineLostError if the JVM is at
+    fault.
     """
 
     def __init__(self, jvm: SqlJvm, text: str, answer_s: float = 60.0) -> None:
@@ -36,7 +39,7 @@ class SqlEvaluation:
         self._there: _Shared | None = None
         self._back: _Shared | None = None
         self.stuck_at: int | None = None
-        """The source offset of the record that it was at when it was killed."""
+        """The source offset of the record that the JVM evaluated when it was killed."""
         try:
             with jvm.within(BEGIN_S):
                 self._query = analyse(jvm, text)
@@ -51,13 +54,13 @@ class SqlEvaluation:
             raise
 
     def _warm_up(self) -> None:
-        """The first evaluation takes a second or so, in which the JVM learns what it has to do."""
+        """Evaluate a row: the first evaluation takes about a second, in which the JVM compiles the query."""
         row: dict[str, Any] = {"key": b"", "value": b"", "topic": "", "partition": 0, "offset": 0, "timestamp": 0}
         nothing = pa.RecordBatch.from_pylist([{**row, "timestampType": 0}], schema=schema(headers=True))
         try:
             self._made(nothing)
         except Py4JJavaError as error:
-            # The query may fail on this row, and on no other.
+            # The query may fail on this row alone.
             if (unfit := self.jvm.unfit(error)) is not None:
                 raise unfit from None
 
@@ -86,8 +89,7 @@ class SqlEvaluation:
             self.stuck_at = rows.column("offset")[int(self._evaluator.at())].as_py()
 
     def _result(self, rows: Any) -> Any:
-        """As `_made`. The JVM is asked what kind of error it is, and may be lost meanwhile: then no record is at
-        fault."""
+        """As `_made`, with the JVM's verdict on an error. A JVM that is lost meanwhile clears the record of fault."""
         try:
             return self._made(rows)
         except Py4JJavaError as error:
@@ -104,8 +106,8 @@ class SqlEvaluation:
         return batch.column(0)
 
     def close(self) -> None:
-        """Ends it, and leaves the JVM to others."""
-        # A JVM that hangs is killed for it: who ends a flow would wait for ever.
+        """Close the evaluation; the JVM stays for other flows."""
+        # A hanging JVM is killed for this call: the end of a flow would wait for ever.
         with contextlib.suppress(Py4JError, OSError, AttributeError), self.jvm.within(self._answer_s):
             self._evaluator.close()
         for shared in (self._there, self._back):
@@ -114,7 +116,7 @@ class SqlEvaluation:
 
 
 class _Shared:
-    """Memory with a path that the JVM can open; of nobody once this process has ended."""
+    """Memory with a path that the JVM can open; it is freed at the end of this process."""
 
     def __init__(self, name: str) -> None:
         if hasattr(os, "memfd_create"):

@@ -1,4 +1,4 @@
-"""A JVM with Spark SQL, beside a copier. It ends with the process that started it, however that ends."""
+"""A JVM with Spark SQL, beside a copier. It ends with the process that started it, however that process ends."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from twinlog.transforms.sql.program import compile_evaluator, new_evaluator
 
 _MARK = "spark-catalyst_*.jar"
 _YARN = "__spark_libs__"
-"""What YARN puts the jars of `spark.yarn.archive` or `spark.yarn.jars` into, in the directory of a container."""
+"""The folder in a YARN container with the jars of `spark.yarn.archive` or `spark.yarn.jars`."""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> str:
-    """The program of JAVA_HOME, or else the one on the PATH. Raises EngineError."""
+    """The program of JAVA_HOME, or else of the PATH. Raises EngineError."""
     home = environment.get("JAVA_HOME", "").strip()
     if home:
         program = Path(home) / "bin" / "java"
@@ -60,7 +60,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def find_jars(environment: Mapping[str, str] = os.environ, here: Path | None = None) -> Path:
-    """The directory of Spark's jars: pyspark's own, those of SPARK_HOME, or a YARN container's. Raises EngineError."""
+    """The directory of Spark's jars: of pyspark, of SPARK_HOME, or of a YARN container. Raises EngineError."""
     places = [Path(str(pyspark.__file__)).parent / "jars"]
     if environment.get("SPARK_HOME"):
         places.append(Path(environment["SPARK_HOME"]) / "jars")
@@ -75,20 +75,20 @@ def find_jars(environment: Mapping[str, str] = os.environ, here: Path | None = N
 
 
 def class_path(jars: Path) -> str:
-    """What Spark's own scripts make of its jars (Spark class AbstractCommandBuilder)."""
+    """The class path that Spark's own scripts make of its jars (Spark class AbstractCommandBuilder)."""
     first = sorted(jars.glob("slf4j-api-*.jar"))
     return os.pathsep.join(map(str, (jars.parent / "conf", *first, jars / "*")))
 
 
 HEAP_MB = 512
 START_S, CONNECT_S = 300.0, 300.0
-"""Until it listens, and from then on until it knows SQL."""
+"""The limits in seconds until the JVM listens, and from then on until it knows SQL."""
 
 ASK_S = 30.0
-"""For what it is asked about an error."""
+"""The limit in seconds of a question about an error."""
 
 NO_ROOM = (OSError, MemoryError, RuntimeError)
-"""What Python raises where there is no room for a file, no memory, and no more thread."""
+"""The errors that Python raises for a lack of room for a file, of memory, or of threads."""
 
 LOOK_S = 0.02
 WATCH_S = 0.5
@@ -105,7 +105,7 @@ _OPENED = (
 )
 _OPTIONS = (
     f"-Xmx{HEAP_MB}m",
-    # A JVM without heap keeps some of its threads and does no work.
+    # A JVM with a full heap would keep some of its threads and stop its work.
     "-XX:+ExitOnOutOfMemoryError",
     *("-XX:+UseSerialGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20", "-XX:+IgnoreUnrecognizedVMOptions"),
     *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
@@ -119,25 +119,27 @@ _OF_CODE = {
 _SHORT_OF_MEMORY = "insufficient memory"
 _LACKING = (
     *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),
-    # Our own class in Java, which is compiled against Spark's.
+    # twinlog's own class in Java, which is compiled against Spark's classes.
     "org.codehaus.commons.compiler.CompileException",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Deadline:
-    """What a thread waits for: until when, and what looks at it before the JVM is killed for it."""
+    """A thread's call of the JVM: its deadline, and the function to call before the JVM is killed."""
 
     overdue_at: float
     busy_at_s: float
-    """How much the JVM will have computed, in seconds, where it computes for half of the time that it may take."""
+    """The seconds that the JVM will have computed at the deadline if it computes for half of the time."""
     look: Callable[[], None] | None
 
 
 class SqlJvm:
-    """Starts it; takes some seconds. Raises EngineError, or EngineLostError where the next try may succeed.
+    """Starts a JVM, in some seconds.
 
-    One that is `brief` only analyses: compiling its own code well would cost it more than it saves.
+    Raises EngineError, or EngineLostError if the next try may succeed.
+
+    A `brief` JVM only analyses: good compilation of its own code would cost more than it saves.
     """
 
     def __init__(self, *, brief: bool = False) -> None:
@@ -152,17 +154,17 @@ class SqlJvm:
         self.analysing = threading.Lock()
         self._evaluator_class: Any = None
         self._hung_for: set[int] = set()
-        """The threads that it did not answer in time, for which it was killed."""
+        """The threads whose late answers are the reason why the JVM was killed."""
         self.condemned = False
-        """It failed by a fault of its own, and is to be followed by another one."""
+        """The JVM failed by a fault of its own, and must be replaced."""
         self._asked: dict[int, _Deadline] = {}
-        """What each thread waits for."""
+        """The deadline of each waiting thread."""
         self.busy = False
-        """Whether it computed for at least half of the time in which it did not answer: the machine had room for it."""
+        """Whether the JVM computed for at least half of the time before it was killed: the machine had room for it."""
         try:
             sweep([Path(tempfile.gettempdir())])
             self._folder = Scratch()
-            # It is open as long as the JVM runs.
+            # The file is open as long as the JVM runs.
             self._log = tempfile.TemporaryFile()  # noqa: SIM115
             self._launch(self._folder.path)
             with self.within(CONNECT_S):
@@ -177,16 +179,16 @@ class SqlJvm:
             raise
 
     def _launch(self, folder: Path) -> None:
-        # The archive of classes is of Spark's own JVM, and only fits to what is started as that is.
+        # The archive of classes is from Spark's own JVM, and fits only a JVM with the same start.
         command = [find_java(), *_OPTIONS, *self._more_options, *use_arguments(), f"-Djava.io.tmpdir={folder}"]
         command += ["-cp", class_path(find_jars()), _PROGRAM]
-        # It ends when its standard input does; Ctrl-C is for others.
+        # The JVM ends when its standard input does; Ctrl-C is for other processes.
         self.process = process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,
-            # It is killed in the end, so that what it leaves in the directories of an executor would stay there.
+            # The JVM is killed in the end, so its files in the directories of an executor would stay there.
             env={
                 **os.environ,
                 "SPARK_LOCAL_DIRS": str(folder),
@@ -224,7 +226,7 @@ class SqlJvm:
         self.catalyst = Catalyst(self.java)
 
     def evaluator(self, there: str, back: str, steps: list[Any], made: Any) -> Any:
-        """What takes the rows of the file `there` through the steps of a query, see `program.new_evaluator`."""
+        """The evaluator of the rows in the file `there` by the steps of a query, see `program.new_evaluator`."""
         with self.analysing:
             if self._evaluator_class is None:
                 self._evaluator_class = compile_evaluator(self.gateway)
@@ -232,28 +234,28 @@ class SqlJvm:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs still."""
+        """Whether the JVM is still running."""
         return self.process is not None and self.process.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """How it has ended; None while it runs. A connection breaks a moment before the end is visible."""
+        """The exit code; None while the JVM runs. A connection breaks a moment before the end is visible."""
         if self.process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(NOTICE_S)
         return None if self.process is None else self.process.poll()
 
     def lost(self, error: Exception, answer_s: float) -> EngineError:
-        """What became of it, where it left a call unanswered that might take `answer_s` seconds.
+        """The error for a call that the JVM left unanswered, although it had `answer_s` seconds.
 
-        EngineLostError, or what `unfit` returns.
+        The error is an EngineLostError, or the result of `unfit`.
         """
         if self.hung:
             why = f"has not answered for {answer_s:.0f} s, and was killed"
         elif (code := self.exit_code) is None:
             if (unfit := self.unfit(error)) is not None:
                 return unfit
-            # By its text py4j's own error would have Java's stack trace.
+            # The text of py4j's own error would contain Java's stack trace.
             why = f"{'fails' if isinstance(error, Py4JJavaError) else 'does not answer any more'}: {reason(error)}"
         elif code < 0:
             why = f"was killed by {signal.Signals(-code).name}"
@@ -262,7 +264,7 @@ class SqlJvm:
         return EngineLostError(f"Spark's JVM for transform.sql {why}")
 
     def refused(self, error: Py4JJavaError) -> bool:
-        """Whether Spark raised an error for what it was asked; False for one of the JVM itself, as of its memory."""
+        """Whether Spark refused the request; False for an error of the JVM itself, for example of its memory."""
         if self._is_a(error, "java.io.UncheckedIOException", "org.apache.arrow.memory.OutOfMemoryException"):
             return False
         return self._is_a(
@@ -273,8 +275,10 @@ class SqlJvm:
         return any(is_instance_of(self.gateway, error.java_exception, name) for name in names)
 
     def unfit(self, error: Exception, *, starting: bool = False) -> EngineError | None:
-        """The error for a Spark that does not have what is called here, as one of another version: each JVM would fail
-        with it. None for any other error, and where this JVM does not answer any more."""
+        """The error for a Spark that lacks a called class or method, as another version does; otherwise None.
+
+        Each JVM would fail with this error. None also for a JVM that is silent.
+        """
         if self.gateway is None or isinstance(error, (Py4JNetworkError, OSError)) or not self.alive:
             return None
         try:
@@ -282,9 +286,9 @@ class SqlJvm:
                 if isinstance(error, Py4JJavaError):
                     lacks = self._is_a(error, *_LACKING) or (starting and self.refused(error))
                 else:
-                    # Of a class that is not there py4j makes a package, which cannot be called.
+                    # py4j takes a missing class for a package, which cannot be called.
                     lacks = isinstance(error, TypeError) or "does not exist" in str(error)
-                    # It raises the same where the JVM is lost meanwhile.
+                    # A JVM that is lost meanwhile raises the same error.
                     self.gateway.jvm.java.lang.System.nanoTime()
                 why = "it lacks a class that is used here" if isinstance(error, TypeError) else reason(error)
         except (Py4JError, TypeError, OSError):
@@ -298,7 +302,10 @@ class SqlJvm:
 
     @contextlib.contextmanager
     def within(self, seconds: float, look: Callable[[], None] | None = None) -> Iterator[None]:
-        """Kill it where what it is asked takes longer; the call raises then. Before that `look` is called elsewhere."""
+        """Kill the JVM if its answer takes longer than `seconds`; the call then raises.
+
+        Before the kill a thread of its own calls `look`.
+        """
         me = threading.get_ident()
         busy_at_s = self._cpu_s() + seconds / 2
         self._asked[me] = _Deadline(time.monotonic() + seconds, busy_at_s, look)
@@ -309,19 +316,22 @@ class SqlJvm:
 
     @property
     def hung(self) -> bool:
-        """Whether it was killed, because it did not answer in time."""
+        """Whether the JVM was killed because of a late answer."""
         return bool(self._hung_for)
 
     def hung_for_me(self) -> bool:
-        """Whether it was killed because it did not answer this thread; others may have lost their answers by that."""
+        """Whether the JVM was killed because of a late answer to this thread.
+
+        Other threads may have lost their answers by the kill.
+        """
         return threading.get_ident() in self._hung_for
 
     def out_of_memory(self) -> bool:
-        """Whether its heap was too small for what it was asked."""
+        """Whether the heap was too small for the request."""
         return self.exit_code == _OUT_OF_MEMORY
 
     def _cpu_s(self) -> float:
-        """Seconds that it has computed; infinite where the system does not report it."""
+        """The seconds that the JVM has computed; infinite if the system hides them."""
         assert self.process is not None
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -339,7 +349,7 @@ class SqlJvm:
                 for asked in overdue.values():
                     if asked.look is not None:
                         _in_time(asked.look)
-                # What it has answered meanwhile it is not killed for: the next rows would be at fault.
+                # An answer that arrives meanwhile saves the JVM: a kill would blame the next rows.
                 hung_for = {thread for thread, asked in overdue.items() if self._asked.get(thread) is asked}
                 if hung_for:
                     self.busy = all(cpu_s >= overdue[thread].busy_at_s for thread in hung_for)
@@ -348,7 +358,7 @@ class SqlJvm:
             time.sleep(WATCH_S)
 
     def close(self) -> None:
-        """End it; what it was asked for is lost."""
+        """End the JVM; its open requests are lost."""
         if self.process is not None:
             assert self.process.stdin is not None
             self.process.kill()
@@ -370,11 +380,13 @@ class _Gateway(JavaGateway):  # type: ignore[misc]
 
 
 class _Client(GatewayClient):  # type: ignore[misc]
-    """Raises what the JVM raises. In a process with a SparkSession, pyspark does so for every gateway, and asks that
-    session's JVM about an object that is this one's (`pyspark.errors.exceptions.captured`).
+    """Raises the exceptions of the JVM.
 
-    It releases Java's objects before its next command. Python's garbage collector runs in any thread, with any lock
-    held, and would wait there for a JVM that hangs.
+    In a process with a SparkSession, pyspark raises them for every gateway, and asks that session's JVM about an object
+    of this JVM (`pyspark.errors.exceptions.captured`).
+
+    The client releases Java's objects before its next command. Python's garbage collector runs in any thread, with any
+    lock held, and would wait there for a JVM that hangs.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -396,7 +408,7 @@ class _Client(GatewayClient):  # type: ignore[misc]
 
 
 def _in_time(look: Callable[[], None]) -> None:
-    """What hangs may not answer that, either."""
+    """Call `look` with a time limit: a hanging JVM may leave this call unanswered, too."""
     looking = threading.Thread(target=look, name="looks at SQL's JVM", daemon=True)
     with contextlib.suppress(RuntimeError):
         looking.start()
@@ -408,17 +420,17 @@ def _not_by_py4j(record: logging.LogRecord) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Spark's reason for an error, in one line."""
+    """Spark's reason for an error, on a single line."""
     if isinstance(error, Py4JJavaError):
         try:
             thrown = error.java_exception
-            # As what reflection wraps.
+            # Reflection wraps the exception.
             while not thrown.getMessage() and thrown.getCause() is not None:
                 thrown = thrown.getCause()
             words = thrown.getMessage() or thrown.toString()
         except (Py4JError, OSError):
             return "it has ended"
         return str(words).strip().splitlines()[0]
-    # Above Java's trace py4j has how it called something; what is wrong there is the first line of the trace.
+    # Above Java's trace py4j has its own call; the error is the first line of the trace.
     words = str(error).partition(" Trace:\n")[2].removeprefix("py4j.Py4JException: ").strip() or str(error).strip()
     return str(words).splitlines()[0] if words else "it has ended"

@@ -1,6 +1,6 @@
-"""What the JVM runs for each batch: a class in Java that Spark's own compiler compiles, so that a batch is one call.
+"""The program that the JVM runs for each batch: a class in Java that Spark's own compiler compiles.
 
-Through py4j each step would be a call of its own, and records would be copied twice more.
+So a batch is a single call. Through py4j each step would be a call of its own, and records would be copied twice more.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 MOST_KEPT_BYTES = 16 << 20
-"""What one batch made of more than this does not stay in memory until the flow ends, on either side."""
+"""The result of a batch above this size is freed at once on both sides; otherwise it would stay until the flow ends."""
 
 _NAME = "twinlog.Evaluator"
 _SOURCE = """
@@ -124,18 +124,18 @@ public final class Evaluator {
 
 
 def compile_evaluator(gateway: Any) -> Any:
-    """The class, for `new_evaluator`; once for each JVM."""
+    """Compile the class, for `new_evaluator`; once for each JVM."""
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(_SOURCE % MOST_KEPT_BYTES)
     return compiler.getClassLoader().loadClass(_NAME)
 
 
 def new_evaluator(gateway: Any, found: Any, there: str, back: str, steps: list[Any], made: Any) -> Any:
-    """An evaluator that reads rows from the file `there`, and writes what the steps make of them to `back`.
+    """An evaluator that reads rows from the file `there`, and writes the results of the steps to `back`.
 
-    Both are streams of Arrow. A row that does not meet a predicate among the steps becomes null, so that `back` has as
-    many rows as `there`. `evaluate()` returns how many bytes the evaluator has written, `at()` which row the evaluator
-    is at.
+    Both are streams of Arrow. A row that fails a predicate among the steps becomes null, so that `back` has as many
+    rows as `there`. `evaluate()` returns the number of bytes that the evaluator has written, `at()` the number of the
+    row in work.
     """
     constructor = found.getConstructors()[0]
     return constructor.newInstance(_array(gateway, [there, back, _array(gateway, steps), made]))

@@ -1,9 +1,11 @@
-"""`SELECT ... FROM records WHERE ...` as steps that each record takes by itself, or why a query cannot be that.
+"""`SELECT ...
 
-Spark parses, analyses and optimises the query. Spark's plan is then a chain of `Project` and `Filter`: Spark has a
-`Project` of its own for an expression that other expressions share (Spark rule RewriteWithExpression), and for a
-column that has a name and is used twice. Each node becomes a step, in Spark's order, so that Spark's plan decides what
-is evaluated once and what a record that a condition leaves out does not reach.
+FROM records WHERE ...` as steps that each record takes by itself, or the reason to refuse a query.
+
+Spark parses, analyses and optimises the query. Spark's plan is then a chain of `Project` and `Filter`. Spark has a
+`Project` of its own for an expression that other expressions share (Spark rule RewriteWithExpression), and for a named
+column that is used twice. Each node becomes a step, in Spark's order. So Spark's plan decides which expressions are
+evaluated once, and which expressions a left-out record never reaches.
 """
 
 from __future__ import annotations
@@ -32,23 +34,26 @@ _ANALYSED = {"Project", "Filter", "SubqueryAlias", "LocalRelation"}
 _OPTIMISED = {"Project", "Filter"}
 _LEAVES = {
     *("Literal", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber", "ResolvedCollation"),
-    # The definition of the common expression is a child of `With`, so that the definition is looked at, too.
+    # The definition of the common expression is a child of `With`, so the definition is checked, too.
     "CommonExpressionRef",
     # The time zone is UTC, see `catalyst`.
     "CurrentTimeZone",
-    # Functions that take any number of arguments, and have none.
+    # Functions that take any number of arguments, here zero.
     *("CreateArray", "CreateMap", "CreateNamedStruct", "Concat", "MapConcat", "ArraysZip"),
 }
 _NOW = {"CurrentTime"}
-"""Have the time in which the query is compiled, although their precision is below them."""
+"""Expressions that contain the time of the query's compilation, although their precision is below them."""
 _NAMES = {name.lower(): name for name in COLUMNS}
-"""SQL does not care about capitals."""
+"""SQL ignores capitals."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryStep:
-    """Takes a row of the columns `inputs`. A step that `filters` has one expression, the condition that a row must
-    meet; any other step makes a row of its expressions."""
+    """A step that takes a row of the columns `inputs`.
+
+    A step that `filters` has a single expression, the condition that a row must meet. Any other step makes a row of its
+    expressions.
+    """
 
     expressions: list[Any]
     inputs: list[Any]
@@ -57,10 +62,10 @@ class QueryStep:
 
 @dataclass(frozen=True, slots=True)
 class SqlQuery:
-    """The first of the `steps` takes rows that have the columns `needs`.
+    """The steps of a query; the first of the `steps` takes rows that have the columns `needs`.
 
-    The last step makes one column of the type `made`: a struct of the columns `computed`, or a flag where there are
-    none. All other columns of a record stay.
+    The last step makes a column of the type `made`: a struct of the columns `computed`, or a flag if `computed` is
+    empty. All other columns of a record stay.
     """
 
     steps: tuple[QueryStep, ...]
@@ -70,9 +75,12 @@ class SqlQuery:
 
 
 def analyse(jvm: SqlJvm, text: str) -> SqlQuery:
-    """Raises TransformError with Spark's reason, or with what the query has that cannot be done record by record."""
+    """Analyse a query.
+
+    Raises TransformError with Spark's reason, or with the part that needs more than a single record.
+    """
     try:
-        # Spark's own sessions have each one to themselves.
+        # Each of Spark's own sessions has an analyser to itself.
         with jvm.analysing:
             return _analyse(jvm.catalyst, text)
     except Py4JJavaError as error:
@@ -143,7 +151,7 @@ def _compile(catalyst: Catalyst, optimised: Any) -> SqlQuery:
 
 
 def _computed(columns: Any, attributes: dict[str, Any]) -> dict[str, Any]:
-    """The selected columns that are not the record's own, by their names."""
+    """The selected columns that differ from the record's own, by their names."""
     computed: dict[str, Any] = {}
     seen: set[str] = set()
     for column in items_of(columns):
@@ -156,9 +164,10 @@ def _computed(columns: Any, attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wanted(chain: list[Any], made: Any) -> tuple[list[tuple[list[Any], bool]], set[int]]:
-    """The expressions of each node and whether the node is a filter, from the table on, and the ids of what they read.
+    """The expressions of each node and whether the node is a filter, from the table on, and the ids of read columns.
 
-    `chain` begins at the other end. Columns that only pass through a node are none of a step: the record has them.
+    `chain` begins at the other end. Columns that only pass through a node are left out of its step: the record has
+    them.
     """
     work: list[tuple[list[Any], bool]] = []
     read = _references(made)
@@ -200,7 +209,7 @@ def _refuse_other(node: Any, taken: set[str]) -> None:
 
 
 def _refuse_what_changes(expression: Any) -> None:
-    """After a crash the same records must give the same rows."""
+    """Refuse expressions that vary: after a crash the same records must give the same rows."""
     if not expression.deterministic():
         raise TransformError(f"{expression.sql()} does not give the same each time")
     children = list(items_of(expression.children()))

@@ -1,4 +1,4 @@
-"""`transform.sql` of one flow in one process, evaluated by the one JVM of the process, and again after its loss."""
+"""`transform.sql` of a flow in a process, evaluated by the shared JVM of the process, and again after its loss."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from twinlog.transforms.sql.evaluate import SqlEvaluation
 from twinlog.transforms.sql.jvm import HEAP_MB, SqlJvm
 
 ANSWER_S, MOST_ANSWER_S = 30.0, 300.0
-"""A JVM that does not answer a copier for so long hangs, and is killed. Where the machine was too busy for it, the next
-one gets twice as long."""
+"""The seconds after which a silent JVM counts as hanging and is killed, and the upper limit of the seconds.
+
+If the machine was too busy for the JVM, the next JVM gets twice as long.
+"""
 
 LASTS_S = 60.0
-"""A JVM that ran for so long has not ended because of what it was asked first."""
+"""The seconds after which the end of a JVM has other causes than its first request."""
 
 PAUSE_S, MOST_PAUSE_S = 1.0, 60.0
 
 
 class SharedJvm:
-    """Starts the JVM at the first call, and another one when it is lost: after a longer pause each time it is lost
-    soon."""
+    """Starts the JVM at the first call, and a new JVM after each loss.
+
+    The pause before the start grows each time a JVM is lost soon.
+    """
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self.answer_s = ANSWER_S
@@ -34,9 +38,9 @@ class SharedJvm:
         self._failures = 0
 
     def running(self) -> SqlJvm:
-        """The JVM; may take some seconds, and up to a minute where it ends again and again.
+        """The JVM; may take some seconds, and up to a minute if it ends again and again.
 
-        Raises EngineError, and EngineLostError where the next call may succeed.
+        Raises EngineError, and EngineLostError if the next call may succeed.
         """
         with self._lock:
             if self._jvm is not None:
@@ -55,7 +59,7 @@ class SharedJvm:
             return self._jvm
 
     def take_new_jvm(self) -> SharedJvm:
-        """One that has none yet; what it is asked first may take twice as long."""
+        """A new object without a JVM so far; the JVM's first request may take twice as long."""
         made = SharedJvm(self.clock)
         made.answer_s = min(MOST_ANSWER_S, 2 * self.answer_s)
         return made
@@ -69,7 +73,7 @@ class SharedJvm:
         jvm.close()
 
     def end(self) -> None:
-        """End it, if there is one."""
+        """End the JVM, if it is running."""
         with self._lock:
             if self._jvm is not None:
                 self._jvm.close()
@@ -83,11 +87,13 @@ _Origin = tuple[str | None, int | None, int]
 
 
 class SqlTransform:
-    """A transform. `start` comes first, on a thread that may wait; `close` comes last.
+    """A transform.
 
-    Where the JVM is lost a call raises EngineLostError, and so do those that follow, at once, until there is
-    another JVM. Nothing that a record has in it is at fault then, and the same records are to be tried again. Only a
-    record by itself that costs the query a JVM of its own is: the call with it raises TransformError.
+    `start` comes first, on a thread that may wait; `close` comes last.
+
+    If the JVM is lost, the call raises EngineLostError. Until a new JVM runs, further calls raise the same error at
+    once. The records are then innocent, and are tried again. A record is at fault only if the record by itself ends a
+    JVM of the query's own: the call with it raises TransformError.
     """
 
     def __init__(self, text: str, shared: SharedJvm = SHARED) -> None:
@@ -95,20 +101,23 @@ class SqlTransform:
         self._shared = shared
         self._evaluation: SqlEvaluation | None = None
         self._alone = False
-        """Whether it has a JVM of its own, because it made other transforms lose the shared one."""
+        """Whether the transform has a JVM of its own, because it made other transforms lose the shared JVM."""
         self._suspect: _Origin | None = None
-        """A record that may never end: it is tried by itself, after those before it."""
+        """A record whose evaluation may never end: it is tried by itself, after the records before it."""
         self._closed = False
         self._wake = threading.Event()
         self._restarts: threading.Thread | None = None
         self._why = "Spark's JVM for transform.sql has not started yet"
 
     def start(self) -> None:
-        """Takes some seconds. Raises TransformError for a query that is none, EngineError where there is no Spark, and
-        EngineLostError where the next try may succeed."""
+        """Start the JVM and analyse the query, in some seconds.
+
+        Raises TransformError for an invalid query, EngineError if Spark is missing, and EngineLostError if the next try
+        may succeed.
+        """
         self._begin()
         if self._restarts is None:
-            # When the JVM is lost there may be no room for a thread.
+            # When the JVM is lost, the system may lack room for a thread.
             restarts = threading.Thread(target=self._start_again, name="starts SQL's JVM", daemon=True)
             try:
                 restarts.start()
@@ -125,12 +134,16 @@ class SqlTransform:
 
     @property
     def trouble(self) -> str | None:
-        """Why it cannot be called, None when it can."""
+        """Why a call would fail; None when the transform is ready."""
         return None if self._evaluation is not None else self._why
 
     def __call__(self, rows: Any) -> Any:
-        """Raises TransformError where the query fails on rows, or on a record by itself ends its JVM, and
-        EngineLostError."""
+        """Evaluate rows.
+
+        Raises EngineLostError, and TransformError for a fault of the records.
+
+        Records are at fault if the query fails on them, or if a record by itself ends its JVM.
+        """
         evaluation = self._evaluation
         if evaluation is None:
             raise EngineLostError(self._why)
@@ -148,7 +161,7 @@ class SqlTransform:
             at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect[-1]
             self._why = why = f"{error}, evaluating {count} source offset {at}; a new JVM is started"
             jvm, alone = evaluation.jvm, self._alone
-            # Its JVM is of no use to the other flows, either.
+            # The JVM is of no use to the other flows, either.
             jvm.condemned = True
             fault = _fault(jvm, rows, self._shared.answer_s)
             if (jvm.hung_for_me() or fault is not None) and not alone:
@@ -170,8 +183,8 @@ class SqlTransform:
                 try:
                     self._begin()
                 except Exception as error:
-                    # The query was analysed before, so it is not wrong. No error may end this thread, such as a full
-                    # disk: the copier waits for it.
+                    # The query was analysed before, so it is valid. This thread survives every error, for example a
+                    # full disk: the copier waits for it.
                     known = isinstance(error, TwinlogError)
                     self._why = str(error) if known else f"Spark's JVM for transform.sql does not start: {error!r}"
                     self._shared.clock.sleep(pause_s)
@@ -184,7 +197,7 @@ class SqlTransform:
                 return
 
     def close(self) -> None:
-        """Ends it, and leaves the JVM to others."""
+        """Close the transform; the JVM stays for other flows."""
         self._closed = True
         self._wake.set()
         self._forget()
@@ -196,12 +209,12 @@ class SqlTransform:
 
 
 def _origins(rows: Any) -> list[_Origin]:
-    """Where each row comes from; partitions have the same offsets."""
+    """The origin of each row; partitions have the same offsets."""
     return list(zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True))
 
 
 def _have(rows: Any, origin: _Origin) -> bool:
-    """Whether a record is among rows. It may never come, where its partition was released, and rows are many."""
+    """Whether a record is among the rows. After the release of its partition it never comes, and rows are many."""
     if not rows.num_rows:
         return False
     offsets = rows.column("offset")
@@ -209,13 +222,13 @@ def _have(rows: Any, origin: _Origin) -> bool:
 
 
 def _is_one(rows: Any) -> bool:
-    """Whether all of them come from one record: a function before the query may have added some."""
+    """Whether all rows come from a single record: a function before the query may have added rows."""
     offsets = rows.column("offset")
     return bool(offsets[0].as_py() == offsets[-1].as_py())
 
 
 def _fault(jvm: SqlJvm, rows: Any, answer_s: float) -> str | None:
-    """What of one record ended the JVM, if nothing else had a part in it; None otherwise."""
+    """The fault of a single record that ended the JVM, if no other cause had a part in it; otherwise None."""
     if not _is_one(rows):
         return None
     if jvm.hung_for_me():
