@@ -12,7 +12,7 @@ EVERY_TOPIC = TopicName("*")
 
 
 class ResourceType(IntEnum):
-    """What a right is on (Kafka class ResourceType)."""
+    """The kind of a right's resource (Kafka class ResourceType)."""
 
     TOPIC = 2
     GROUP = 3
@@ -23,7 +23,7 @@ class ResourceType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What a right is about (Kafka class AclOperation)."""
+    """The operation that a right allows or denies (Kafka class AclOperation)."""
 
     ALL = 2
     READ = 3
@@ -46,7 +46,7 @@ class AclPermissionType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of a right is meant (Kafka class PatternType)."""
+    """Whether the name of a right is a whole name or a prefix (Kafka class PatternType)."""
 
     LITERAL = 3
     PREFIXED = 4
@@ -54,9 +54,9 @@ class PatternType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicAcl:
-    """One right of a principal (`User:name`) from a host (`*`: any) on a topic.
+    """A right of a principal (`User:name`) from a host (`*`: any) on a topic.
 
-    `operation`, `permission` and `pattern` are numbers of the enumerations above, or newer ones.
+    `operation`, `permission` and `pattern` are numbers of the enumerations above, or newer numbers.
     """
 
     topic: TopicName
@@ -74,7 +74,7 @@ class TopicAcl:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Acl:
-    """One right on whatever resource; `resource` is a number of `ResourceType`, or a newer one."""
+    """A right on a resource of any kind; `resource` is a number of `ResourceType`, or a newer number."""
 
     resource: int
     name: str
@@ -98,5 +98,5 @@ class Acl:
 
     @property
     def of_topic(self) -> TopicAcl:
-        """The same as a right on a topic."""
+        """The same right as a right on a topic."""
         return TopicAcl(TopicName(self.name), self.principal, self.host, self.operation, self.permission, self.pattern)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def counted(count: int, name: str) -> str:
-    """A number of things: `1 partition`, `1,200 partitions`."""
+    """A number of items in words: `1 partition`, `1,200 partitions`."""
     return f"{count:,} {name}{'s' * (count != 1)}"
 
 
@@ -18,7 +18,7 @@ def shown_bytes(size: float) -> str:
 
 
 def shown_age(seconds: float) -> str:
-    """Seconds, as exact as an age has to be."""
+    """Seconds as an age, rounded by its size."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes = seconds / 60

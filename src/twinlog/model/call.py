@@ -1,4 +1,4 @@
-"""What the transform of a flow works on, for those who wait for it meanwhile."""
+"""The running call of a flow's transform, for operators who wait for the transform."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinlog.model.types import SourceOffset, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TransformCall:
-    """A call of a transform `since` a monotonic time, with so many `rows` of a partition from an offset on."""
+    """A call of a transform `since` a monotonic time, with the first offset and the number of `rows` of a partition."""
 
     since: float
     source: TopicPartition

@@ -1,4 +1,4 @@
-"""JSON as records and messages hold it: without spaces."""
+"""JSON in records and messages: without spaces."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import json
 from typing import Any
 
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-"""Errors of a record with JSON of another form, as any program with WRITE on the topic may append it: `1e400` is no
-integer (OverflowError), and 100,000 brackets are nested too deep (RecursionError)."""
+"""The errors of a record with malformed JSON, which any program with WRITE on the topic may append.
+
+`1e400` is an OverflowError because it is beyond the integers, 100,000 nested brackets are a RecursionError.
+"""
 
 
 def ascii_json(value: Any) -> bytes:
-    """Whatever the text, also what is no Unicode, such as a strange file name."""
+    """The JSON of any text in ASCII, including text that is invalid Unicode, for example a strange file name."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def utf8_json(value: Any) -> bytes:
-    """As Connect's JsonConverter writes it."""
+    """The JSON in UTF-8, as Connect's JsonConverter writes it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def object_of(data: bytes | None) -> dict[str, Any]:
-    """The fields of a JSON object; none where it is none."""
+    """The fields of a JSON object; empty for any other data."""
     try:
         fields = json.loads(data or b"{}")
     except MALFORMED:

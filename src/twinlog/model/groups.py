@@ -1,4 +1,4 @@
-"""Consumer groups as values: what a cluster reports of one, and what one has committed."""
+"""Consumer groups as values: the report of a cluster about a group, and the group's committed offsets."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 TWINLOG_PROTOCOL = "twinlog"
-"""The group protocol of twinlog's own groups, by which its processes elect who runs a flow."""
+"""The group protocol of twinlog's own groups, by which its processes elect the runner of a flow."""
 
 CONNECT_PROTOCOL = "connect"
 """The group protocol of Kafka Connect's workers, and so of MirrorMaker 2."""
 
 GROUPS_TOPIC = TopicName("__consumer_offsets")
-"""Where brokers keep groups: who leads a group's partition coordinates it."""
+"""The topic in which brokers keep groups: the leader of a group's partition coordinates the group."""
 
 
 class GroupListing(NamedTuple):
-    """A group as its coordinator lists it.
+    """A group in the list of its coordinator.
 
-    `protocol` is "consumer" where consumers share partitions, "" where offsets were only ever committed from outside,
-    and names another program's own protocol otherwise. `kind` is "classic", "consumer" (KIP-848), "share" or "streams",
-    and "" before Kafka 3.7. `state` is "Empty" for a group without members.
+    `protocol` is "consumer" for consumers that share partitions. It is "" if offsets were only ever committed from
+    outside, and otherwise the name of another program's own protocol. `kind` is "classic", "consumer" (KIP-848),
+    "share" or "streams", and "" before Kafka 3.7. `state` is "Empty" for a group without members.
     """
 
     name: GroupId
@@ -31,22 +31,22 @@ class GroupListing(NamedTuple):
 
     @property
     def commits(self) -> bool:
-        """Whether its members commit offsets as consumers do; MirrorMaker 2 takes no other groups."""
+        """Whether its members commit offsets as consumers do; MirrorMaker 2 takes only these groups."""
         return self.protocol in ("consumer", "") and self.kind.lower() in ("", "classic", "consumer")
 
     @property
     def of_copiers(self) -> bool:
-        """Whether its members are processes of twinlog or workers of Kafka Connect, and no consumers."""
+        """Whether its members are processes of twinlog or workers of Kafka Connect in place of consumers."""
         return self.protocol in (TWINLOG_PROTOCOL, CONNECT_PROTOCOL)
 
     @property
     def empty(self) -> bool:
-        """Whether the coordinator reports that it has no members."""
+        """Whether the coordinator reports an empty list of members."""
         return self.state == "Empty"
 
 
 class GroupMember(NamedTuple):
-    """A member as its coordinator describes it; metadata and assignment are bytes of the group's protocol."""
+    """A member in its coordinator's report; metadata and assignment are bytes of the group's protocol."""
 
     member_id: str
     client_id: str
@@ -56,7 +56,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupMembers(NamedTuple):
-    """A group of the classic protocol with its members; `state` is "Dead" where there is no such group."""
+    """A group of the classic protocol with its members; `state` is "Dead" if the group does not exist."""
 
     protocol: str
     state: str
@@ -64,11 +64,11 @@ class GroupMembers(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """What a group commits for a partition: the next offset to read, and metadata of its own."""
+    """A group's commit for a partition: the next offset to read, and metadata of the group's own."""
 
     offset: int
     metadata: str = ""
 
 
 GroupOffsets = dict[TopicPartition, CommittedOffset]
-"""What one group has committed, by partition."""
+"""The committed offsets of a group, by partition."""

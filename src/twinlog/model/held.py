@@ -1,7 +1,7 @@
-"""A held partition: it cannot be copied further, while the rest of its flow is copied.
+"""A held partition: its copying has stopped at a record, while the rest of its flow is copied.
 
-A copier takes the partition out of its work and stores the partition's position; the driver keeps the `HeldPartition`,
-and has the partition tried again with growing pauses. MirrorMaker 2 has no such state: its task fails, with every
+A copier takes the partition out of its work and stores the partition's position. The driver keeps the `HeldPartition`,
+and has the partition tried again with growing pauses. MirrorMaker 2 lacks this state: its task fails, with every
 partition of the task.
 """
 
@@ -35,7 +35,7 @@ HeldReason = Literal[
     "no start",
     "record",
 ]
-"""The cause, as logs, metrics and `twinlog status` name it; "record" is any other record that cannot be copied."""
+"""The cause, as logs, metrics and `twinlog status` name it; "record" is any other uncopyable record."""
 
 HELD_REASONS: tuple[HeldReason, ...] = get_args(HeldReason)
 
@@ -74,15 +74,15 @@ _WAYS_OUT: dict[HeldReason, str] = {
     "not acknowledged": "the partition is tried again once the target answers",
     "no start": "set auto.offset.reset to earliest or latest",
 }
-"""For errors that name no way out of their own."""
+"""The ways out for errors that lack a way out of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
-    """Source partition `partition` of `topic` is copied up to `source_offset`, and not further, for a `reason`.
+    """Source partition `partition` of `topic` is copied up to `source_offset`, and held there for a `reason`.
 
     `target_offset` is the next offset of the remote partition, -1 if unknown. `resume_at` is the source offset at which
-    copying can continue after a gap, -1 where there is no gap. `since_ms` is in Unix time. `text` and `way_out` are
+    copying can continue after a gap, -1 for any other reason. `since_ms` is in Unix time. `text` and `way_out` are
     sentences for the operator.
     """
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST = (1 << 63) - 1
-"""Brokers have 8 bytes for one, and take negative numbers for something else."""
+"""Brokers have 8 bytes for a moment, and take negative numbers for special values."""
 
 
 def shown_moment(moment: int) -> str:
@@ -15,9 +15,11 @@ def shown_moment(moment: int) -> str:
 
 
 def read_moment(text: str) -> int | None:
-    """Milliseconds since 1970; without a zone it is UTC. None of what is no moment.
+    """Milliseconds since 1970; a moment without a zone is in UTC.
 
-    Raises OverflowError of one before 1970, and of one too far away.
+    None for a text of another form.
+
+    Raises OverflowError for a moment before 1970 or too far in the future.
     """
     text = text.strip()
     if text.isdecimal():

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
-"""Bytes per second that each client of an entity may append through one broker."""
+"""Bytes per second that each client of an entity may append through a single broker."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class QuotaEntity:
-    """Whom a quota is for: a user, a client id, or both. "" stands for every one that has none of its own, None for a
-    part that the entity does not have."""
+    """The entity of a quota: a user, a client id, or both.
+
+    "" means every user or client id without a quota of its own, None means that the entity lacks this part.
+    """
 
     user: str | None = None
     client_id: str | None = None
@@ -22,13 +24,15 @@ class QuotaEntity:
 
 
 EVERY_USER = QuotaEntity(user="")
-"""All users without a quota of their own, users without a login with them; it counts before all quotas that name a
-client id alone."""
+"""All users without a quota of their own, including users without a login.
+
+The quota of this entity counts before all quotas that name a client id alone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What an entity's quota for appending is; `rate` None means that it has none."""
+    """The quota of an entity for appends; `rate` None means that the entity has no quota."""
 
     entity: QuotaEntity
     rate: float | None

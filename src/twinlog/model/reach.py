@@ -10,8 +10,8 @@ from typing import Any
 class ClusterReachability:
     """Whether a cluster answers, in seconds up to the moment of the report.
 
-    `heard_s` counts from the last answer of a broker (-1: none yet), `out_s` from the first request that no broker
-    answered (-1: they answer); `why` is the reason, if it is known.
+    `heard_s` counts from the last answer of a broker (-1: still waiting for the first). `out_s` counts from the first
+    request that no broker answered (-1: brokers answer). `why` is the reason, if it is known.
     """
 
     heard_s: float = -1.0

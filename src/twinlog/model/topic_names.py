@@ -1,9 +1,10 @@
-"""Names of heartbeats topics and internal topics, and names that no record is routed to.
+"""Names of heartbeats topics and internal topics, and names that transforms must not route records to.
 
 MirrorMaker 2 takes each topic for a heartbeats topic whose name ends in the separator and `heartbeats`, as
 `device.heartbeats` (Kafka interface ReplicationPolicy, isHeartbeatsTopic), and copies it past the filter. twinlog
-spares heartbeats transforms and the check for gaps, and must not spare records of a user: a heartbeats topic here
-begins with aliases of known clusters. Names are read as by Kafka 4.3's class DefaultReplicationPolicy.
+exempts heartbeats from transforms and from the check for gaps, and must treat records of a user in full. So a
+heartbeats topic here begins with aliases of known clusters. Names are read as by Kafka 4.3's class
+DefaultReplicationPolicy.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from twinlog.model.types import Alias, TopicName
 
 
 def source_alias(topic: TopicName, separator: str) -> Alias | None:
-    """The cluster `topic` came from, None if its name names none."""
-    # Trailing empty pieces do not count, as in Java's String.split: `a.` comes from nowhere, `.x` from "".
-    # Nothing separates every two characters there.
+    """The cluster that `topic` came from; None for a name without alias."""
+    # Trailing empty pieces are dropped, as in Java's String.split: `a.` has no alias, `.x` has the alias "". An empty
+    # separator separates every two characters.
     pieces = topic.split(separator) if separator else list(topic)
     while pieces and not pieces[-1]:
         pieces.pop()
@@ -28,16 +29,19 @@ def source_alias(topic: TopicName, separator: str) -> Alias | None:
 
 
 def upstream_name(topic: TopicName, separator: str) -> TopicName | None:
-    """What `topic` is called on the cluster it came from, None if its name names none."""
+    """The name of `topic` on its cluster of origin; None for a name without alias."""
     alias = source_alias(topic, separator)
     return None if alias is None else TopicName(topic[len(alias) + len(separator) :])
 
 
 def passes_as_heartbeats(topic: TopicName, separator: str) -> bool:
-    """Whether MirrorMaker 2 takes `topic` for one of heartbeats and copies it past the filter (Kafka interface
-    ReplicationPolicy, isHeartbeatsTopic). Whether it holds any is another question, see `heartbeat_names`."""
+    """Whether MirrorMaker 2 takes `topic` for a heartbeats topic and copies it past the filter.
+
+    The rule is from Kafka interface ReplicationPolicy (isHeartbeatsTopic). `HeartbeatNames` tells whether the topic
+    holds heartbeats.
+    """
     if not topic.endswith(HEARTBEATS):
-        # Asked of all topics at each refresh; what a name is cut down to is an end of it.
+        # Each refresh asks about all topics; every upstream name is an end of the name.
         return False
     found: TopicName | None = topic
     while found is not None:
@@ -46,24 +50,26 @@ def passes_as_heartbeats(topic: TopicName, separator: str) -> bool:
 
 
 HEARTBEATS = TopicName("heartbeats")
-"""Where all flows to a cluster write their heartbeats (KIP-382)."""
+"""The topic for the heartbeats of all flows to a cluster (KIP-382)."""
 
 
 def progress_topic(source: Alias) -> str:
     """The topic of reports about flows from `source`, on their target.
 
-    It begins with `mm2` and ends with `internal`, so that neither twinlog nor MirrorMaker 2 mirrors it.
+    Its name begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 both leave it out.
     """
     return f"mm2-twinlog-progress.{source}.internal"
 
 
 RELOADS = TopicName("mm2-twinlog-reload.internal")
-"""Where `twinlog reload` asks processes that run flows to a cluster to read their files again; they answer there."""
+"""The topic for requests of `twinlog reload` to read files again, and for the answers of the cluster's flows."""
 
 
 def control_topic(source: Alias) -> str:
-    """The topic of what operators ask of single topics of flows from `source`, on their target; named so that nobody
-    mirrors it, either."""
+    """The topic for requests of operators about single topics of flows from `source`, on their target.
+
+    By its name, twinlog and MirrorMaker 2 leave it out, too.
+    """
     return f"mm2-twinlog-control.{source}.internal"
 
 
@@ -71,7 +77,7 @@ _INTERNAL = re.compile(r"__.*|.*[.-]internal|heartbeats")
 
 
 def check_name(name: str) -> None:
-    """Raise TransformError where records cannot be routed to topic `name`, whatever topic they come from."""
+    """Raise TransformError if records of any topic must stay out of topic `name`."""
     if not is_legal_topic(name):
         raise TransformError(f"it routes records to {name!r}, which is no legal topic name")
     if _INTERNAL.fullmatch(name):
@@ -80,13 +86,13 @@ def check_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNames:
-    """The names of heartbeats topics where these aliases of clusters are known, and flows have this separator."""
+    """The names of heartbeats topics, by known aliases of clusters and the separator of the flows."""
 
     separator: str
     aliases: frozenset[Alias]
 
     def is_heartbeats(self, topic: TopicName) -> bool:
-        """Whether `topic` holds heartbeats: it is `heartbeats`, or that after known aliases, each with a separator."""
+        """Whether `topic` is `heartbeats`, or `heartbeats` after known aliases, each with a separator."""
         if not topic.endswith(HEARTBEATS):
             return False
         return topic == HEARTBEATS or (
@@ -98,5 +104,5 @@ class HeartbeatNames:
         )
 
     def knowing(self, aliases: Iterable[Alias]) -> HeartbeatNames:
-        """The same with more aliases."""
+        """The same names with more aliases."""
         return replace(self, aliases=self.aliases.union(aliases))

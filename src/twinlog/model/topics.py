@@ -23,7 +23,7 @@ class Disk:
 
 MAX_MESSAGE_BYTES = "max.message.bytes"
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-"""That of brokers, a megabyte and the head of a batch."""
+"""The default of brokers: a megabyte and the head of a batch."""
 
 _NAMED = 5
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -39,15 +39,16 @@ class Topic:
     internal: bool = False
 
     def recreated(self, known_id: str | None) -> bool:
-        """Whether it is another topic than the one of its name whose id is known; False where an id is missing."""
+        """Whether the topic was recreated since an earlier topic of its name had `known_id`; False for a missing id."""
         return None not in (known_id, self.topic_id) and known_id != str(self.topic_id)
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopic:
-    """A topic with how it is spread: its replicas, the most of any partition, and how many partitions have no leader.
+    """A topic with its replicas: the most replicas of any partition, and the number of partitions without a leader.
 
-    `operations` are the numbers of what the principal may do with it (`model.acls.Operation`), None when unknown.
+    `operations` are the numbers of the operations that the principal may use on it (`model.acls.AclOperation`), None
+    when unknown.
     """
 
     topic: Topic
@@ -57,7 +58,7 @@ class DescribedTopic:
 
 
 class ConfigSource(IntEnum):
-    """Where a topic's setting comes from (Kafka class DescribeConfigsResponse.ConfigSource)."""
+    """The origin of a topic's setting (Kafka class DescribeConfigsResponse.ConfigSource)."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -68,7 +69,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting of a topic as its cluster reports it; `source` is a ConfigSource, or a number newer than those."""
+    """A setting of a topic in its cluster's report; `source` is a ConfigSource, or a newer number."""
 
     name: str
     value: str | None
@@ -79,7 +80,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One setting to change on a topic; without `value` the topic's own one is removed and the default counts again."""
+    """A setting to change on a topic; `value` None removes the topic's own setting, and the default counts again."""
 
     name: str
     value: str | None
@@ -87,9 +88,10 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; `replication_factor` -1 leaves it to the broker, and so does a cluster that refuses it.
+    """A topic to create; `replication_factor` -1 means the broker's default.
 
-    Of `configs` those named by `optional` are left out where the cluster does not allow them.
+    The default also counts on a cluster that refuses the factor. Settings of `configs` that `optional` names are left
+    out if the cluster refuses them.
     """
 
     name: TopicName
@@ -101,36 +103,38 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a cluster did not create or change a topic; `code` is the protocol's error code."""
+    """The reason why a cluster refused to create or change a topic; `code` is the protocol's error code."""
 
     code: int
     text: str
 
 
 def own_settings(entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
-    """The settings that were made on a topic itself; None for a sensitive one, whose value no cluster reports."""
+    """The settings that were made on a topic itself; None for a sensitive setting, whose value the cluster hides."""
     return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.TOPIC}
 
 
 def value_of(entries: Iterable[ConfigEntry], setting: str) -> str | None:
-    """The value of one setting, wherever it comes from."""
+    """The value of a setting, whatever its source."""
     return next((entry.value for entry in entries if entry.name == setting), None)
 
 
 def largest_batch(entries: Iterable[ConfigEntry]) -> int | None:
-    """How many bytes a batch may have that a topic takes; None where its settings do not name that."""
+    """The most bytes of a batch that a topic takes; None if its settings do not have the limit."""
     value = value_of(entries, MAX_MESSAGE_BYTES)
     return int(value) if value else None
 
 
 def is_legal_topic(name: str) -> bool:
-    """Whether a cluster accepts `name` as that of a topic (Kafka class Topic)."""
+    """Whether a cluster accepts `name` for a topic (Kafka class Topic)."""
     return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}
 
 
 def listed(names: Iterable[str], count: int | None = None) -> str:
-    """Some topics for a message: the first few in order, and how many more there are. `names` may be the first of
-    `count`."""
+    """Some topics for a message: the first few in order, and the number of all further topics.
+
+    `names` may be the first of `count`.
+    """
     ordered = sorted(names)
     more = (len(ordered) if count is None else count) - len(ordered[:_NAMED])
     return ", ".join(ordered[:_NAMED]) + (f" and {more} more" if more > 0 else "")

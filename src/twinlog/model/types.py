@@ -21,11 +21,11 @@ TargetOffset = NewType("TargetOffset", int)
 """Offset of the same record in the remote topic."""
 
 AnyOffset = TypeVar("AnyOffset", bound=int)
-"""One of the two, for what works alike on both sides."""
+"""The type of either offset, for code that works alike on both sides."""
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic on one cluster; its holder knows which cluster."""
+    """A partition of a topic on a cluster; its holder knows the cluster."""
 
     topic: TopicName
     partition: int

@@ -19,12 +19,15 @@ from twinlog.model.java_regex.escapes import escaped
 from twinlog.model.java_regex.source import Flags, Source
 
 _FOLDED_WITH_OTHERS = frozenset(map(ord, "ÿµIiSsKkÅå"))
-"""Of the first 256 characters those which are another case of a character beyond."""
+"""The characters below 256 that are another case of a character beyond."""
 
 
 @dataclass(slots=True)
 class _Singles:
-    """The single characters of a class, of which Java has one set: later ones count in what was made of it before."""
+    """The single characters of a class.
+
+    Java keeps them in a single set, so later characters also count in the parts that were made of the set before.
+    """
 
     found: set[int] = field(default_factory=set)
 
@@ -54,7 +57,7 @@ def char_class(source: Source) -> CharSet:
 
 
 def one_of(code: int, flags: Flags) -> CharSet:
-    """What a single character stands for under these flags."""
+    """The characters that a single character matches under these flags."""
     if Flags.IGNORE_CASE in flags:
         return one_in_any_case(code, of_unicode=Flags.UNICODE_CASE in flags)
     return codes([code])
@@ -79,7 +82,7 @@ def _joined(one: _Part | None, other: _Part) -> _Part:
 
 
 def _read(source: Source, begin: int, *, closes: bool) -> _Part:
-    """What stands between a bracket, or `&&`, and the bracket that ends it; that is read as well where it `closes`.
+    """Read the part between a bracket, or `&&`, and its closing bracket; with `closes` also the closing bracket.
 
     The class begins at `begin`.
     """
@@ -112,7 +115,7 @@ def _read(source: Source, begin: int, *, closes: bool) -> _Part:
         elif not char:
             raise source.error("a [ that is never closed", begin)
         else:
-            # Back from behind a single &.
+            # Step back before a single &.
             source.at -= char == "&"
             last = _range(source, singles)
             if last is None:
@@ -123,14 +126,14 @@ def _read(source: Source, begin: int, *, closes: bool) -> _Part:
 
 
 def _right(source: Source, begin: int) -> _Part | None:
-    """What follows `&&`, up to the next `&` or the end of the class; None for nothing."""
+    """Read the part after `&&`, up to the next `&` or the end of the class; None for an empty part."""
     found: _Part | None = None
     char = source.after()
     while char not in {"]", "&"}:
         if char == "[":
             part = _read(source, source.at, closes=True)
         else:
-            # As if a bracket stood before it.
+            # Read as if a bracket preceded the character.
             source.at -= 1
             part = _read(source, begin, closes=False)
         found = _joined(found, part)
@@ -164,7 +167,7 @@ def _range(source: Source, singles: _Singles) -> _Part | None:
 
 
 def _end(source: Source, *, begins: bool) -> int | CharSet:
-    """One end of a range."""
+    """An end of a range."""
     char, at = source.peek(), source.at
     source.at += 1
     if char != "\\":

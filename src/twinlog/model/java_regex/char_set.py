@@ -1,4 +1,4 @@
-"""Sets of characters as ranges of code points, and what Java adds to them where case is ignored."""
+"""Sets of characters as ranges of code points, and the characters that Java adds to them when it ignores case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 
 TOP = 0x10FFFF
 _CASED_BELOW = 0x20000
-"""No script above has two cases."""
+"""The scripts above have a single case."""
 
 Range = tuple[int, int]
 
@@ -60,7 +60,7 @@ EVERY = CharSet(((0, TOP),))
 
 
 def upper(code: int) -> int:
-    """`Character.toUpperCase(int)`: one code point, where Python may give several."""
+    """`Character.toUpperCase(int)`: a single code point; Python may return several."""
     char = chr(code)
     for found in (char.upper(), char.title()):
         if len(found) == 1:
@@ -70,12 +70,12 @@ def upper(code: int) -> int:
 
 def lower(code: int) -> int:
     """`Character.toLowerCase(int)`."""
-    # Only of the I with a dot above Python makes two.
+    # Only for the I with a dot above Python returns two characters.
     return ord(chr(code).lower()[0])
 
 
 def folded(code: int) -> int:
-    """What Java compares characters by where it ignores the case of all of Unicode."""
+    """The code point by which Java compares characters when it ignores the case of all of Unicode."""
     return lower(upper(code))
 
 
@@ -98,7 +98,7 @@ def swapped(code: int) -> int:
 
 
 def one_in_any_case(code: int, *, of_unicode: bool) -> CharSet:
-    """What a single character matches under the flag `i`, with the flag `u` or without."""
+    """The characters that a single character matches under the flag `i`, and under `u` with `of_unicode`."""
     if not of_unicode:
         return codes({code, swapped(code)})
     if upper(code) == folded(code):
@@ -107,7 +107,7 @@ def one_in_any_case(code: int, *, of_unicode: bool) -> CharSet:
 
 
 def range_in_any_case(low: int, high: int, *, of_unicode: bool) -> CharSet:
-    """What a range matches under the flag `i`, with the flag `u` or without."""
+    """The characters that a range matches under the flag `i`, and under `u` with `of_unicode`."""
     if of_unicode:
         more = [code for code in _cased() if low <= upper(code) <= high or low <= folded(code) <= high]
     else:

@@ -1,4 +1,4 @@
-r"""Escapes that stand for characters, alone or in a class: `\t`, `\x41`, `\d`, `\p{Alpha}`."""
+r"""Escapes for characters, alone or in a class: `\t`, `\x41`, `\d`, `\p{Alpha}`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _OCTAL = frozenset("01234567")
 
 
 def escaped(source: Source, *, begins_range: bool = False) -> int | CharSet | None:
-    r"""The code point or the set that an escape stands for, read from behind its backslash on.
+    r"""The code point or the set of an escape, read from the character after its backslash on.
 
-    None, and nothing is read, where it is nothing of that kind, such as `\b`. Raises PatternError for what is wrong.
+    For an escape of another kind, for example `\b`, the function returns None and reads nothing. Raises PatternError
+    for an invalid escape.
     """
     letter, at = source.raw(), source.at - 1
     if not letter:

@@ -1,7 +1,8 @@
-"""How many characters an expression may match, as Java estimates it: what a look-behind is refused or limited by.
+"""How many characters an expression may match, by Java's estimate: it refuses or limits a look-behind.
 
-Java counts in 32 bits and takes `x*` for a number of times that fits in them, so that some unlimited expressions are
-taken in a look-behind, and some of these never match. All of that is followed here (`Pattern.TreeInfo`, Java 17).
+Java counts in 32 bits and takes `x*` for a number of times that fits in 32 bits. So Java accepts some unlimited
+expressions in a look-behind, and some of them never match. This module follows these rules (`Pattern.TreeInfo`, Java
+17).
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from twinlog.model.java_regex.tree import (
 _LARGE = 0xFFFFFFF
 _INTS = 2**32
 _LONGEST = 2**15
-"""No name has so many characters."""
+"""Every name is shorter."""
 
 
 @dataclass(slots=True)
 class Lengths:
-    """The least and the most characters; whether there is a most; whether there is only one way to match."""
+    """The least and the most characters; whether there is a most; whether there is only a single way to match."""
 
     least: int = 0
     most: int = 0
@@ -42,10 +43,10 @@ class Lengths:
 
 
 def window(found: Lengths) -> LookBehindWindow | None:
-    """Where Java looks back for an expression that ends at a position; None for nowhere."""
+    """The window in which Java looks back for an expression that ends at a position; None for an empty window."""
     low, high, begin = found.least, found.most, 0
     if high < _LONGEST - _INTS // 2:
-        # The difference to it overflows as well, from here on.
+        # From this position on the difference to `high` overflows as well.
         begin, high = high + _INTS // 2, UNLIMITED
     return LookBehindWindow(low, high, begin) if high >= low else None
 
@@ -55,13 +56,13 @@ def _int(number: int) -> int:
 
 
 def lengths(node: Node) -> Lengths:
-    """What Java finds about an expression."""
+    """Java's count of an expression."""
     return _followed(node, Lengths())
 
 
 def _followed(node: Node, info: Lengths) -> Lengths:
-    """What was counted, and `node` with it."""
-    # After a choice Java begins to count again, and adds what was before at the end: sums that overflow show it.
+    """The count so far, with `node` added."""
+    # After a choice Java counts again from zero, and adds the earlier count at the end: overflowing sums show it.
     total = Lengths()
     waiting = [node]
     while waiting:

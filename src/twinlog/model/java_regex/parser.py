@@ -1,4 +1,4 @@
-"""Reads an expression by Java's grammar (`Pattern.compile` of Java 17, without flags from outside)."""
+"""Reads an expression by Java's grammar (`Pattern.compile` of Java 17, with flags in the text alone)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DIGITS = frozenset("0123456789")
 
 
 def parsed(text: str) -> Expression:
-    """What an expression says. Raises PatternError for one that Java refuses."""
+    """The tree of an expression. Raises PatternError for an expression that Java refuses."""
     try:
         return _RegexParser(text).expression()
     except RecursionError:
@@ -92,12 +92,12 @@ class _RegexParser:
         if char == "\\":
             return self._escape()
         if char == "{":
-            # A repeat count behind another one repeats nothing.
+            # A repeat count behind another count repeats an empty text.
             return Text("")
         if not source.flags:
             plain = _PLAIN.match(source.chars, source.at)
             if plain is not None:
-                # What repeats belongs to the last character only.
+                # A repeat belongs to the last character only.
                 end = plain.end()
                 if end - plain.start() > 1 and source.chars[end : end + 1] in {"?", "*", "+", "{"}:
                     end -= 1
@@ -176,7 +176,7 @@ class _RegexParser:
         return BackReference(group, self._source.has(Flags.IGNORE_CASE))
 
     def _number(self, number: int) -> int:
-        """The number of a group: as many digits as make one of a group that has begun, at least one."""
+        """The number of a group: the most digits that name a group that has begun, at least one digit."""
         while self._source.peek() in _DIGITS and number * 10 + int(self._source.peek()) <= self._groups:
             number = number * 10 + int(self._source.read())
         return number
@@ -199,7 +199,7 @@ class _RegexParser:
         return name
 
     def _parenthesis(self) -> Node | None:
-        """A group with what repeats it; None for `(?i)` and its like."""
+        """A group with its repeat; None for a switch of flags like `(?i)`."""
         source = self._source
         at, flags = source.at, source.flags
         if source.after() != "?":
@@ -256,7 +256,7 @@ class _RegexParser:
         return LookAround(item, ahead=False, wanted=char == "=", window=window(found))
 
     def _switch(self) -> None:
-        """Reads flags, up to what is none."""
+        """Read flags, up to the first other character."""
         source, on = self._source, True
         char = source.peek()
         while char in _FLAGS or (char == "-" and on):
@@ -283,7 +283,7 @@ class _RegexParser:
         how = {"?": QuantifierKind.LAZY, "+": QuantifierKind.POSSESSIVE}.get(sign, QuantifierKind.GREEDY)
         if how is not QuantifierKind.GREEDY:
             source.at += 1
-        # Of a group Java tries other ways of an earlier turn only where it sees that there may be some.
+        # Java tries further ways of a group's earlier turn only if it sees that more than a single way may exist.
         tries = isinstance(item, RegexGroup) and how is not QuantifierKind.POSSESSIVE and not lengths(item).one_way
         of_first_ways = not tries and ((least, most) != (0, 1) or isinstance(item, LineBreak))
         return Repeat(item, least, most, how, of_first_ways=of_first_ways)
@@ -309,7 +309,7 @@ class _RegexParser:
         return least, most
 
     def _whole(self, char: str, at: int) -> tuple[int, str]:
-        """A number that begins with `char`, 0 for none, and the character behind it."""
+        """A number that begins with `char`, 0 for a missing number, and the character behind it."""
         digits = ""
         while char in _DIGITS:
             digits += char

@@ -1,4 +1,4 @@
-"""A compiled expression: which names it matches, in bounded time."""
+"""A compiled expression: its matches with names, in bounded time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from twinlog.model.java_regex.parser import parsed
 from twinlog.model.java_regex.translation import UntranslatableError, group_name, translated
 
 MATCH_S = 1.0
-"""How long one name may keep a processor busy. A sane expression needs a thousandth of it for the longest name."""
+"""The seconds for which a name may keep a processor busy.
+
+A sane expression needs a thousandth of it for the longest name.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
-    """Where an expression matches, and what its groups did; None of a group that took no part."""
+    """The place of a match, and the text of each group; None for a group outside the match."""
 
     begin: int
     end: int
@@ -45,7 +48,7 @@ class JavaPattern:
             raise self._slow(name) from None
 
     def find(self, name: str) -> PatternMatch | None:
-        """The first match inside of `name`, wherever that is (`Matcher.find`)."""
+        """The first match inside of `name`, at any place (`Matcher.find`)."""
         try:
             found = self._compiled.search(name, timeout=MATCH_S)
         except TimeoutError:
@@ -69,7 +72,10 @@ class JavaPattern:
 
 @lru_cache(maxsize=1024)
 def java_pattern(text: str) -> JavaPattern:
-    """The expression `text`. Raises PatternError for one that Java refuses, or that no name could match in time."""
+    """The expression `text`.
+
+    Raises PatternError for an expression that Java refuses, or that takes too long for every name.
+    """
     expression = parsed(text)
     try:
         compiled = regex.compile(translated(expression), regex.VERSION0)

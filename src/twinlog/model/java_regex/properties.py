@@ -1,4 +1,4 @@
-r"""What `\p{...}` and the classes with a letter stand for, as `java.util.regex` and `java.lang.Character` define it."""
+r"""The characters of `\p{...}` and of classes with a letter, by `java.util.regex` and `java.lang.Character`."""
 
 from __future__ import annotations
 
@@ -116,9 +116,11 @@ def letter_class(letter: str, *, of_unicode: bool) -> CharSet | None:
 
 
 def named(name: str, *, any_case: bool, of_unicode: bool) -> CharSet | None:
-    r"""What `\p{name}` is, None where Java knows none of that name. The flags are `i` and `U`.
+    r"""The characters of `\p{name}`; None for a name that Java lacks.
 
-    Of names of scripts and blocks more spellings are taken than Java does, such as one without its underscore.
+    The flags are `i` and `U`.
+
+    For names of scripts and blocks more spellings are accepted than in Java, for example a name without its underscore.
     """
     kind, equals, value = name.partition("=")
     if equals:
@@ -175,12 +177,12 @@ def _scanned_if_known(kind: str, value: str) -> CharSet | None:
 
 @lru_cache(maxsize=256)
 def _scanned(expression: str) -> CharSet:
-    """The code points that one character of `regex` matches."""
+    """The code points that a single character of `regex` matches."""
     return char_set((found.start(), found.end() - 1) for found in regex.finditer(f"{expression}+", _every()))
 
 
 @lru_cache(maxsize=1)
 def _every() -> str:
-    """Each code point at its place."""
+    """A text with each code point at its place."""
     order = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
     return array("I", range(TOP + 1)).tobytes().decode(order, "surrogatepass")

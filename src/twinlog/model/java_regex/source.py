@@ -1,4 +1,4 @@
-r"""The text of an expression, read character by character, `\Q...\E` and comments taken care of."""
+r"""The text of an expression, read character by character, after `\Q...\E` and comments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinlog.errors import PatternError
 
 
 class Flags(Flag):
-    """What `(?...)` switches."""
+    """The flags that `(?...)` switches."""
 
     NONE = 0
     UNIX_LINES = auto()
@@ -25,9 +25,11 @@ _LINE_ENDS = frozenset("\n\r\x85\u2028\u2029")
 
 
 class Source:
-    """Where reading is in an expression, and the flags that hold there. Past the end every character is empty.
+    """A position in an expression, and the flags at the position.
 
-    `peek`, `after` and `read` skip blanks and comments under the flag `x`, `raw` does not: Java knows both, too.
+    Past the end every character is empty.
+
+    Under the flag `x`, `peek`, `after` and `read` skip blanks and comments, `raw` reads them: Java knows both, too.
     """
 
     def __init__(self, text: str) -> None:
@@ -37,37 +39,37 @@ class Source:
         self.flags = Flags.NONE
 
     def has(self, flag: Flags) -> bool:
-        """Whether a flag holds here."""
+        """Whether a flag is set at the position."""
         return flag in self.flags
 
     def peek(self) -> str:
-        """The next character, which stays the next one."""
+        """The next character; the position stays."""
         if Flags.COMMENTS in self.flags:
             self._skip()
         return self.chars[self.at : self.at + 1]
 
     def after(self) -> str:
-        """The character after the next one, which becomes the next one."""
+        """The character after the next character; the position moves to it."""
         self.at += 1
         return self.peek()
 
     def read(self) -> str:
-        """The next character, which is done with."""
+        """The next character; the position moves behind it."""
         char = self.peek()
         self.at += 1
         return char
 
     def raw(self, ahead: int = 0) -> str:
-        """The character so far ahead, whatever it is."""
+        """The character so far ahead, blanks and comments included."""
         at = self.at + ahead
         return self.chars[at : at + 1]
 
     def error(self, why: str, at: int | None = None) -> PatternError:
-        """The refusal of what begins at an index of `chars`, or is next."""
+        """The error for the part that begins at an index of `chars`, or at the position."""
         return PatternError(why, self.place(self.at if at is None else at), self.text)
 
     def place(self, at: int) -> int:
-        """Where in the user's text a character of `chars` comes from."""
+        """The place in the user's text from which a character of `chars` comes."""
         return self._places[min(at, len(self.chars))] if self._places else min(at, len(self.text))
 
     def _skip(self) -> None:
@@ -80,9 +82,9 @@ class Source:
 
 
 def _unquoted(text: str) -> tuple[str, list[int] | None]:
-    r"""The text without `\Q` and `\E`, a backslash before each sign that they quote, and where each character is from.
+    r"""The text without `\Q` and `\E`, and the place of each character in the original text.
 
-    Letters stay as they are, in the middle of an escape or of flags, too.
+    A backslash precedes each quoted sign. Letters stay as they are, in the middle of an escape or of flags, too.
     """
     if r"\Q" not in text:
         return text, None
@@ -99,7 +101,7 @@ def _unquoted(text: str) -> tuple[str, list[int] | None]:
             if pair == r"\Q":
                 quotes, begins, written = True, True, ""
         elif quotes and begins and char.isascii() and char.isdigit():
-            # It might be taken for the end of an escape before it.
+            # The digit might count as the end of an escape before it.
             written = rf"\x3{char}"
         elif quotes and char.isascii() and not char.isalnum():
             written = f"\\{char}"

@@ -1,7 +1,7 @@
-"""An expression in the words of `regex`, which matches it.
+"""An expression in the language of `regex`, which matches it.
 
-Sets are written as ranges and flags as sets, so that only structure is left to `regex`. Its own look-behind reads
-backwards; Java reads forwards from each place in reach, and so does what stands here.
+Sets are written as ranges and flags as sets, so that `regex` sees only structure. The look-behind of `regex` reads
+backwards. Java reads forwards from each place in reach, and so does this translation.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from twinlog.model.java_regex.tree import (
 )
 
 LONGEST = 2**15 - 1
-"""Characters of the longest name in Kafka's protocol: no repeat beyond matters."""
+"""Characters of the longest name in Kafka's protocol: a repeat beyond this number has no effect."""
 MOST_COPIES = 50_000
-"""Parts that `regex` may make of an expression. It has one for each repeat that must be; 50 MB for so many."""
+"""The most parts that `regex` may make of an expression: a part for each required repeat, 50 MB in all."""
 
 _ANY = "[\\x00-\U0010ffff]"
 _NEVER = "(?!)"
@@ -68,9 +68,9 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class RegexFragment:
-    """A part as it is written; the least characters that it matches; how many more parts `regex` makes of it.
+    """A part in the language of `regex`; the least characters that it matches; how many copies `regex` makes.
 
-    `size` is how many it has as it is written.
+    `size` is the number of parts as written, `copies` the number of copies of these parts.
     """
 
     text: str
@@ -80,11 +80,11 @@ class RegexFragment:
 
 
 class UntranslatableError(ValueError):
-    """Java takes the expression, and `regex` cannot."""
+    """Java accepts the expression, and `regex` cannot match it."""
 
 
 def group_name(number: int) -> str:
-    """What a group is called in the translation, where further groups may be."""
+    """The name of a group in the translation, which may have further groups."""
     return f"g{number}"
 
 
@@ -94,7 +94,7 @@ def translated(expression: Expression) -> str:
     written = translation.write(expression.item)
     if written.copies > MOST_COPIES:
         raise UntranslatableError("repeat counts that together ask for more characters than a name has")
-    # What can never match was left out; its groups are still referred to.
+    # Parts that can never match are left out; their groups are still referred to.
     left = "".join(
         f"(?P<{group_name(number)}>)" for number in range(1, expression.groups + 1) if number not in translation.groups
     )
@@ -104,7 +104,7 @@ def translated(expression: Expression) -> str:
 class _Translation:
     def __init__(self, expression: Expression) -> None:
         self.groups: set[int] = set()
-        """Those written."""
+        """The groups that are written."""
         self._last = expression.groups
         self._open: set[int] = set()
         self._rests = 0
@@ -167,7 +167,7 @@ class _Translation:
         assert node.window is not None
         self._rests += 1
         rest = f"r{self._rests}"
-        # What matches from there on must end here: what is left then is what is left here.
+        # A match from an earlier place must end here: the rest of the name after the match equals the rest from here.
         ends_here = rf"(?={part.text}(?P={rest})\Z)"
         reach = f"{_ANY}{_counts(node.window.least, node.window.most)}?"
         text = rf"(?=(?P<{rest}>{_ANY}*))(?<{sign}{ends_here}{reach})"
@@ -222,5 +222,5 @@ def _range(ends: Range) -> str:
 
 def _char(code: int) -> str:
     char = chr(code)
-    # As it is, wherever that means itself: reading an escape takes `regex` ten times as long.
+    # The character itself if it has no special meaning: reading an escape takes `regex` ten times as long.
     return char if code > 127 or char.isalnum() or char == "_" else f"\\x{code:02x}"

@@ -1,4 +1,4 @@
-"""What an expression is made of, once it is read."""
+"""The parts of a parsed expression."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinlog.model.java_regex.char_set import CharSet
 
 
 class QuantifierKind(Enum):
-    """Which repeats are tried first, and whether fewer are tried at all."""
+    """Which repeats are tried first, and whether fewer repeats are tried at all."""
 
     GREEDY = auto()
     LAZY = auto()
@@ -37,14 +37,17 @@ class Anchor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Characters that stand for themselves, perhaps none."""
+    """Literal characters; the text may be empty."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One character of a set. `written` is the letter whose case is ignored, or the dot, that stands for the set."""
+    """A character of a set.
+
+    `written` is the letter or the dot in the expression for the set; the letter ignores case.
+    """
 
     chars: CharSet
     written: str | None = None
@@ -52,7 +55,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class AtAnchor:
-    """Nothing, at a position."""
+    """An empty match at a position."""
 
     place: Anchor
 
@@ -64,12 +67,12 @@ class LineBreak:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    r"""`\X`: what is one character for a reader."""
+    r"""`\X`: the code points of a single character for a reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackReference:
-    """What a group matched last."""
+    """The last match of a group."""
 
     group: int
     ignores_case: bool
@@ -77,21 +80,21 @@ class BackReference:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other."""
+    """Items that match in this order."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The first that leads on."""
+    """The first option after which the rest of the expression matches."""
 
     options: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RegexGroup:
-    """A parenthesis, with a number where it keeps what it matched."""
+    """A parenthesis; `number` is set if the group keeps its match."""
 
     item: Node
     number: int | None
@@ -99,14 +102,17 @@ class RegexGroup:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """Only the first way in which it matches."""
+    """Only the first way in which the item matches."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
 class LookBehindWindow:
-    """From the least to the most characters before a position, once that is so far from the beginning of the name."""
+    """From the least to the most characters before a position.
+
+    The position is at least `begin` characters behind the beginning of the name.
+    """
 
     least: int
     most: int
@@ -115,7 +121,10 @@ class LookBehindWindow:
 
 @dataclass(frozen=True, slots=True)
 class LookAround:
-    """What follows, or what precedes: then only beginnings in `window` are tried, and none where it is None."""
+    """The text after a position, or before it.
+
+    A look-behind tries only beginnings in `window`, and none if `window` is None.
+    """
 
     item: Node
     ahead: bool
@@ -125,10 +134,10 @@ class LookAround:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """So many times; `most` is `UNLIMITED` for any number.
+    """A repeat from `least` to `most` times; `most` is `UNLIMITED` for any number.
 
-    With `of_first_ways` each turn takes the first way that it matches: Java does not try another one of a turn once
-    the next one has begun.
+    With `of_first_ways` each turn takes the first way that it matches: once the next turn has begun, Java tries no
+    other way of an earlier turn.
     """
 
     item: Node
@@ -158,7 +167,7 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A whole expression: how many groups keep what they matched, and the numbers of those that have names."""
+    """A whole expression: the number of groups that keep their match, and the numbers of groups with names."""
 
     item: Node
     groups: int
