@@ -1,1 +1,1 @@
-"""The settings of one flow, in the form that travels to the tasks."""
+"""The settings of a flow, in the form that travels to the tasks."""

@@ -1,4 +1,4 @@
-"""Where a driver waits for its copiers, and what they call it by: these two differ behind NAT."""
+"""The address of a driver for its copiers: copiers may know it by another address, as behind NAT."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from twinlog.settings.written import WrittenAs
 
 @dataclass(frozen=True, slots=True)
 class DriverListener:
-    """The lease server's place on a cluster, as `spark.driver.host`, `.bindAddress` and `.port` are Spark's own.
+    """The lease server's address on a cluster, like Spark's own `spark.driver.host`, `.bindAddress` and `.port`.
 
-    What is empty follows those two; port 0 is any that is free.
+    An empty `host` or `bind_address` follows Spark's setting; port 0 is any free port.
     """
 
     host: Annotated[str, WrittenAs("twinlog.driver.host")] = ""

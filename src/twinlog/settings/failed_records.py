@@ -1,4 +1,4 @@
-"""Connect's `errors.*`: the rule for a record that a flow cannot copy, and the topic for such records."""
+"""Connect's `errors.*`: the rule for a record that a flow cannot copy, and the topic for these records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ Tolerance = Literal["none", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedRecordSettings:
-    """A record that a transform fails on, or that the target refuses, holds its partition. With the tolerance `all` the
-    record is left out (KIP-298, KIP-779).
+    """A record that a transform fails on, or that the target refuses, holds its partition.
 
-    A record that is left out is written to `dead_letter_topic` of the target as the record was, if there is that topic;
-    with `dead_letter_headers` the record has headers there with its origin and the reason.
-    `dead_letter_replication_factor` of -1 means the broker's default. With `log_errors` each record is an event, and
-    with `log_messages` the event shows the record.
+    With the tolerance `all` the record is left out (KIP-298, KIP-779).
+
+    A left-out record is written unchanged to `dead_letter_topic` of the target, if there is that topic. With
+    `dead_letter_headers` the record has headers there with its origin and the reason. `dead_letter_replication_factor`
+    of -1 means the broker's default. With `log_errors` each record is an event, and with `log_messages` the event shows
+    the record.
     """
 
     tolerance: Annotated[Tolerance, WrittenAs("errors.tolerance")] = "none"

@@ -1,7 +1,7 @@
-"""The settings of one flow, in the form that travels to the tasks: plain values, no file names, no parsing.
+"""The settings of a flow, in the form that travels to the tasks: plain values after parsing, apart from files.
 
-`twinlog.config` builds these on the driver; Spark pickles them into tasks, so nothing here imports anything but types.
-All `_ms` are milliseconds, all `_s` seconds, all `_bytes` bytes.
+`twinlog.config` builds these on the driver; Spark pickles them into tasks, so this module imports only types. All `_ms`
+are milliseconds, all `_s` seconds, all `_bytes` bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GapPolicy = Literal["hold", "skip", "continue", "stop"]
 
 RenamedTopicPolicy = Literal["stop", "continue", "restart"]
 RecordPolicy = Literal["hold", "skip", "dead-letter", "stop"]
-"""What becomes of a record that the target does not take."""
+"""The treatment of a record that the target refuses."""
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -38,7 +38,7 @@ MetricNames = Literal["legacy", "new"]
 AlterConfigs = Literal["requested", "required", "never"]
 
 ConnectorKind = Literal["source", "checkpoint", "heartbeat"]
-"""One of MirrorMaker 2's three connectors: copies records, follows groups, or writes heartbeats."""
+"""A connector of MirrorMaker 2: copies records, follows groups, or writes heartbeats."""
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 
@@ -70,14 +70,14 @@ COPIER_MEMORY_BYTES = 134_217_728
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How to reach one cluster.
+    """The connection to a cluster.
 
-    `security_protocol` is one of Kafka's; with SSL and SASL_SSL `tls` None means the operating system's authorities.
-    `sasl_mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or OAUTHBEARER, which logs in with `tokens`; it is None
-    without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
-    `canonical_bootstrap` looks up the canonical names of the bootstrap servers first. With `rebootstrap` these are
-    asked again when no known broker can be reached, or none gave metadata for `rebootstrap_trigger_ms` (KIP-899,
-    KIP-1102). A question to any broker is repeated up to `retries` times within `default_api_timeout_ms`.
+    `security_protocol` is a name of Kafka's; with SSL and SASL_SSL `tls` None means the operating system's authorities.
+    `sasl_mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or OAUTHBEARER, which logs in with `tokens`; None means a
+    login without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
+    `canonical_bootstrap` looks up the canonical names of the bootstrap servers first. With `rebootstrap` these servers
+    are asked again in two cases: all known brokers are unreachable, or none gave metadata for `rebootstrap_trigger_ms`
+    (KIP-899, KIP-1102). A question to any broker is repeated up to `retries` times within `default_api_timeout_ms`.
     """
 
     bootstrap_servers: Annotated[tuple[str, ...], out_of("bootstrap.servers")]
@@ -106,17 +106,17 @@ class ClientSettings:
     retries: Annotated[int, out_of("retries")] = 2_147_483_647
 
     def shares_servers(self, other: ClientSettings) -> bool:
-        """Whether both begin at a common server, and so reach one cluster."""
+        """Whether both begin at a common server, and so reach the same cluster."""
         return not set(self.bootstrap_servers).isdisjoint(other.bootstrap_servers)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """How to read from the source.
+    """The reads from the source.
 
     `max_partition_fetch_bytes` is larger than a Java consumer's 1 MB, because whole batches are passed on as they are;
-    it grows with the distance of the source.
-    With `client_rack` partitions are read from replicas in that rack, where brokers select them so (KIP-392).
+    it grows with the distance of the source. With `client_rack` partitions are read from replicas in that rack, if
+    brokers support the selection (KIP-392).
     """
 
     client: ClientSettings
@@ -132,11 +132,11 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """How to append to the target; always idempotent and acknowledged by all in-sync replicas.
+    """The appends to the target; always idempotent and acknowledged by all in-sync replicas.
 
     `compression_type` None keeps the codec of each source batch; a codec name recompresses every batch to it ("none"
     stores them uncompressed). `compression_level` is None for the codec's own default. Small neighbouring batches are
-    merged up to `merge_batch_bytes`; where records come one by one and fast, they wait for each other for less than
+    merged up to `merge_batch_bytes`; in a fast stream of single records, records wait for further records for less than
     `linger_ms`. The target itself aborts a transaction after `transaction_timeout_ms`.
     """
 
@@ -154,16 +154,16 @@ class ProducerSettings:
 
 @dataclass(frozen=True, slots=True)
 class AdminSettings:
-    """How to ask one cluster about its topics and to create them."""
+    """The requests to a cluster about its topics and for new topics."""
 
     client: ClientSettings
 
 
 @dataclass(frozen=True, slots=True)
 class CustomClass:
-    """A Python class that stands in a file: `path` is `package.module:Class`, written at `line` of `file` as `key`.
+    """A Python class in a file: `path` is `package.module:Class`, written at `line` of `file` as `key`.
 
-    Only its path travels; the driver loads it (`twinlog.mirror.topology.plugins`), tasks never do.
+    Only its path travels; the driver alone loads the class (`twinlog.mirror.topology.plugins`).
     """
 
     path: str
@@ -174,27 +174,32 @@ class CustomClass:
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    """All settings of one enabled flow, after precedence and defaults.
+    """All settings of a flow, after precedence and defaults.
 
-    `topics`, `topics_exclude` and `config_properties_exclude` are Java regular expressions for whole names.
-    `replication_factor` and `offset_storage_replication_factor` of -1 mean the target broker's default.
-    `refresh_topics_interval_s` is None when new topics are not looked for; so are the other `_interval_s` of work that
-    is turned off. `offset_storage_topic` is None unless the user named a topic for stored positions. `groups` and
-    `groups_exclude` are expressions as those for topics are. Without `enabled` a flow writes heartbeats and nothing
-    else. With `exactly_once` enabled a transaction ends after `transaction_interval_ms`, and with the boundary `poll`
-    already when all that was read is appended. `group_id` names the processes that share the flow (Connect's worker
+    `topics`, `topics_exclude` and `config_properties_exclude` are Java regular expressions for whole names, and so are
+    `groups` and `groups_exclude`. `replication_factor` and `offset_storage_replication_factor` of -1 mean the target
+    broker's default. `refresh_topics_interval_s` is None when the look for new topics is turned off; so are the other
+    `_interval_s` of work that is turned off. `offset_storage_topic` is None unless the user named a topic for stored
+    positions. With `enabled` False a flow only writes heartbeats.
+
+    With `exactly_once` enabled a transaction ends after `transaction_interval_ms`. With the boundary `poll` it ends
+    already when all read records are appended. `group_id` names the processes that share the flow (Connect's worker
     group on the target).
-    `alter_configs` is `use.incremental.alter.configs` of Kafka 3.5 to 3.9: with `requested` settings are changed one by
-    one where the target can, with `required` so or not at all; `never` sends all settings of a topic.
+
+    `alter_configs` is `use.incremental.alter.configs` of Kafka 3.5 to 3.9. With `requested` single settings are changed
+    if the target supports it; with `required` the target must support it; `never` sends all settings of a topic.
+
     `policy_class` is set when `policy` is custom; each `_filter_class` takes the place of the expressions of its kind.
-    `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
-    Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one. A flow of a
-    dedicated MirrorMaker 2 has no `kind` and does the work of all three connectors; one of a Connect worker does the
-    work of its own connector alone. Without `transform` records are copied unchanged. `metric_names` are the forms of
-    the names that its metrics have, with the tag `source` if `metrics_have_source`. `source_cluster_alias` and
-    `target_cluster_alias` are None unless the keys of these names say another alias than `source` and `target` are.
-    `aliases` are the other clusters that the file names; a connector knows none but its own two. `start` is None for
-    topics that begin by the consumer's `auto_offset_reset`.
+    `class_settings` configure these classes: the flow's settings as written, apart from its clients' settings.
+
+    Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is this topic. A
+    flow of a dedicated MirrorMaker 2 has the `kind` None and does the work of all three connectors. A flow of a Connect
+    worker does the work of its own connector alone. With `transform` None records are copied unchanged.
+
+    `metric_names` are the forms of the names that its metrics have, with the tag `source` if `metrics_have_source`.
+    `source_cluster_alias` and `target_cluster_alias` are None unless the keys of these names say another alias than
+    `source` and `target` are. `aliases` are the other clusters that the file names; a connector knows only its own two.
+    `start` is None for topics that begin by the consumer's `auto_offset_reset`.
     """
 
     source: Alias
@@ -265,23 +270,23 @@ class FlowSettings:
 
     @property
     def source_name(self) -> Alias:
-        """What stands for the source in names of topics and in what is stored, perhaps nothing at all.
+        """The source in names of topics and in stored records; it may be empty.
 
-        `source.cluster.alias` of a file counts for that, but not for the names of the worker's topics and group, which
-        have the alias that `clusters` lists (Kafka class MirrorMakerConfig).
+        `source.cluster.alias` of a file counts for these names. The names of the worker's topics and group have the
+        alias that `clusters` lists (Kafka class MirrorMakerConfig).
         """
         return self.source if self.source_cluster_alias is None else self.source_cluster_alias
 
     @property
     def target_name(self) -> Alias:
-        """What stands for the target in names of topics and in what is stored, perhaps nothing at all."""
+        """The target in names of topics and in stored records; it may be empty."""
         return self.target if self.target_cluster_alias is None else self.target_cluster_alias
 
     @property
     def keeps_names(self) -> bool:
-        """Whether remote topics are called like their sources.
+        """Whether remote topics have the names of their sources.
 
-        The default policy keeps names where neither an alias nor a separator would stand before them.
+        The default policy keeps names if both the alias and the separator before them are empty.
         """
         return self.policy == "identity" or (self.policy == "default" and not self.separator and not self.source_name)
 
@@ -291,8 +296,7 @@ class FlowSettings:
         return self.worker_group_id or f"{self.source}-mm2"
 
     def held_policy(self, reason: HeldReason, topic: TopicName) -> str:
-        """The rule for a partition of a source topic that cannot be copied further for a reason; `hold` where no
-        setting gives another."""
+        """The rule for a partition of a source topic that is held for a reason; `hold` if the reason has no setting."""
         match reason:
             case "gap":
                 return self.gap_policy.for_topic(topic)
@@ -305,7 +309,7 @@ class FlowSettings:
 
     @property
     def copies(self) -> bool:
-        """Whether records are copied here; a checkpoint connector translates what another one copies."""
+        """Whether records are copied here; a checkpoint connector translates the copies of a source connector."""
         return self.enabled and self.kind in {None, "source"}
 
     @property
@@ -314,21 +318,21 @@ class FlowSettings:
         return HeartbeatNames(self.separator, frozenset((self.source, self.target, *self.aliases)))
 
     def start_of(self, topic: str) -> Start:
-        """Where a source topic of this name begins when the flow first starts with it."""
+        """The start of a source topic of this name when the flow first starts with it."""
         return self.start.for_topic(topic) or self.consumer.auto_offset_reset
 
     def start_key(self, topic: str) -> str:
-        """The key and the value that say so, for messages."""
+        """The key and the value of the topic's start, for messages."""
         own = self.start.for_topic(topic)
         name = key_of(ConsumerSettings, "auto_offset_reset") if own is None else key_of(FlowSettings, "start")
         return f"{name} = {own or self.consumer.auto_offset_reset}"
 
     def key(self, field: str) -> str:
-        """The key of one of these settings, as it is written for this flow alone."""
+        """The key of a field of these settings, as it is written for this flow alone."""
         return self.written_as(key_of(FlowSettings, field))
 
     def switch(self, field: str) -> str:
-        """The key that turns off what one of these settings is for, as it is written for this flow alone."""
+        """The key that turns off the work of a field, as it is written for this flow alone."""
         return self.written_as(switch_of(FlowSettings, field))
 
     def written_as(self, key: str) -> str:
@@ -348,13 +352,13 @@ class FlowSettings:
     def positions_topic(self) -> str:
         """The topic on the target that stores positions, in Connect's format.
 
-        Its dots never follow the separator (Kafka class MirrorMakerConfig).
+        Its name always has dots, whatever the separator is (Kafka class MirrorMakerConfig).
         """
         return self.offset_storage_topic or f"mm2-offsets.{self.source}.internal"
 
     @property
     def offset_syncs_topic(self) -> str:
-        """The topic of offset syncs, which carries the alias of the cluster that it is not on (KIP-716)."""
+        """The topic of offset syncs; its name has the alias of the cluster on the other side (KIP-716)."""
         separator = self.separator if self.internal_separator_follows else "."
         other = self.target_name if self.offset_syncs_location == "source" else self.source_name
         return f"mm2-offset-syncs{separator}{other}{separator}internal"

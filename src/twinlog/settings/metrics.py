@@ -31,9 +31,9 @@ class ListenerAddress:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """Without `listeners` nothing is served; `https` is what listeners of that scheme use.
+    """The settings of metrics; empty `listeners` turn the metrics server off.
 
-    With `partitions` every partition and group has its own metrics.
+    `https` are the TLS settings of https listeners. With `partitions` every partition and group has its own metrics.
     """
 
     listeners: Annotated[tuple[ListenerAddress, ...], out_of("twinlog.metrics.listeners")] = ()

@@ -1,4 +1,4 @@
-"""How a client obtains the token that it logs in with (OAUTHBEARER); travels to the tasks."""
+"""The ways in which a client obtains its login token (OAUTHBEARER); travels to the tasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Algorithm = Literal["RS256", "ES256"]
 
 @dataclass(frozen=True, slots=True)
 class AssertionSettings:
-    """A signed statement of who asks for a token (RFC 7523).
+    """A signed statement of the identity that asks for a token (RFC 7523).
 
-    Either `file` holds one that is ready, and is read each time, or `ready` is one, or one is made: `header` and
-    `claims` are JSON objects, `private_key` is PEM text. It is valid for `valid_s` from now on, and for
-    `valid_before_s` until now.
+    The statement has three sources. `file` holds a ready statement, and is read each time. `ready` is a ready
+    statement. Otherwise the statement is made: `header` and `claims` are JSON objects, `private_key` is PEM text. It is
+    valid for `valid_s` from now on, and for `valid_before_s` until now.
     """
 
     file: Annotated[str | None, out_of("sasl.oauthbearer.assertion.file")] = None
@@ -36,16 +36,16 @@ class AssertionSettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """Where tokens come from: a file, a token server, or this process itself, which then makes an unsigned one; or
-    `text` is one.
+    """The source of tokens: a file, a token server, the ready token `text`, or this process.
 
-    `claims` is the JSON object of an unsigned token, and `lifetime_s` how long that is good for. A token is renewed
-    after `refresh_factor` of its life and up to `refresh_jitter` more, but `refresh_buffer_s` before its end and no
-    sooner than after `refresh_period_s`, where its life is long enough for both. A token server is asked again until
-    `retry_for_ms` have passed. `extensions` go to the broker beside the token.
+    This process makes unsigned tokens: `claims` is the JSON object of a token, and `lifetime_s` its life in seconds. A
+    token is renewed after `refresh_factor` of its life and up to `refresh_jitter` more. If its life is long enough for
+    both limits, the renewal is at least `refresh_buffer_s` before its end and at least `refresh_period_s` after its
+    begin. A token server is asked again until `retry_for_ms` have passed. `extensions` go to the broker beside the
+    token.
 
-    `grant_type` is what the server calls the login of a client by itself. A token that `may_be_opaque` ends when its
-    server reports that. None counts for longer than `longest_s`. What names no key is an option of the JAAS line.
+    `grant_type` is the server's name for the login of a client by itself. A token that `may_be_opaque` ends when its
+    server reports the end. A token counts for at most `longest_s`. A field without a key is an option of the JAAS line.
     """
 
     file: Annotated[str | None, out_of("sasl.oauthbearer.token.endpoint.url")] = None

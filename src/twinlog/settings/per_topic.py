@@ -1,7 +1,8 @@
 """A setting that may have another value for some topics: `twinlog.x`, and `twinlog.x.PATTERN` beside it.
 
-Several patterns may match one topic. A pattern that spells out a name comes first, then the longest; patterns of equal
-length come in alphabetical order. Their order in the file does not count: the configuration of a connector has none.
+Several patterns may match the same topic. A pattern that spells out a name comes first, then the longest; patterns of
+equal length come in alphabetical order. Their order in the file has no effect: the configuration of a connector is
+unordered.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ V = TypeVar("V")
 class TopicRule(Generic[T]):
     """The value for topics whose whole name matches `pattern`, a Java expression as it is written.
 
-    `regex` is the same expression compiled. `name` says that the pattern spells out one topic.
+    `regex` is the same expression compiled. `name` says that the pattern spells out a single topic.
     """
 
     pattern: str
@@ -29,20 +30,20 @@ class TopicRule(Generic[T]):
     name: bool = False
 
     def matches(self, topic: str) -> bool:
-        """Whether the value counts for a topic of this name, as far as this rule knows."""
+        """Whether the rule matches a topic of this name; an earlier rule may still decide."""
         return self.regex.matches(topic)
 
 
 @dataclass(frozen=True, slots=True)
 class PerTopic(Generic[T]):
-    """The values of one setting: `default` for every topic that no rule matches; the first rule that matches wins."""
+    """The values of a setting: the first matching rule wins, and `default` counts for all other topics."""
 
     default: T
     rules: tuple[TopicRule[T], ...] = ()
 
     @classmethod
     def of(cls, default: T, rules: Iterable[TopicRule[T]]) -> PerTopic[T]:
-        """The same with its rules in the order in which they count."""
+        """The setting with its rules in the order in which they count."""
         return cls(default, tuple(sorted(rules, key=lambda rule: (not rule.name, -len(rule.pattern), rule.pattern))))
 
     def for_topic(self, topic: str) -> T:
@@ -51,7 +52,7 @@ class PerTopic(Generic[T]):
         return self.default if rule is None else rule.value
 
     def rule_for(self, topic: str) -> TopicRule[T] | None:
-        """The rule that decides for a source topic of this name; None where the default counts."""
+        """The rule that decides for a source topic of this name; None if the default counts."""
         return next((rule for rule in self.rules if rule.matches(topic)), None)
 
     def map(self, change: Callable[[T], V]) -> PerTopic[V]:

@@ -9,12 +9,12 @@ SmtValue = str | int | bool | tuple[str, ...] | None
 """A setting of a transform or a predicate, of its key's own type."""
 
 Side = Literal["", "key", "value"]
-"""What of a record a transform works on where it reads fields: the end of its class name, `$Key` or `$Value`."""
+"""The part of a record that a transform reads fields of: the end of its class name, `$Key` or `$Value`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmtPredicate:
-    """A condition of a transform: `kind` is the name of Connect's class without its package."""
+    """A condition of a transform: `kind` is the name of Connect's class, apart from its package."""
 
     alias: str
     kind: str
@@ -23,9 +23,10 @@ class SmtPredicate:
 
 @dataclass(frozen=True, slots=True)
 class SmtStage:
-    """One transform of the chain (Kafka class TransformationStage): `kind` is its class without package and side.
+    """A transform of the chain (Kafka class TransformationStage): `kind` is its class, apart from package and side.
 
-    It is applied where its predicate is true, or with `negate` where it is false; to every record without a predicate.
+    The transform is applied if its predicate is true, or with `negate` if the predicate is false. With the predicate
+    None it is applied to every record.
     """
 
     alias: str
@@ -42,7 +43,7 @@ class SmtStage:
 
     @property
     def with_condition(self) -> str:
-        """The same with its predicate: `drop (Filter) if not dead (RecordIsTombstone)`."""
+        """The transform with its predicate: `drop (Filter) if not dead (RecordIsTombstone)`."""
         if self.predicate is None:
             return self.shown
         return f"{self.shown} if {'not ' if self.negate else ''}{self.predicate.alias} ({self.predicate.kind})"
@@ -50,7 +51,7 @@ class SmtStage:
 
 @dataclass(frozen=True, slots=True)
 class SmtConverter:
-    """How bytes of keys or values become fields and are written again.
+    """The way in which bytes of keys or values become fields and are written again.
 
     `json` is Connect's JsonConverter, with `schemas` in the envelope of schema and payload; `text` is StringConverter.
     With `defaults` a null has the default of its schema (`replace.null.with.default`).

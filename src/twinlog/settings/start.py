@@ -1,4 +1,4 @@
-"""Where a partition begins that was never copied, as `auto.offset.reset` and `twinlog.start` have it."""
+"""The start of a partition that has no position, by `auto.offset.reset` and `twinlog.start`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ StartKind = Literal["earliest", "latest", "none", "ago", "time"]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """At the first record, at the end, not at all (`none`), or at a time.
+    """A start at the first record, at the end, or at a time; `none` refuses to start.
 
-    `ms` of `ago` is a duration before the moment at which the flow begins with the partition (KIP-1106), `ms` of `time`
-    is a moment since 1970: the partition begins at the first record with that timestamp or a later timestamp, and at
-    its end where no record has one. `text` is the value as it is written.
+    `ms` of `ago` is a duration before the moment at which the flow begins with the partition (KIP-1106). `ms` of `time`
+    is a moment since 1970. The partition begins at the first record with that timestamp or a later timestamp, and at
+    its end if all records are older. `text` is the value as it is written.
     """
 
     kind: StartKind = "earliest"
@@ -25,9 +25,9 @@ class Start:
         return self.text or self.kind
 
     def since_ms(self, begun_ms: int) -> int:
-        """The timestamp that the first record may have, of a partition that the flow begins with at `begun_ms`.
+        """The least timestamp of the first record, for a partition that the flow begins with at `begun_ms`.
 
-        For `latest` that is the moment itself.
+        For `latest` the timestamp is the moment itself.
         """
         if self.kind == "time":
             return self.ms

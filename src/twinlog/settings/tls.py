@@ -1,7 +1,7 @@
-"""The TLS settings for one cluster, which travel to the tasks, and the `ssl` context made from them.
+"""The TLS settings for a cluster, which travel to the tasks, and the `ssl` context made from them.
 
-Everything that stood in files has been read on the driver, so a task needs no file on its host. Names of protocols are
-Java's (`TLSv1.2`).
+The driver has read the contents of all files, so a task works without files on its host. Names of protocols are Java's
+(`TLSv1.2`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twinlog.settings.written import out_of
 Version = Literal["TLSv1.2", "TLSv1.3"]
 
 LEVEL_0 = "DEFAULT@SECLEVEL=0"
-"""How OpenSSL spells the level at which keys and digests of any strength are accepted."""
+"""OpenSSL's name of the level at which keys and digests of any strength are accepted."""
 
 ClientAuth = Literal["none", "requested", "required"]
 """Whether clients show a certificate."""
@@ -35,14 +35,15 @@ _VERSIONS: dict[Version, ssl.TLSVersion] = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Trusted certificates, our own, and the versions and ciphers allowed.
+    """The trusted certificates, the certificate of this process, and the allowed versions and ciphers.
 
-    `authorities` are certificates as PEM text, each of which is trusted whether it signed itself or not, as Java does;
-    None means those of the operating system. `certificates` (ours, then those that vouch for it) and `private_key` are
-    PEM text and set together, or not at all. `ciphers` are for TLS 1.2 by OpenSSL's names, `suites` for TLS 1.3 by
-    their standard names; empty means the library's choice. `security_level` is OpenSSL's (SSL_CTX_set_security_level),
-    from 0, at which keys and digests of any strength are accepted, to 5; None is the library's own, which is 2 with
-    Python. `subject` is whom our certificate names, as brokers see it.
+    `authorities` are certificates as PEM text. As in Java, each of them is trusted, whether self-signed or signed by
+    another certificate; None means the authorities of the operating system. `certificates` (this process's own, then
+    its signers) and `private_key` are PEM text; either both are set, or both are None. `ciphers` are for TLS 1.2 by
+    OpenSSL's names, `suites` for TLS 1.3 by their standard names; empty means the library's choice. `security_level` is
+    OpenSSL's (SSL_CTX_set_security_level), from 0, at which keys and digests of any strength are accepted, to 5; None
+    is the library's own, which is 2 with Python. `subject` is the name in this process's certificate, as brokers see
+    it.
     """
 
     authorities: Annotated[str | None, out_of("ssl.truststore.location")] = field(default=None, repr=False)
@@ -58,13 +59,13 @@ class TlsSettings:
 
 
 class TlsContext(ssl.SSLContext):
-    """A context that checks the suite of TLS 1.3: before Python 3.15 `ssl` cannot choose among them."""
+    """A context that checks the suite of TLS 1.3: before Python 3.15 `ssl` cannot choose among these suites."""
 
     suites: tuple[str, ...] = ()
     shows_certificate = False
 
     def refused_suite(self, connection: ssl.SSLSocket) -> str | None:
-        """The suite that the other side chose, if it is one of TLS 1.3 that is not allowed."""
+        """The suite that the other side chose, if it is a forbidden suite of TLS 1.3."""
         agreed = connection.cipher()
         if not self.suites or agreed is None or connection.version() != "TLSv1.3" or agreed[0] in self.suites:
             return None
@@ -73,7 +74,7 @@ class TlsContext(ssl.SSLContext):
 
 @lru_cache(maxsize=32)
 def tls_context(settings: TlsSettings) -> TlsContext:
-    """A context for client connections, the same one for equal settings. Raises ssl.SSLError for what is no good."""
+    """A context for client connections, cached by the settings. Raises ssl.SSLError for unusable settings."""
     context = TlsContext(ssl.PROTOCOL_TLS_CLIENT)
     context.suites = settings.suites
     context.check_hostname = settings.check_host
@@ -83,10 +84,12 @@ def tls_context(settings: TlsSettings) -> TlsContext:
 
 
 def server_context(settings: TlsSettings, client_auth: ClientAuth) -> ssl.SSLContext:
-    """A context for what clients connect to. Raises ssl.SSLError for what is no good.
+    """A context for the listeners of clients.
 
-    A client that shows a certificate which nobody trusts is refused unless `client_auth` is `none`, and with `required`
-    one that shows none, too. The suite of TLS 1.3 is OpenSSL's choice.
+    Raises ssl.SSLError for unusable settings.
+
+    A client that shows an untrusted certificate is refused unless `client_auth` is `none`. With `required`, a client
+    without a certificate is refused, too. The suite of TLS 1.3 is OpenSSL's choice.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _CLIENTS[client_auth]
@@ -97,7 +100,7 @@ def server_context(settings: TlsSettings, client_auth: ClientAuth) -> ssl.SSLCon
 def _load(context: ssl.SSLContext, settings: TlsSettings, purpose: ssl.Purpose) -> None:
     context.minimum_version = _VERSIONS[settings.lowest]
     context.maximum_version = _VERSIONS[settings.highest]
-    # Java takes every certificate of a trust store as an anchor, OpenSSL by itself only those that signed themselves.
+    # Java takes every certificate of a trust store as an anchor, OpenSSL by itself only self-signed certificates.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.authorities is None:
         context.load_default_certs(purpose)

@@ -1,4 +1,4 @@
-"""The settings of a Connect worker: its group and topics, its REST listeners, and what it allows to its connectors.
+"""The settings of a Connect worker: its group and topics, its REST listeners, and the rights of its connectors.
 
 `twinlog.config.worker` reads them from a worker's file. All `_ms` are milliseconds.
 """
@@ -41,7 +41,7 @@ class HeaderSettings:
 
 @dataclass(frozen=True, slots=True)
 class StorageTopic:
-    """One of the topics that keep the state of a group of workers, with what it is created with.
+    """A topic for the state of a group of workers, with its settings at its creation.
 
     -1 partitions or replicas mean the broker's default. `settings` are further settings of the topic; it is always
     compacted.
@@ -57,8 +57,8 @@ class StorageTopic:
 class RestSettings:
     """The REST API of a worker.
 
-    Without `admin_listeners` levels of loggers are served on every listener, with an empty tuple nowhere. `https` is
-    what listeners of that scheme use, None where there is none.
+    With `admin_listeners` None every listener serves the levels of loggers, with an empty tuple no listener serves
+    them. `https` are the TLS settings of https listeners, None if there are none.
     """
 
     listeners: Annotated[tuple[ListenerAddress, ...], out_of("listeners")] = (ListenerAddress("http", "", 8083),)
@@ -76,11 +76,11 @@ class RestSettings:
     admin_https_client_auth: Annotated[ClientAuth, out_of("ssl.client.auth")] = "none"
 
     def find_advertised(self, bound: Sequence[ListenerAddress], own_host: str) -> ListenerAddress:
-        """The address of this worker for other workers and clients: one of `bound`, with the parts of
-        `rest.advertised.*` in place of its own.
+        """The address of this worker for other workers and clients.
 
-        Without `rest.advertised.listener` an http listener goes before an https listener. `own_host` is the address of
-        this machine, for a listener on every interface.
+        The address is a listener of `bound`, with the parts of `rest.advertised.*` in place of its own. If
+        `rest.advertised.listener` is unset, an http listener goes before an https listener. `own_host` is the address
+        of this machine, for a listener on every interface.
         """
         tls = self.advertised_listener == "https" if self.advertised_listener else all(one.tls for one in bound)
         found = next((listener for listener in bound if listener.tls == tls), None)
@@ -91,7 +91,7 @@ class RestSettings:
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How the workers of a group find together, and sign what they ask of each other (KIP-415, KIP-507)."""
+    """The group of workers, and the signatures of their requests to each other (KIP-415, KIP-507)."""
 
     group_id: Annotated[str, out_of("group.id")]
     config_storage: Annotated[StorageTopic, out_of("config.storage.topic")]
@@ -111,11 +111,11 @@ class GroupSettings:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """All settings of one worker, after defaults.
+    """All settings of a worker, after defaults.
 
-    A distributed worker has a `group`, a standalone one the file `offset_file` instead. `client` is how it reaches its
-    own cluster, for its topics and its group. `override_allowlist` counts with the policy of that name.
-    Connectors may name the Python classes, or classes of the modules, in `connector_classes`.
+    A distributed worker has a `group`, a standalone worker has the file `offset_file` instead. `client` is the
+    connection to the worker's own cluster, for its topics and its group. `override_allowlist` counts with the policy of
+    that name. Connectors may name the Python classes, or classes of the modules, in `connector_classes`.
     """
 
     client: ClientSettings

@@ -11,8 +11,8 @@ from typing import NamedTuple, get_args, get_type_hints
 class WrittenAs(NamedTuple):
     """The key of a field.
 
-    `switch` is the key that turns on what the field is for, if it has one. The field of a `plain` one holds what is
-    written, as a value of the key's type; others take more than that.
+    `switch` is the key that turns on the field's work, if the work can be turned off. A `plain` field holds the written
+    value in the key's type; any other field takes more than the value of its key.
     """
 
     key: str
@@ -21,18 +21,18 @@ class WrittenAs(NamedTuple):
 
 
 def out_of(key: str) -> WrittenAs:
-    """Of a field that takes more than the value of its key."""
+    """The key of a field that takes more than the value of its key."""
     return WrittenAs(key, plain=False)
 
 
 def every(work: str) -> WrittenAs:
-    """Of a field with the seconds between two rounds of some work, None where it is switched off."""
+    """The key of a field with the seconds between two rounds of work; the field is None if the work is off."""
     return WrittenAs(f"{work}.interval.seconds", f"{work}.enabled", plain=False)
 
 
 @cache
 def written(kind: type) -> Mapping[str, WrittenAs]:
-    """How the fields of a settings class are written, by the field; those that no key fills are missing."""
+    """The keys of a settings class, by the field; a field that no key fills is left out."""
     found = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         how = next((note for note in get_args(hint) if isinstance(note, WrittenAs)), None)
@@ -47,5 +47,5 @@ def key_of(kind: type, field: str) -> str:
 
 
 def switch_of(kind: type, field: str) -> str:
-    """The key that turns off what a field is for."""
+    """The key that turns off the work of a field."""
     return written(kind)[field].switch
