@@ -48,8 +48,8 @@ class Gap:
     def way_out(self, partition: TopicPartition, settings: FlowSettings, *, with_ids: bool = True) -> str:
         """Return the operator's way to have the partition copied after the gap.
 
-        For the flow of a file the way is a command, otherwise a setting of the flow's gap policy. `with_ids` is False
-        if the source's topics have no ids.
+        For the flow of a file the way is a command, otherwise a setting of the flow's gap policy. `with_ids` tells
+        whether the source's topics have ids.
         """
         policy = f"{settings.key('gap_policy')}.{partition.topic} = skip"
         if settings.kind is not None:
@@ -64,7 +64,7 @@ class Gap:
 
 
 def is_of_another_topic(position: SourceOffset, end: int, order: EpochOrder) -> bool:
-    """Return whether the partition belongs to a recreated topic, in a cluster before Kafka 2.8 (topics have no ids).
+    """Return whether the partition belongs to a recreated topic, in a cluster before topic ids (Kafka 2.8).
 
     A log loses its end by an election, which raises the leader epoch; a recreated topic begins with epoch 0 again.
     `position` is the next offset to copy and `end` is the end of the log. `order` compares the epoch of the log's

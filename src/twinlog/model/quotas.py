@@ -32,7 +32,7 @@ The quota of this entity counts before all quotas that name a client id alone.
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The quota of an entity for appends; `rate` None means that the entity has no quota."""
+    """The quota of an entity for appends; `rate` None means that the entity lacks a quota."""
 
     entity: QuotaEntity
     rate: float | None

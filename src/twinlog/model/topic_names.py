@@ -19,7 +19,7 @@ from twinlog.model.types import Alias, TopicName
 
 
 def source_alias(topic: TopicName, separator: str) -> Alias | None:
-    """The cluster that `topic` came from; None for a name without alias."""
+    """The cluster that `topic` came from; None for a name that lacks an alias."""
     # Trailing empty pieces are dropped, as in Java's String.split: `a.` has no alias, `.x` has the alias "". An empty
     # separator separates every two characters.
     pieces = topic.split(separator) if separator else list(topic)
@@ -29,7 +29,7 @@ def source_alias(topic: TopicName, separator: str) -> Alias | None:
 
 
 def upstream_name(topic: TopicName, separator: str) -> TopicName | None:
-    """The name of `topic` on its cluster of origin; None for a name without alias."""
+    """The name of `topic` on its cluster of origin; None for a name that lacks an alias."""
     alias = source_alias(topic, separator)
     return None if alias is None else TopicName(topic[len(alias) + len(separator) :])
 

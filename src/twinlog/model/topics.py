@@ -45,7 +45,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopic:
-    """A topic with its replicas: the most replicas of any partition, and the number of partitions without a leader.
+    """A topic with its replicas: the most replicas of any partition, and the number of leaderless partitions.
 
     `operations` are the numbers of the operations that the principal may use on it (`model.acls.AclOperation`), None
     when unknown.
@@ -120,7 +120,7 @@ def value_of(entries: Iterable[ConfigEntry], setting: str) -> str | None:
 
 
 def largest_batch(entries: Iterable[ConfigEntry]) -> int | None:
-    """The most bytes of a batch that a topic takes; None if its settings do not have the limit."""
+    """The most bytes of a batch that a topic takes; None if its settings lack the limit."""
     value = value_of(entries, MAX_MESSAGE_BYTES)
     return int(value) if value else None
 

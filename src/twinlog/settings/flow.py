@@ -73,8 +73,8 @@ class ClientSettings:
     """The connection to a cluster.
 
     `security_protocol` is a name of Kafka's; with SSL and SASL_SSL `tls` None means the operating system's authorities.
-    `sasl_mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or OAUTHBEARER, which logs in with `tokens`; None means a
-    login without SASL. Buffers of -1 leave the size to the operating system, which then grows them as needed.
+    `sasl_mechanism` is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or OAUTHBEARER, which logs in with `tokens`; None means
+    that SASL is off. Buffers of -1 leave the size to the operating system, which then grows them as needed.
     `canonical_bootstrap` looks up the canonical names of the bootstrap servers first. With `rebootstrap` these servers
     are asked again in two cases: all known brokers are unreachable, or none gave metadata for `rebootstrap_trigger_ms`
     (KIP-899, KIP-1102). A question to any broker is repeated up to `retries` times within `default_api_timeout_ms`.
@@ -296,7 +296,8 @@ class FlowSettings:
         return self.worker_group_id or f"{self.source}-mm2"
 
     def held_policy(self, reason: HeldReason, topic: TopicName) -> str:
-        """The rule for a partition of a source topic that is held for a reason; `hold` if the reason has no setting."""
+        """The rule for a partition of a source topic that is held for a reason; `hold` for reasons without a setting.
+        """
         match reason:
             case "gap":
                 return self.gap_policy.for_topic(topic)

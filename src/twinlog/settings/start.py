@@ -1,4 +1,4 @@
-"""The start of a partition that has no position, by `auto.offset.reset` and `twinlog.start`."""
+"""The start of a partition that lacks a position, by `auto.offset.reset` and `twinlog.start`."""
 
 from __future__ import annotations
 

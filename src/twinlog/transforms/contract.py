@@ -37,7 +37,7 @@ def checked(given: Any, returned: Any) -> Any:
             raise TransformError(f"it returns the partition {least}; null leaves it to the key")
         headers = rows.column("headers").flatten()
         if headers.null_count or headers.field("key").null_count:
-            # A header without a name is unreadable for every consumer.
+            # A nameless header is unreadable for every consumer.
             raise TransformError("it returns a header without a name")
     return rows
 
@@ -86,7 +86,7 @@ def _check_topics(remote: Any, topics: Any) -> None:
 
 
 def offsets_of(rows: Any) -> Any:
-    """The column of offsets as a vector on the same memory; it has only values, no null."""
+    """The column of offsets as a vector on the same memory; it is free of nulls."""
     column = rows.column("offset")
     return np.frombuffer(column.buffers()[1] or b"", dtype=np.int64)[column.offset : column.offset + len(column)]
 

@@ -140,7 +140,7 @@ class TransformLoader:
 
     @property
     def trouble(self) -> str | None:
-        """Why records cannot be changed, for example because SQL's JVM is missing; None when they can."""
+        """Why the transform is out of service, for example because SQL's JVM is missing; None when they can."""
         return None if self._sql is None else self._sql.trouble
 
     def start(self) -> None:

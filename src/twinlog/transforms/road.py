@@ -89,7 +89,7 @@ LEAST_BATCH_BYTES = 16_384
 
 
 class _StopError(Exception):
-    """Stops the copying at a source offset because of `error`; None stands for a lack of time."""
+    """Stops the copying at a source offset because of `error`; None means a lack of time."""
 
     def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError | EngineError | None) -> None:
         super().__init__(str(error))

@@ -49,7 +49,8 @@ class AwaitedTranslations:
         return group in self._since
 
     def update_group(self, group: GroupId, offsets: Mapping[TopicPartition, SourceOffset], now: float) -> None:
-        """Set the committed offsets of the group that have no exact translation now; `now` is monotonic, in seconds."""
+        """Set the committed offsets of the group that still lack an exact translation; `now` is in monotonic seconds.
+        """
         before = self._since.pop(group, {})
         waiting = {}
         for where, offset in offsets.items():
@@ -95,14 +96,14 @@ FORGET_S = 3600.0
 """The seconds after which the checkpoints of an absent group are forgotten here; they stay in the topic."""
 
 LOST_S = 60.0
-"""The seconds for which an offset has no translation before the log says so."""
+"""The seconds for which a translation may be missing before the log says so."""
 
 LOGGED = inf
 WRONG_S = 5.0
 """The seconds for which a coordinator may refuse a group's offsets before a report: it may have to load them."""
 
 AGAIN_S = 1.0
-"""The seconds until the next look at a group whose commits are missing, unreadable or without exact translation.
+"""The seconds until the next look at a group whose commits are missing, unreadable or inexactly translated.
 
 Each further wait is as long as the whole wait before, until the next turn looks at all groups.
 """
@@ -147,7 +148,7 @@ class CheckpointWriter:
         self._standing: dict[GroupId, GroupOffsets] = {}
         """The target position of each group.
 
-        A translation that would move a checkpoint back without reason is left out.
+        A translation counts if it moves the checkpoint forward, or back for a reason.
         """
         self._seen: dict[GroupId, GroupOffsets] = {}
         self._awaited = AwaitedTranslations(self._is_exact)
@@ -156,7 +157,7 @@ class CheckpointWriter:
         self._wrong: dict[GroupId, tuple[float, int]] = {}
         """The groups with unreadable offsets: the first moment of the failure, and the error code."""
         self._gone: dict[GroupId, float] = {}
-        """The moment from which the flow no longer follows a group with checkpoints."""
+        """The moment at which the flow stopped following a group with checkpoints."""
         self._reader = TopicReader(target, self._topic, optional=True)
         self._found: LastRecords = {}
         """The checkpoints that were read before the first turn, until the reading is complete."""
@@ -174,7 +175,7 @@ class CheckpointWriter:
 
     @property
     def inexact(self) -> int:
-        """The number of groups with an offset that has had no exact translation for `LATE_S`."""
+        """The number of groups with an offset whose exact translation has been missing for `LATE_S`."""
         return self._inexact
 
     def positions(self) -> dict[GroupId, GroupOffsets]:
@@ -189,7 +190,7 @@ class CheckpointWriter:
     def write_checkpoints(self) -> str | None:
         """Write the checkpoints that are due; returns the failures of single groups.
 
-        Without new commits of groups the method only reads offsets. Raises ClusterError.
+        Until a group commits again the method only reads offsets. Raises ClusterError.
         """
         look = self._target.clock.monotonic() >= self._look_at
         created = self._compacted.ensure(look=look)
@@ -357,7 +358,7 @@ class CheckpointWriter:
         self._wrote([(one.group, one.remote) for one in due], latency_ms)
 
     def _warn_of_untranslated(self) -> None:
-        """Warn once of a group without a checkpoint in a topic: on the target the group would begin as a new group."""
+        """Warn once of a group whose checkpoint in a topic is missing: it would begin on the target as a new group."""
         lost: dict[TopicName, list[str]] = defaultdict(list)
         for (group, topic), since in self._untranslated.items():
             if self._target.clock.monotonic() - since > LOST_S:

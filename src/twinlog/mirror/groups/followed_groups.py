@@ -67,7 +67,7 @@ class FollowedGroups:
         self._look_at = LONG_AGO
         """When the next look for new groups is due (monotonic seconds)."""
         self._empty: dict[GroupId, float] = {}
-        """The groups without commits, with the moment of their discovery."""
+        """The groups that have still to commit, with the moment of their discovery."""
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
         self._reasons: dict[GroupId, str] = {}
@@ -80,7 +80,7 @@ class FollowedGroups:
 
     @property
     def empty(self) -> Mapping[GroupId, float]:
-        """The groups without commits, with the moment of each group's discovery (monotonic seconds)."""
+        """The groups that have still to commit, with the moment of each group's discovery (monotonic seconds)."""
         return self._empty
 
     def find_new_groups(self) -> list[GroupId]:
@@ -99,8 +99,8 @@ class FollowedGroups:
         """Return the committed offsets of all groups, and the error codes of groups with unreadable offsets.
 
         The method first looks for new groups if the look is due, or is due before half of the time until the next call
-        is over. With `groups` it only reads the offsets of these groups. The value of a group without new commits is
-        the same object as before. Raises ClusterError.
+        is over. With `groups` it only reads the offsets of these groups. The value of an unchanged group is the same
+        object as before. Raises ClusterError.
         """
         now = self._source.clock.monotonic()
         if groups is not None:
@@ -139,8 +139,7 @@ class FollowedGroups:
                 self._settings.source,
             )
         followed, reasons = choose_groups(self._filter, groups)
-        # A coordinator that moves, or has no leader, lists none of its groups: these groups are asked for until it
-        # answers.
+        # A coordinator that moves, or lacks a leader, hides its groups: these groups are asked for until it answers.
         self._unlisted = frozenset(name for name in self._offsets if name not in groups)
         known = groups.keys() | self._unlisted
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in known}

@@ -26,7 +26,7 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 30.0
-"""The seconds between two checks of groups without new offsets: the target may have expired their offsets."""
+"""The seconds between two checks of unchanged groups: the target may have expired their offsets."""
 
 HANDS_OFF_S = 60.0
 """The seconds for which a group is left alone after a consumer outside the group protocol committed on the target."""
@@ -85,9 +85,9 @@ class GroupSync:
         self._look_at = LONG_AGO
 
     def commit_offsets(self) -> str | None:
-        """Commit due offsets for groups that have no members; returns the failures.
+        """Commit due offsets for empty groups; returns the failures.
 
-        Without new positions no request is sent. Raises ClusterError when the target is silent.
+        Requests are sent only for new positions. Raises ClusterError when the target is silent.
         """
         now = self._target.clock.monotonic()
         positions = self._positions()
@@ -111,16 +111,16 @@ class GroupSync:
         return self._report()
 
     def again_s(self) -> float | None:
-        """Return the seconds until the next try of a refused commit; None without refused commits."""
+        """Return the seconds until the next try of a refused commit; None if all commits were accepted."""
         again_at = min((failure.again_at for failure in self._failed.values()), default=None)
         return None if again_at is None else max(0.0, again_at - self._target.clock.monotonic())
 
     def try_again(self) -> str | None:
-        """As `commit_offsets`: requests are sent only for due offsets without a recent failure."""
+        """As `commit_offsets`: requests are sent only for due offsets, and after the wait of a failed commit."""
         return self.commit_offsets()
 
     def _forget(self, followed: Collection[GroupId], now: float) -> None:
-        """Forget the groups that the flow no longer follows: new groups appear as long as the flow runs."""
+        """Forget unfollowed groups: new groups appear as long as the flow runs."""
         self._failed = {group: failure for group, failure in self._failed.items() if group in followed}
         for known in (self._seen, self._done):
             for group in known.keys() - followed:
@@ -166,10 +166,10 @@ class GroupSync:
         self._done[group].update({where: what for where, what in positions.items() if where not in failed})
 
     def _is_idle(self, group: GroupId, there: GroupListing | None, moved: bool) -> bool:
-        """Return whether offsets may be committed for a group: it has no members, or does not exist.
+        """Return whether offsets may be committed for a group: it is empty or missing.
 
-        A consumer that assigns partitions to itself may still use and commit for a group without members. So a group
-        whose offsets `moved` by a foreign commit is left alone for a while.
+        A consumer that assigns partitions to itself may still use an empty group and commit for it. So a group whose
+        offsets `moved` by a foreign commit is left alone for a while.
         """
         now = self._target.clock.monotonic()
         if there is None:
@@ -231,7 +231,7 @@ def in_use(there: GroupListing) -> bool:
 
 
 def ahead(positions: GroupOffsets, present: GroupOffsets) -> GroupOffsets:
-    """The offsets to commit: of partitions in which the target's group has no offset or an earlier offset."""
+    """The offsets to commit: of partitions in which the target's group lacks an offset or has an earlier offset."""
     return {
         where: what for where, what in positions.items() if where not in present or present[where].offset < what.offset
     }

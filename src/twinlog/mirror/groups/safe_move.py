@@ -1,7 +1,7 @@
 """Whether a consumer group may move from a flow's source to its target: would it skip or repeat records?
 
 `twinlog groups`, the proof of a switchover, and metrics share this judgement. It takes facts and returns a verdict;
-`ops.groups.reader` reads the clusters. MirrorMaker 2 has no judgement: an operator compares the output of
+`ops.groups.reader` reads the clusters. MirrorMaker 2 lacks a judgement: an operator compares the output of
 `kafka-consumer-groups.sh` of both clusters, whose offsets are different numbers.
 """
 
@@ -54,9 +54,9 @@ HEALING = frozenset(
 class MoveFacts:
     """The facts about a group and a partition in which the group has committed on the source; None is unknown.
 
-    `source` and `remote` are the partition on both clusters. `remote` is None if the topic is not mirrored, for the
-    reason `not_mirrored`. `committed` is the group's offset on the source. `copied` is the next source offset to copy;
-    a topic that came from the target has `from_target` in place of `copied`.
+    `source` and `remote` are the partition on both clusters. `remote` is None for an unmirrored topic; `not_mirrored`
+    is the reason. `committed` is the group's offset on the source. `copied` is the next source offset to copy; a topic
+    that came from the target has `from_target` in place of `copied`.
 
     `translated` is the target offset of `committed`. With `exact` the group repeats no record from `translated` on,
     otherwise no record from `past_copies` on. `checkpoint_source` and `checkpoint_target` are the offsets of the last
@@ -65,8 +65,8 @@ class MoveFacts:
     unreadable now.
 
     `not_followed` is the reason why the flow leaves out the group. `other_kind` is the kind of a target group of the
-    same name that is no consumer group. The group is active on a cluster when it has members there. With `checkpoints`
-    the flow writes checkpoints, with `syncs` it commits offsets on the target.
+    same name, if the kind is another than consumer group. The group is active on a cluster when it has members there.
+    With `checkpoints` the flow writes checkpoints, with `syncs` it commits offsets on the target.
     """
 
     group: GroupId
@@ -110,8 +110,8 @@ class MoveFacts:
     def resumes(self) -> TargetOffset | None:
         """The group's next offset if the group moves now.
 
-        It is the group's offset on the target. If the flow commits no offsets there and the group has none, it is the
-        offset of the group's checkpoint.
+        It is the group's offset on the target. If the flow only writes checkpoints and the group's offset is missing
+        there, it is the offset of the group's checkpoint.
         """
         if self.target_committed is not None or self.syncs:
             return self.target_committed
@@ -134,9 +134,8 @@ class Reason:
 class MoveVerdict:
     """Whether a group may move, by the facts of a single partition.
 
-    The group may move if `reasons` is empty. `moved` groups have members on the target and none on the source.
-    `repeats` and `skips` are the most records that the group would read twice, or skip, if it moved now; None when
-    unknown.
+    The group may move if `reasons` is empty. `moved` groups have members on the target only. `repeats` and `skips` are
+    the most records that the group would read twice, or skip, if it moved now; None when unknown.
     """
 
     reasons: tuple[Reason, ...] = ()
@@ -210,7 +209,7 @@ def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
     if facts.from_target:
         return None
     if facts.copied is None:
-        # An exact translation without copied records means that the partition has no records before the commit.
+        # An exact translation before the first copy means that the partition is empty up to the commit.
         if facts.translated is not None and facts.exact:
             return None
         return Reason(Obstacle.NOT_COPIED, "the flow has not copied this partition yet")
@@ -307,7 +306,7 @@ def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
 
 
 def _without_source(facts: MoveFacts) -> MoveVerdict:
-    """Return the verdict from the target's facts alone: the source does not report the group's offset."""
+    """Return the verdict from the target's facts alone: the source hides the group's offset."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
     if where is None:
         text = "the source does not report what the group has committed, and the target has nothing of it"

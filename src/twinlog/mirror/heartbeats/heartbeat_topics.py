@@ -145,7 +145,7 @@ async def _limited(client: ClusterClient, topics: Mapping[TopicName, int]) -> di
 async def last_records(client: ClusterClient, topics: Mapping[TopicName, int]) -> dict[TopicName, list[Record]]:
     """Return the last records of each topic's first partition; MirrorMaker 2 writes heartbeats to that partition.
 
-    The value in `topics` is the number of offsets before the end. Topics that are empty, have no leader, or hold
+    The value in `topics` is the number of offsets before the end. Topics that are empty, lack a leader, or hold
     undecodable records are left out. Raises ClusterError, and RefusedError if the login lacks READ on a topic.
     """
     await client.refresh(topics)

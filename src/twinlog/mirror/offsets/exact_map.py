@@ -33,7 +33,7 @@ point_of = cast("Callable[[int, int, int], Point]", Point)
 
 
 class CopiedRun(NamedTuple):
-    """The copies of `records` records from source offset `source` on begin at target offset `target`, without holes.
+    """The copies of `records` records from source offset `source` on begin at target offset `target`, and move in step.
 
     With 0 records copying continues at these offsets, and the copies in between are unknown.
     """
@@ -93,7 +93,7 @@ class ExactMap:
     # Copying.
 
     def add_run(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
-        """Add `count` records from source offset `source` on; their copies begin at `target`, both without holes.
+        """Add `count` records from source offset `source` on; their copies begin at `target` and move in step.
 
         If a side goes back, the map drops the points from that offset on: the source was truncated or recreated, or the
         remote topic was recreated.
@@ -174,7 +174,7 @@ class ExactMap:
         self.add_points(rest)
 
     def move_end(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Move the end to a position that was stored after all points of this map; an older position has no effect."""
+        """Move the end to a position that was stored after all points of this map; an older position is ignored."""
         if next_source >= self._source[-1] and next_target >= self._target[-1]:
             self._end(next_source, next_target)
 
@@ -231,7 +231,7 @@ class ExactMap:
     def last_before(self, target: TargetOffset) -> tuple[SourceOffset, TargetOffset] | None:
         """The source offset and the target offset of the last copied record before target offset `target`.
 
-        None if the map has no copy before `target`, or its offsets are uncertain.
+        None before the first copy, or for uncertain offsets.
         """
         while (index := bisect_left(self._target, target) - 1) >= 0 and not self._uncertainty[index]:
             source, begin = self._source[index], self._target[index]

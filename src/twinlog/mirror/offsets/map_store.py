@@ -51,7 +51,7 @@ class MapStore:
         self._reading = threading.Lock()
 
     def set_cluster(self, target: ClusterAdmin) -> None:
-        """Continue over new connections to the target; no read may be in progress."""
+        """Continue over new connections to the target; all reads must have ended."""
         self._target = target
         self._writer = TopicWriter(target.client, self._writer.topic, TIMEOUT_S, PURPOSE)
         self._reader.set_cluster(target)
@@ -83,7 +83,7 @@ class MapStore:
         return position is not None and position.next_source > known.next_source
 
     def position(self, partition: TopicPartition) -> Position | None:
-        """The stored position of a source partition as of the last `read`; None if the partition has none."""
+        """The stored position of a source partition as of the last `read`; None for a missing position."""
         return self._stood.get(partition)
 
     def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LastPoint]:

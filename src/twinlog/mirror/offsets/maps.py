@@ -200,12 +200,12 @@ class ExactMaps:
             known.map.move_end(next_source, next_target)
 
     def map(self, partition: TopicPartition) -> ExactMap | None:
-        """The map of a partition; None if twinlog copied no record of the partition."""
+        """The map of a partition; None before twinlog's first copy of the partition."""
         known = self._decoded(partition)
         return None if known is None else known.map
 
     def tip(self, partition: TopicPartition) -> LastPoint | None:
-        """The newest point of a partition; None without points."""
+        """The newest point of a partition; None for an unknown partition."""
         newest = self._unread[partition].newest(partition) if partition in self._unread else None
         if newest is not None:
             return LastPoint(newest.generation, newest.points[-1].source, newest.points[-1].target)

@@ -33,12 +33,12 @@ class StoredPositions(Protocol):
     """Has the stored positions of a flow."""
 
     def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
-        """The stored positions of these partitions; a partition without a position is left out. Raises ClusterError."""
+        """The stored positions of these partitions; missing positions are left out. Raises ClusterError."""
 
     def under_other_alias(
         self, partitions: Iterable[TopicPartition], /
     ) -> dict[TopicPartition, tuple[Alias, Position]]:
-        """For partitions without a position: the position under another alias of the source, with that alias."""
+        """For partitions whose position is missing: the position under another alias of the source, with that alias."""
 
     def starts(self) -> StoredStarts:
         """The stored decisions about the flow's first offsets, as of the last call of `read`."""
@@ -79,7 +79,7 @@ class PositionStore:
         self._lock = threading.Lock()
 
     def set_cluster(self, target: ClusterAdmin) -> None:
-        """Continue over new connections to the target; no read may be in progress."""
+        """Continue over new connections to the target; all reads must have ended."""
         for topic in (self._own, self._earlier):
             if topic is not None:
                 topic.reader.set_cluster(target)
@@ -89,7 +89,7 @@ class PositionStore:
         self._look_at_earlier = True
 
     def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-        """The stored positions of these partitions; a partition without a position is left out. Raises ClusterError."""
+        """The stored positions of these partitions; missing positions are left out. Raises ClusterError."""
         with self._lock:
             known = self._update()
             return {part: position for part in partitions if (position := known.get(part)) is not None}
@@ -106,7 +106,7 @@ class PositionStore:
             return {part: strayed[part] for part in partitions if known.get(part) is None and part in strayed}
 
     def read_all(self) -> dict[TopicPartition, Position]:
-        """The stored positions of all partitions; a partition without a position is left out. Raises ClusterError."""
+        """The stored positions of all partitions; missing positions are left out. Raises ClusterError."""
         with self._lock:
             known = self._update()
             return {part: position for part, position in dict(known).items() if position is not None}

@@ -130,7 +130,7 @@ def decode_position(
 
 
 def _writer(found: object) -> Writer | None:
-    """The writer in a header; None in the headers of versions without writers."""
+    """The writer in a header; None in the headers of older versions."""
     if isinstance(found, list) and len(found) == 3 and all(isinstance(number, int) for number in found):
         return Writer(*found)
     return None

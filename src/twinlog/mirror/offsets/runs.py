@@ -21,7 +21,7 @@ class CopiedRuns:
     def add(self, spans: Iterable[tuple[SourceOffset, int]], base_offset: TargetOffset) -> None:
         """Add an append: (first source offset, count) of its runs, its first record at target offset `base_offset`.
 
-        Records of a transform that have no source offset (-1) count as records of a foreign producer.
+        Records that a transform adds (source offset -1) count as records of a foreign producer.
         """
         for source, count in spans:
             if source < 0:
@@ -45,7 +45,7 @@ class CopiedRuns:
                 self.add_jump(run.source, run.target)
 
     def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Continue at these offsets; the copies in between are unknown. The jump is a run of no records."""
+        """Continue at these offsets; the copies in between are unknown. The jump is a run of 0 records."""
         self._flush()
         self._runs.append(CopiedRun(next_source, next_target, 0))
 
@@ -63,7 +63,7 @@ class CopiedRuns:
 
 
 def joined(runs: Iterable[CopiedRun]) -> Iterator[tuple[list[tuple[SourceOffset, int]], TargetOffset]]:
-    """Join runs that follow each other without a hole on the target; yields spans and base offset as of an append."""
+    """Join runs that are adjacent on the target; yields spans and base offset as of an append."""
     spans: list[tuple[SourceOffset, int]] = []
     base = end = TargetOffset(-1)
     for run in runs:

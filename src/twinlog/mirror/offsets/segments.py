@@ -1,7 +1,7 @@
 """Segments: the exact map of a partition as records of a compacted topic on the target, a few hundred points a record.
 
-A point is a hole between source and target offsets. So a partition without holes is a small record for each copier that
-took it. While copies continue in step the topic gets no record: the last point reaches up to the stored position.
+A point is a hole between source and target offsets. So a partition in step is a small record for each copier that took
+it. While copies continue in step the topic stays the same: the last point reaches up to the stored position.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ COPIER_GENERATIONS = 256
 FIRST_GENERATIONS = 1 << 20
 """The number of first generations.
 
-A copier without predecessor draws one by the clock: the number grows every tenth of a second, and starts again after 29
-hours.
+A copier whose predecessor is unknown draws a generation by the clock: the number grows every tenth of a second, and
+starts again after 29 hours.
 """
 
 _NAME_SIZE = INT16.size + INT32.size
@@ -44,7 +44,7 @@ _ONE_BYTE = 64
 
 
 def first_generation(wall_s: float) -> int:
-    """The generation of a copier without a known predecessor, by the time of day.
+    """The generation of a copier whose predecessor is unknown, by the time of day.
 
     A copier that was lost before its first stored position may have written a segment that is on its way. The
     generation of this segment differs, and is smaller unless the clocks of two workers differ. A segment of a larger
@@ -250,9 +250,9 @@ class SegmentWriter:
     ) -> SegmentWriter:
         """The writer of a copier that continues from `position`.
 
-        `stored` is the position and `tip` the newest point of the last copier; None if there is none. After them
-        records may have arrived that are in no stored map; `found` are the runs that were found after `stored` since.
-        `complete` is for a partition without earlier copies. `generation` is the least generation of the first segment.
+        `stored` is the position and `tip` the newest point of the last copier; None if missing. After them records may
+        have arrived that the stored map lacks; `found` are the runs that were found after `stored` since. `complete` is
+        for the first copies of a partition. `generation` is the least generation of the first segment.
         """
         assert position.next_target is not None
         now = position.next_source, position.next_target

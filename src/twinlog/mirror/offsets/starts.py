@@ -1,10 +1,10 @@
 """The decisions of a flow about its first offsets, as records of its positions topic.
 
-A flow whose topics do not all begin at their earliest record stores the moment and the filter of its first start. It
-also stores the first offsets of each topic that it found then. A topic without a record appeared later (KAFKA-4668).
-The keys have the form of the offsets of the flow's connector, in the order of Java's HashMap. So a deletion of the
-connector's offsets deletes these records with them; MirrorMaker 2 looks up neither. The facts are in the values: a
-worker's file of offsets has no room for headers.
+A flow with a topic that begins later than its earliest record stores the moment and the filter of its first start. It
+also stores the first offsets of each topic that it found then. A topic whose record is missing appeared later
+(KAFKA-4668). The keys have the form of the offsets of the flow's connector, in the order of Java's HashMap. So a
+deletion of the connector's offsets deletes these records with them; MirrorMaker 2 looks up neither. The facts are in
+the values: a worker's file of offsets lacks room for headers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _KIND = "start"
 
 @dataclass(frozen=True, slots=True)
 class StartSpec:
-    """The begin of a partition that has no position: its first record, unless a field is set.
+    """The begin of a partition that lacks a position: its first record, unless a field is set.
 
     With `offset` the partition begins at this offset. With `since_ms` it begins at the first record with this timestamp
-    or a later timestamp, and at its end if no record has one. With `refused` the partition is not copied.
+    or a later timestamp, and at its end if all records are older. With `refused` the partition stays uncopied.
     """
 
     offset: SourceOffset | None = None

@@ -41,7 +41,7 @@ class MirrorTranslation:
     def translate(self, source: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
         """The target offset for a committed source offset.
 
-        None before `ready` and for a partition without a sync; UNTRANSLATABLE when all syncs kept are newer.
+        None before `ready` and before the first sync of a partition; UNTRANSLATABLE when all syncs kept are newer.
         """
         syncs = self._syncs.get(source)
         if syncs is None or not self._ready:

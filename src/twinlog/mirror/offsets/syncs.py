@@ -160,7 +160,7 @@ class SyncEmitter:
         return [sync for syncs in pending.values() for sync in syncs]
 
     def not_stored(self, syncs: Iterable[OffsetSync]) -> None:
-        """Put back syncs that were taken and surely not written: they come first in the next `take_syncs`."""
+        """Put back syncs that were taken and surely stayed unwritten: they come first in the next `take_syncs`."""
         back: dict[TopicPartition, list[OffsetSync]] = {}
         for sync in syncs:
             back.setdefault(sync.source, []).append(sync)

@@ -54,15 +54,15 @@ class Translator:
         syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
         self._syncs = SyncStore(syncs, self._adds, self._lock)
         self.looked_at_syncs = False
-        """Whether an offset had no translation by a map; months of offset syncs take long to read."""
+        """Whether the maps lacked a translation of an offset; months of offset syncs take long to read."""
         self._need_syncs = False
-        # Positions of another program may be in the earlier topic, and have no effect here.
+        # Positions of another program may be in the earlier topic, and are ignored here.
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
         self._logged = LogOnce(target.clock)
         self._flow = settings.name
 
     def refresh(self) -> None:
-        """Read the records that were stored since the last call; before the first call no offset is translated.
+        """Read the records that were stored since the last call; before the first call all offsets are untranslated.
 
         Raises ClusterError when a cluster is silent, and RefusedError if the login lacks READ on the topics of
         positions and maps. If the login lacks READ on offset syncs, only copies by twinlog are translated, which is
@@ -84,7 +84,7 @@ class Translator:
         self._need_syncs = False
 
     def _want_syncs(self, partition: TopicPartition, known: ExactMap | None) -> None:
-        """Read offset syncs if no map has an answer, or another program copied records after the end of a map."""
+        """Read offset syncs if the maps lack an answer, or another program copied records after the end of a map."""
         if known is None or self._two_topics or self._stored.overtaken(partition, known):
             if not self.looked_at_syncs:
                 self.read_syncs()
@@ -138,7 +138,7 @@ class Translator:
             return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
 
     def synced_up_to(self, partition: TopicPartition) -> SourceOffset | None:
-        """The offset after the newest offset sync of a source partition; None without syncs.
+        """The offset after the newest offset sync of a source partition; None before the first sync.
 
         Syncs count once they were read.
         """

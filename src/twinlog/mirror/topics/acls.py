@@ -43,7 +43,7 @@ def missing_acls(
     target: Iterable[TopicAcl],
     left_out: Callable[[TopicName], bool] = lambda _: False,
 ) -> list[TopicAcl]:
-    """The rights that the target lacks, by the rights of both clusters; rights on `left_out` topics are not added."""
+    """The rights that the target lacks, by the rights of both clusters; rights on `left_out` topics are skipped."""
     wanted = dict.fromkeys(
         remote
         for acl in source

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The bounds that a topic exceeds: the bounds to set, and the bounds for which the topic has its own setting.
 
-    A stricter setting stays, whatever its source; a setting that the broker does not know is left out.
+    A stricter setting stays, whatever its source; a setting unknown to the broker is left out.
     """
     missing: dict[str, str] = {}
     own: dict[str, str] = {}
@@ -84,7 +84,7 @@ class TopicBounds:
         }
         refused = self._alter(admin, topic, missing, mine)
         if refused is not None and not error_codes.refused(refused.code) and len(missing) > 1:
-            # A single bound that a managed cluster refuses must not hinder the remaining bounds.
+            # A managed cluster may refuse a single bound: then each bound is tried by itself.
             single = {name: self._alter(admin, topic, {name: value}, mine) for name, value in missing.items()}
             refused = next((refusal for refusal in single.values() if refusal is not None), None)
             left = {name: missing[name] for name, refusal in single.items() if refusal is not None}
@@ -106,7 +106,7 @@ class TopicBounds:
     ) -> Refusal | None:
         """Set the wanted bounds, beside the topic's own settings (`mine`, with the bounds that were set before)."""
         if not supports_incremental_alter(admin.client):
-            # The request resets each setting that it does not name (before KIP-339).
+            # The request resets each unnamed setting (before KIP-339).
             refused = admin.call(replace_configs, admin.client, {topic.name: {**mine, **wanted}}).get(topic.name)
             if refused is None:
                 mine.update(wanted)

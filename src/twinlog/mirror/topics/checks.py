@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
     """Check the cleanup policy of the existing internal topics; the check only reads.
 
-    As in Connect, positions without compaction stop the flow with RefusedError; further topics get a warning. Raises
+    As in Connect, uncompacted positions stop the flow with RefusedError; further topics get a warning. Raises
     ClusterError when a cluster is silent.
     """
     compacted = [topic for topic in internal_topics(flow) if topic.loss is not None]
@@ -101,7 +101,7 @@ def check_one_cluster(
 ) -> None:
     """Raise RefusedError if the clients of records reach another cluster than the admin clients.
 
-    In MirrorMaker 2 records go to a cluster without the created remote topics. Positions would be stored on the same
+    In MirrorMaker 2 records go to a cluster that lacks the created remote topics. Positions would be stored on the same
     cluster and never found: each start would copy all records again. Clients with a common address are skipped. A
     client that cannot connect raises its own error at its first use. Raises ClusterError.
     """
@@ -141,7 +141,7 @@ def misread_topics(
     """Topics of the source whose names look like the names of copies, although a user made the topics.
 
     The first list has the topics that are left out: they seem to come from the target or from the source itself, and
-    the cluster in their name has no matching topic. The second list has mirrored topics that clients misread, if the
+    the cluster in their name lacks a matching topic. The second list has mirrored topics that clients misread, if the
     clients read origins from names (`upstream_clusters`, `remote_topics`). `aliases` are all aliases of the file.
     Within `one_cluster` a copy rightly outlives its original.
     """

@@ -35,8 +35,7 @@ class CompactedTopic:
         """Create a missing topic, compacted and with a single partition, as MirrorMaker 2 does.
 
         With `look` a topic that existed at the last call is looked up again: it may be deleted since. Returns whether
-        the topic was created. Raises RefusedError when it neither exists nor can be created, ClusterError when the
-        target is silent.
+        the topic was created. Raises RefusedError when its creation is refused, ClusterError when the target is silent.
         """
         if self._there and not look:
             return False

@@ -94,8 +94,8 @@ class ConfigSync:
 
         Vanished topics are left out.
 
-        Raises RefusedError if a permission is missing on some topics. Raises ClusterError if some topics could not be
-        changed now, or a cluster is silent. The remaining topics are up to date then.
+        Raises RefusedError if a permission is missing on some topics. Raises ClusterError if changes of some topics
+        failed now, or a cluster is silent. The remaining topics are up to date then.
         """
         self._troubles = []
         source = self._describe(self._source, [pair.source.name for pair in pairs])
@@ -126,7 +126,7 @@ class ConfigSync:
     def rehearse(self, changes: _Changes, target: _Described) -> tuple[_Changes, list[ClusterError]]:
         """The changes of `changes` that `run` would make, and the errors of the remaining changes.
 
-        The target only validates, and changes no setting.
+        The target only validates the changes.
         """
         self._troubles, self._validate_only = [], True
         try:
@@ -149,8 +149,8 @@ class ConfigSync:
         wanted = wanted_settings(source, self._filter)
         own = own_settings(target)
         before = self._in_step.get(remote, {})
-        # The source topic lost its own setting, and the value of its broker's file is not copied. The remote topic
-        # still has the copy. It is removed if it was known as a copy; MirrorMaker 2 would leave it for ever.
+        # The source topic lost its own setting, and the value of its broker's file is left out. The remote topic still
+        # has the copy. It is removed if it was known as a copy; MirrorMaker 2 would leave it for ever.
         stale = {
             entry.name: before[entry.name]
             for entry in source
@@ -164,7 +164,7 @@ class ConfigSync:
         return [change for change in differences(wanted, target) if (remote, change) not in self._dropped]
 
     def _apply(self, changes: _Changes, own: _Own) -> _Changes:
-        """Send changes, and send them again without refused settings; returns the changes that were made."""
+        """Send changes, and after a refusal the accepted settings; returns the changes that were made."""
         refused = self._send(changes, own)
         made = {topic: wanted for topic, wanted in changes.items() if topic not in refused}
         wrong = [topic for topic, refusal in refused.items() if refusal.code in _REFUSED_SETTING]
@@ -221,7 +221,7 @@ class ConfigSync:
             self._replaces = True
         if not self._replaces:
             return admin.call(partial(alter_configs, admin.client, changes, validate_only=self._validate_only))
-        # Settings of the target alone stay: the request resets each setting that it does not name.
+        # Settings of the target alone stay: the request resets each unnamed setting.
         whole = {topic: _changed(own[topic], wanted) for topic, wanted in changes.items()}
         refused = admin.call(partial(replace_configs, admin.client, whole, validate_only=self._validate_only))
         own.update((topic, settings) for topic, settings in whole.items() if topic not in refused)

@@ -28,7 +28,7 @@ Send = Callable[[Sequence[NewTopic]], Mapping[TopicName, Refusal]]
 def create_topics(
     flow: str, target: ClusterAdmin, topics: Sequence[NewTopic], created: Callable[[TopicName], None] | None = None
 ) -> dict[TopicName, Refusal]:
-    """Create topics, and try again without refused settings; returns the topics that the target refused altogether.
+    """Create topics, after a refusal in a reduced form; returns the topics that the target refused altogether.
 
     An existing topic counts as created; `created` as in `ClusterAdmin.create_topics`. Raises ClusterError when the
     target is silent.
@@ -51,7 +51,7 @@ def require_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) 
 
 
 class ReducedTopic(NamedTuple):
-    """A topic without its refused part: words for the part, and the target's reason."""
+    """A topic after the removal of its refused part: words for the part, and the target's reason."""
 
     topic: NewTopic
     what: str
@@ -62,7 +62,7 @@ class ReducedTopic(NamedTuple):
 def negotiate(
     topics: Sequence[NewTopic], send: Send, validate: Send
 ) -> tuple[dict[TopicName, Refusal], list[ReducedTopic]]:
-    """Send topics, and send them again without refused parts; returns the refused topics and the reduced topics.
+    """Send topics, and after a refusal reduced topics; returns the refused topics and the reduced topics.
 
     `send` returns the topics that the target refuses; it either creates the accepted topics or only validates.
     `validate` only validates.
@@ -87,7 +87,7 @@ def negotiate(
 
 
 def _reduced(topic: NewTopic, refusal: Refusal) -> ReducedTopic | None:
-    """The topic without the part that the refusal names; None if the refusal names no removable part."""
+    """The topic reduced by the part that the refusal names; None if the topic must keep the part."""
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
         what = f"replication factor {topic.replication_factor}"
         return ReducedTopic(replace(topic, replication_factor=-1), what, "the broker's default is taken", refusal.text)
@@ -111,7 +111,7 @@ def _without(topic: NewTopic, keys: Collection[str], refusal: Refusal) -> Reduce
 def _found_out(
     wanted: Mapping[TopicName, NewTopic], refused: Mapping[TopicName, Refusal], validate: Send
 ) -> list[ReducedTopic]:
-    """Topics whose refusal names no setting, without the optional settings that the target refuses.
+    """Topics whose refusal leaves the setting open, reduced by the optional settings that the target refuses.
 
     The search tries a setting at a time, for all topics at once. A topic that the target refuses even without optional
     settings is left out: the refusal has another reason.

@@ -1,8 +1,8 @@
 """The internal topics of a flow: the cluster of each topic, its cleanup policy, its bounds, and its creation.
 
-Without bounds a broker keeps a week or a gigabyte of overwritten records. A compacted topic is never cleaned in its
-active segment, which Kafka closes after `segment.ms` (7 days by default) or `segment.bytes` (1 GiB). twinlog and
-MirrorMaker 2 read these records at each start (KAFKA-15086).
+By default a broker keeps a week or a gigabyte of overwritten records. A compacted topic is never cleaned in its active
+segment, which Kafka closes after `segment.ms` (7 days by default) or `segment.bytes` (1 GiB). twinlog and MirrorMaker 2
+read these records at each start (KAFKA-15086).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
     """Create the topic of offset syncs if the flow writes syncs.
 
-    A refusal is only logged: records are copied without syncs.
+    A refusal is only logged: the flow still copies records.
 
     Raises ClusterError when the cluster is silent.
     """
@@ -55,7 +55,7 @@ def new_remote_topics(
 ) -> list[NewTopic]:
     """The new remote topics of `pairs` (Kafka class MirrorSourceConnector, targetConfig).
 
-    `configs` are the settings of source topics; a topic without them gets no remote topic.
+    `configs` are the settings of source topics; a topic whose settings are missing is left out.
     """
     found = []
     for pair in pairs:
@@ -79,7 +79,7 @@ class TopicMirror:
     def create_internal_topics(self) -> None:
         """Create the topics for positions, exact maps, progress and offset syncs, as Connect creates its offsets topic.
 
-        Raises RefusedError or ClusterError when they neither exist nor can be created.
+        Raises RefusedError or ClusterError when the creation fails.
         """
         settings = self._settings
         wanted = [positions(settings), exact_maps(settings), progress(settings)]
@@ -91,7 +91,7 @@ class TopicMirror:
     def create(self, pairs: Sequence[TopicPair]) -> dict[TopicName, Refusal]:
         """Create the remote topics of `pairs`; returns the refused topics.
 
-        A source topic that vanished meanwhile gets no remote topic.
+        A source topic that vanished meanwhile is left out.
         """
         configs, unreadable = self._source.call(
             describe_configs, self._source.client, [pair.source.name for pair in pairs]

@@ -104,7 +104,7 @@ _STEPS = 3000
 class TopicCycle:
     """A topic that a flow must leave out: `way` are the flows that would copy it for ever, that flow first.
 
-    `brought_by` is the flow by whose naming the topic came from the target; None if the name shows no such origin.
+    `brought_by` is the flow by whose naming the topic came from the target; None if the name hides this origin.
     """
 
     way: tuple[Topology, ...]

@@ -13,7 +13,7 @@ from twinlog.model.types import Alias, TopicName
 
 
 def sources(policy: DefaultReplicationPolicy, topic: TopicName) -> list[Alias]:
-    """The clusters that a topic came over, nearest first; ends at a name without alias, or at a repeated alias."""
+    """The clusters that a topic came over, nearest first; ends at a name that lacks an alias, or repeats an alias."""
     found: list[Alias] = []
     name: TopicName | None = topic
     while name is not None:
@@ -56,15 +56,15 @@ class DefaultReplicationPolicy:
         return TopicName(f"{alias}{self.separator}{topic}")
 
     def source_alias(self, topic: TopicName) -> Alias | None:
-        """The cluster that `topic` came from; None for a name without alias."""
+        """The cluster that `topic` came from; None for a name that lacks an alias."""
         return default_names.source_alias(topic, self.separator)
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
-        """The name of `topic` on its cluster of origin; None for a name without alias."""
+        """The name of `topic` on its cluster of origin; None for a name that lacks an alias."""
         return default_names.upstream_name(topic, self.separator)
 
     def source_topic(self, alias: Alias, remote: TopicName) -> TopicName | None:
-        """The topic of cluster `alias` whose copies are called `remote`; None if the cluster has no matching topic."""
+        """The topic of cluster `alias` whose copies are called `remote`; None if the cluster lacks a matching topic."""
         if self.reads_letters:
             return TopicName(remote[len(alias) :]) or None if remote.startswith(alias) else None
         return self.upstream_name(remote) if self.source_alias(remote) == alias else None

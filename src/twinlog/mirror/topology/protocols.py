@@ -32,7 +32,7 @@ class ReplicationPolicy(Protocol):
         """The name of `topic` of cluster `alias` on another cluster (Java: formatRemoteTopic)."""
 
     def source_alias(self, topic: str, /) -> str | None:
-        """The cluster of the original of `topic`; None for a name without alias (Java: topicSource).
+        """The cluster of the original of `topic`; None for a name that lacks an alias (Java: topicSource).
 
         A flow leaves out a topic that came from its target; with a missing alias records can go in cycles.
         """

@@ -26,7 +26,7 @@ from twinlog.settings.written import key_of
 
 
 def nothing_mirrored(topology: Topology, seen: Sequence[TopicName], left_out: Mapping[TopicName, str]) -> str:
-    """Why none of the topics `seen` on the source is mirrored, each reason with its topics.
+    """Why all topics `seen` on the source are left out, each reason with its topics.
 
     `left_out` are topics that the topology would mirror, with the flow's reason to leave them out.
     """

@@ -16,8 +16,8 @@ _OCTAL = frozenset("01234567")
 def escaped(source: Source, *, begins_range: bool = False) -> int | CharSet | None:
     r"""The code point or the set of an escape, read from the character after its backslash on.
 
-    For an escape of another kind, for example `\b`, the function returns None and reads nothing. Raises PatternError
-    for an invalid escape.
+    For an escape of another kind, for example `\b`, the function returns None and stays at its place. Raises
+    PatternError for an invalid escape.
     """
     letter, at = source.raw(), source.at - 1
     if not letter:

@@ -120,7 +120,8 @@ def named(name: str, *, any_case: bool, of_unicode: bool) -> CharSet | None:
 
     The flags are `i` and `U`.
 
-    For names of scripts and blocks more spellings are accepted than in Java, for example a name without its underscore.
+    For names of scripts and blocks more spellings are accepted than in Java, for example a name that lacks its
+    underscore.
     """
     kind, equals, value = name.partition("=")
     if equals:

@@ -30,7 +30,7 @@ from twinlog.model.java_regex.tree import (
 )
 
 LONGEST = 2**15 - 1
-"""Characters of the longest name in Kafka's protocol: a repeat beyond this number has no effect."""
+"""Characters of the longest name in Kafka's protocol: a longer repeat means the same."""
 MOST_COPIES = 50_000
 """The most parts that `regex` may make of an expression: a part for each required repeat, 50 MB in all."""
 
@@ -80,7 +80,7 @@ class RegexFragment:
 
 
 class UntranslatableError(ValueError):
-    """Java accepts the expression, and `regex` cannot match it."""
+    """Java accepts the expression, and `regex` is unable to match it."""
 
 
 def group_name(number: int) -> str:

@@ -1,7 +1,7 @@
 """Keys and values as data, as Connect's JsonConverter and StringConverter read and write them.
 
-Data without a schema has the types of JSON. Data with a schema keeps its form in JSON (bytes in base64, a date as its
-number of days). A struct is completed: a missing field gets its default, or null.
+Schemaless data has the types of JSON. Data with a schema keeps its form in JSON (bytes in base64, a date as its number
+of days). A struct is completed: a missing field gets its default, or null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEXT: Schema = {"type": "string", "optional": True}
 
 @dataclass(frozen=True, slots=True)
 class SchemaAndValue:
-    """A key or a value; `schema` is Connect's, in its JSON form, and None for data without a schema."""
+    """A key or a value; `schema` is Connect's, in its JSON form, and None for schemaless data."""
 
     schema: Schema | None
     value: Any
@@ -39,7 +39,7 @@ NOTHING = SchemaAndValue(None, None)
 
 
 def read(converter: SmtConverter, content: bytes | None, side: str) -> SchemaAndValue:
-    """The data of a key or value. Raises TransformError for bytes that the converter cannot read."""
+    """The data of a key or value. Raises TransformError for bytes that the converter refuses."""
     if content is None:
         return SchemaAndValue(TEXT, None) if converter.kind == "text" else NOTHING
     if converter.kind == "text":
@@ -64,7 +64,7 @@ def read(converter: SmtConverter, content: bytes | None, side: str) -> SchemaAnd
 
 
 def write(converter: SmtConverter, data: SchemaAndValue) -> bytes | None:
-    """The bytes of a key or value; null without a schema is null. Raises TransformError for data without bytes."""
+    """The bytes of a key or value; schemaless null is null. Raises TransformError for data that has no bytes."""
     if converter.kind == "text":
         return None if data.value is None else _plain(data.value).encode()
     if data.value is None and (data.schema is None or not converter.schemas):

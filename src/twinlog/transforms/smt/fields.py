@@ -273,7 +273,7 @@ def value_to_key(settings: Settings) -> Callable[[SchemaAndValue], SchemaAndValu
 
 
 def set_schema_metadata(settings: Settings) -> FieldTransform:
-    """Set the name and the version of a schema; a null without a schema stays as it is."""
+    """Set the name and the version of a schema; a schemaless null stays as it is."""
     new = {"name": settings["schema.name"], "version": settings["schema.version"]}
     new = {part: value for part, value in new.items() if value is not None}
     with_defaults = defaults(settings)
@@ -319,7 +319,7 @@ def defaults(settings: Settings) -> bool:
 
 
 def as_object(data: SchemaAndValue) -> dict[str, Any]:
-    """The fields of data. Raises TransformError for data without fields."""
+    """The fields of data. Raises TransformError for data that lacks fields."""
     if data.schema is not None and data.schema.get("type") != "struct":
         raise TransformError(f"it has no fields: its schema is {data.schema.get('type')}")
     if not isinstance(data.value, dict):

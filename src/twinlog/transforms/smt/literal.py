@@ -21,7 +21,7 @@ _UNIT_MS = {f"{TYPES}Date": DAY_MS, f"{TYPES}Time": 1, f"{TYPES}Timestamp": 1}
 
 
 def header_bytes(value: Any, schema: Schema | None = None) -> bytes | None:
-    """The content of a header; null stays null. Raises TransformError for data without a form as text."""
+    """The content of a header; null stays null. Raises TransformError for data that lacks a form as text."""
     if value is None:
         return None
     if schema is not None and schema.get("type") == "bytes" and not _is_decimal(schema):

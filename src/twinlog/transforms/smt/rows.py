@@ -59,7 +59,7 @@ class SmtRows:
         return range(len(self)) if rows is None else rows.tolist()
 
     def data(self, side: str, row: int) -> SchemaAndValue:
-        """The key or value of a row, read by its converter. Raises TransformError if the converter cannot read it."""
+        """The key or value of a row, read by its converter. Raises TransformError if the converter refuses it."""
         cells = self._cells[side]
         if row not in cells:
             converter = self._converters[side]

@@ -80,7 +80,7 @@ def _below(where: str, name: str) -> str:
 
 
 def fields_of(schema: Schema) -> list[Schema]:
-    """The fields of a struct. Raises TransformError for fields without names."""
+    """The fields of a struct. Raises TransformError for nameless fields."""
     fields = schema.get("fields")
     if not isinstance(fields, list) or not all(
         isinstance(field, dict) and isinstance(field.get("field"), str) for field in fields

@@ -1,6 +1,6 @@
 """Spark's parser, analyser and optimiser in a JVM without a SparkSession, which would take seconds to start.
 
-The JVM runs no jobs, so it also has no scheduler, no block manager and no web server.
+The JVM is free of jobs, so it also lacks a scheduler, a block manager and a web server.
 """
 
 from __future__ import annotations

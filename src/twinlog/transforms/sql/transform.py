@@ -59,7 +59,7 @@ class SharedJvm:
             return self._jvm
 
     def take_new_jvm(self) -> SharedJvm:
-        """A new object without a JVM so far; the JVM's first request may take twice as long."""
+        """A new object, still before its JVM; the JVM's first request may take twice as long."""
         made = SharedJvm(self.clock)
         made.answer_s = min(MOST_ANSWER_S, 2 * self.answer_s)
         return made
@@ -161,7 +161,7 @@ class SqlTransform:
             at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect[-1]
             self._why = why = f"{error}, evaluating {count} source offset {at}; a new JVM is started"
             jvm, alone = evaluation.jvm, self._alone
-            # The JVM is of no use to the other flows, either.
+            # The JVM is useless to the other flows, too.
             jvm.condemned = True
             fault = _fault(jvm, rows, self._shared.answer_s)
             if (jvm.hung_for_me() or fault is not None) and not alone:
@@ -228,7 +228,7 @@ def _is_one(rows: Any) -> bool:
 
 
 def _fault(jvm: SqlJvm, rows: Any, answer_s: float) -> str | None:
-    """The fault of a single record that ended the JVM, if no other cause had a part in it; otherwise None."""
+    """The fault of a single record that ended the JVM, if the record is its only cause; otherwise None."""
     if not _is_one(rows):
         return None
     if jvm.hung_for_me():
