@@ -19,9 +19,9 @@ GROUPS_TOPIC = TopicName("__consumer_offsets")
 class GroupListing(NamedTuple):
     """A group in the list of its coordinator.
 
-    `protocol` is "consumer" for consumers that share partitions. It is "" if offsets were only ever committed from
-    outside, and otherwise the name of another program's own protocol. `kind` is "classic", "consumer" (KIP-848),
-    "share" or "streams", and "" before Kafka 3.7. `state` is "Empty" for a group without members.
+    `protocol` is "consumer" for consumers that share partitions, "" if offsets were only ever committed from outside,
+    and otherwise the name of another program's own protocol. `kind` is "classic", "consumer" (KIP-848), "share" or
+    "streams", and "" before Kafka 3.7. `state` is "Empty" for a group without members.
     """
 
     name: GroupId

@@ -56,7 +56,7 @@ HEARTBEATS = TopicName("heartbeats")
 def progress_topic(source: Alias) -> str:
     """The topic of reports about flows from `source`, on their target.
 
-    Its name begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 both leave it out.
+    The name begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 both leave it out.
     """
     return f"mm2-twinlog-progress.{source}.internal"
 

@@ -296,8 +296,7 @@ class FlowSettings:
         return self.worker_group_id or f"{self.source}-mm2"
 
     def held_policy(self, reason: HeldReason, topic: TopicName) -> str:
-        """The rule for a partition of a source topic that is held for a reason; `hold` for reasons without a setting.
-        """
+        """The rule for a partition of source topic `topic` that is held; `hold` for a reason that lacks a setting."""
         match reason:
             case "gap":
                 return self.gap_policy.for_topic(topic)
@@ -353,7 +352,7 @@ class FlowSettings:
     def positions_topic(self) -> str:
         """The topic on the target that stores positions, in Connect's format.
 
-        Its name always has dots, whatever the separator is (Kafka class MirrorMakerConfig).
+        The name always has dots, whatever the separator is (Kafka class MirrorMakerConfig).
         """
         return self.offset_storage_topic or f"mm2-offsets.{self.source}.internal"
 

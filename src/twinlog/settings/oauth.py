@@ -17,8 +17,8 @@ class AssertionSettings:
     """A signed statement of the identity that asks for a token (RFC 7523).
 
     The statement has three sources. `file` holds a ready statement, and is read each time. `ready` is a ready
-    statement. Otherwise the statement is made: `header` and `claims` are JSON objects, `private_key` is PEM text. It is
-    valid for `valid_s` from now on, and for `valid_before_s` until now.
+    statement. Otherwise the statement is made: `header` and `claims` are JSON objects, `private_key` is PEM text. A
+    made statement is valid for `valid_s` from now on, and for `valid_before_s` until now.
     """
 
     file: Annotated[str | None, out_of("sasl.oauthbearer.assertion.file")] = None

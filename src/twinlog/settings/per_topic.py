@@ -1,8 +1,8 @@
 """A setting that may have another value for some topics: `twinlog.x`, and `twinlog.x.PATTERN` beside it.
 
 Several patterns may match the same topic. A pattern that spells out a name comes first, then the longest; patterns of
-equal length come in alphabetical order. Their order in the file has no effect: the configuration of a connector is
-unordered.
+equal length come in alphabetical order. The order of patterns in the file is ignored: the configuration of a connector
+is unordered.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def server_context(settings: TlsSettings, client_auth: ClientAuth) -> ssl.SSLCon
     Raises ssl.SSLError for unusable settings.
 
     A client that shows an untrusted certificate is refused unless `client_auth` is `none`. With `required`, a client
-    that shows none is refused, too. The suite of TLS 1.3 is OpenSSL's choice.
+    that shows no certificate is refused, too. The suite of TLS 1.3 is OpenSSL's choice.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _CLIENTS[client_auth]

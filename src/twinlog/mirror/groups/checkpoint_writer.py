@@ -49,8 +49,7 @@ class AwaitedTranslations:
         return group in self._since
 
     def update_group(self, group: GroupId, offsets: Mapping[TopicPartition, SourceOffset], now: float) -> None:
-        """Set the committed offsets of the group that still lack an exact translation; `now` is in monotonic seconds.
-        """
+        """Set the group's committed offsets that still lack an exact translation; `now` is in monotonic seconds."""
         before = self._since.pop(group, {})
         waiting = {}
         for where, offset in offsets.items():
@@ -112,8 +111,8 @@ Each further wait is as long as the whole wait before, until the next turn looks
 class CheckpointWriter:
     """The checkpoints of a flow (Kafka class MirrorCheckpointTask).
 
-    `write_checkpoints` looks once at all groups. Between two turns `try_again` looks for new groups. It also looks,
-    after `again_s` seconds, at groups whose offsets may appear or become translatable at any moment.
+    `write_checkpoints` looks once at all groups. Between two turns `try_again` looks for new groups. After `again_s`
+    seconds `try_again` also looks at groups whose offsets may appear or become translatable at any moment.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Whether a consumer group may move from a flow's source to its target: would it skip or repeat records?
 
-`twinlog groups`, the proof of a switchover, and metrics share this judgement. It takes facts and returns a verdict;
-`ops.groups.reader` reads the clusters. MirrorMaker 2 lacks a judgement: an operator compares the output of
+`twinlog groups`, the proof of a switchover, and metrics share this judgement. The judgement takes facts and returns a
+verdict; `ops.groups.reader` reads the clusters. MirrorMaker 2 lacks a judgement: an operator compares the output of
 `kafka-consumer-groups.sh` of both clusters, whose offsets are different numbers.
 """
 
@@ -110,8 +110,8 @@ class MoveFacts:
     def resumes(self) -> TargetOffset | None:
         """The group's next offset if the group moves now.
 
-        It is the group's offset on the target. If the flow only writes checkpoints and the group's offset is missing
-        there, it is the offset of the group's checkpoint.
+        The group continues at its offset on the target. If the flow only writes checkpoints and the group's offset is
+        missing there, the group continues at the offset of its checkpoint.
         """
         if self.target_committed is not None or self.syncs:
             return self.target_committed

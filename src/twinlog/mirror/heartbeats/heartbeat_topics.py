@@ -66,7 +66,7 @@ class HeartbeatTopics:
         self._look_at = LONG_AGO
 
     def inspect_topics(self, topics: Collection[TopicName]) -> HeartbeatNames:
-        """Return the known aliases after a look at the records of those of `topics` whose kind is in question.
+        """Return the known aliases after a look at the records of the topics whose kind is in question.
 
         If a broker is silent, or refuses the login, the known aliases stay the same.
         """

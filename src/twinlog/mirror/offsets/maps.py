@@ -243,10 +243,10 @@ class ExactMaps:
     ) -> list[StoredRecord]:
         """Drop the points before the source's first offset, and make old points coarser.
 
-        Returns the records that do the same in the topic, empty if the map stays the same. They must be written as a
-        single batch, because half of them would make a wrong map, and be read back. The newest segment is left to the
-        task that writes it. Joined segments up to the newest segment stay as they are: their deletion could arrive
-        after another join under the same keys.
+        Returns the records that do the same in the topic, empty if the map stays the same. Write these records as a
+        single batch, because half of the records would make a wrong map, and read the records back. The newest segment
+        is left to the task that writes it. Joined segments up to the newest segment stay as they are: their deletion
+        could arrive after another join under the same keys.
         """
         known = self._decoded(partition)
         if known is None or known.joined:

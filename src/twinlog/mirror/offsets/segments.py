@@ -24,7 +24,7 @@ MAX_RUNS = 512
 """The most holes that are noted for a single position; of more holes, groups are joined."""
 
 COPIER_GENERATIONS = 256
-"""The generations of a copier. Its last record may be on its way when the next copier begins."""
+"""The number of generations of a copier. The last record of a copier may be on its way when the next copier begins."""
 
 FIRST_GENERATIONS = 1 << 20
 """The number of first generations.
@@ -118,7 +118,7 @@ def decode_place(place: bytes) -> tuple[SourceOffset, int, SourceOffset | None]:
 class Segment:
     """Consecutive points of a partition, at least one.
 
-    `generation` grows by `COPIER_GENERATIONS` with each copier that takes the partition. It grows by 1 when a side went
+    `generation` grows by `COPIER_GENERATIONS` with each copier that takes the partition, and by 1 when a side went
     back, or a segment may be lost on its way. So two copiers always write different keys, and a late segment has no
     effect. A segment replaces the segments of earlier generations from its first source offset and its first target
     offset on. Within a generation, segments follow each other by source offset. With `complete` copying began with this

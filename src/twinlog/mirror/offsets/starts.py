@@ -1,10 +1,10 @@
 """The decisions of a flow about its first offsets, as records of its positions topic.
 
-A flow with a topic that begins later than its earliest record stores the moment and the filter of its first start. It
-also stores the first offsets of each topic that it found then. A topic whose record is missing appeared later
-(KAFKA-4668). The keys have the form of the offsets of the flow's connector, in the order of Java's HashMap. So a
-deletion of the connector's offsets deletes these records with them; MirrorMaker 2 looks up neither. The facts are in
-the values: a worker's file of offsets lacks room for headers.
+A flow with a topic that begins later than its earliest record stores the moment and the filter of its first start, and
+the first offsets of each topic that it found then. A topic whose record is missing appeared later (KAFKA-4668). The
+keys have the form of the offsets of the flow's connector, in the order of Java's HashMap. So a deletion of the
+connector's offsets deletes these records with them; MirrorMaker 2 looks up neither. The facts are in the values: a
+worker's file of offsets lacks room for headers.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class MirrorTranslation:
     def translate_back(self, source: TopicPartition, offset: TargetOffset) -> SourceOffset | None:
         """The source offset for an offset committed in the remote partition; None when all syncs kept are newer.
 
-        The rule is that of `translate`, read from the other side; MirrorMaker 2 lacks this direction.
+        The rule of `translate` applies from the other side; MirrorMaker 2 lacks this direction.
         """
         for sync in self._syncs.get(source, ()):
             if sync.downstream <= offset:

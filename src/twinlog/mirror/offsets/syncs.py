@@ -1,6 +1,6 @@
 """Offset syncs: pairs of a source offset and the target offset of the same record, in MirrorMaker 2's bytes.
 
-twinlog translates with its own exact map. It writes offset syncs so that MirrorMaker 2 can take a flow over, and for
+twinlog translates with its own exact map, and writes offset syncs so that MirrorMaker 2 can take a flow over, and for
 tools that read them.
 """
 

@@ -162,8 +162,8 @@ class Translator:
 class _Way(Generic[Here, There]):
     """A direction of translation, to the target or to the source.
 
-    It has the translation by a map and by syncs, the test whether a sync is after the end of a map, and the offset of a
-    point on the other cluster.
+    A direction has the translation by a map and by syncs, the test whether a sync is after the end of a map, and the
+    offset of a point on the other cluster.
     """
 
     by_map: Callable[[ExactMap, Here], Translated[There] | None]

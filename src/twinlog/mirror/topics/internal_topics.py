@@ -49,7 +49,7 @@ RELOADS_BOUNDS = {"segment.bytes": str(8 * MIB), "segment.ms": str(WEEK_MS)}
 class InternalTopic:
     """A topic with the state of a flow: compacted, or deleted after `retention_ms` if that is set.
 
-    It is created with `bounds`, and an existing topic should stay within each bound. `loss` is the effect of missing
+    A new topic gets `bounds`, and an existing topic should stay within each bound. `loss` is the effect of missing
     compaction; None for a topic that needs no compaction. With `fatal` missing compaction stops the flow at its start.
     An `on_demand` topic is created by the first command that needs it, and by no flow.
     """

@@ -1,4 +1,4 @@
-"""A JVM with Spark SQL, beside a copier. It ends with the process that started it, however that process ends."""
+"""A JVM with Spark SQL, beside a copier. The JVM ends with its starting process, however that process ends."""
 
 from __future__ import annotations
 
