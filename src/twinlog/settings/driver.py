@@ -1,4 +1,4 @@
-"""The address of a driver for its copiers: copiers may know it by another address, as behind NAT."""
+"""The address at which a driver listens for copiers, and the address that copiers use; behind NAT both differ."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def apply(
     If the transform fails on rows, each half is tried by itself, down to single records. `tolerate` may raise; then all
     rows before the record were yielded. `begin` may raise, too; it is called with the first source offset of any rows
     before the transform gets them. `check` raises TransformError for rows that the target would refuse. Raises
-    EngineError if the evaluator of the transform is at fault, and the records are innocent.
+    EngineError if the evaluator of the transform is at fault, in place of a record.
     """
     begin(SourceOffset(rows.column("offset")[0].as_py()))
     try:

@@ -1,4 +1,4 @@
-"""Records that a transform changes: decoded by the fetch, changed, and encoded again or sent to dead letters."""
+"""Records that a transform changes: decoded by whole fetches, changed, and encoded again or sent to dead letters."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class FollowedGroups:
                 self._settings.source,
             )
         followed, reasons = choose_groups(self._filter, groups)
-        # A coordinator that moves, or lacks a leader, hides its groups: these groups are asked for until it answers.
+        # A coordinator that moves, or lacks a leader, lists no group: its known groups are asked for until it answers.
         self._unlisted = frozenset(name for name in self._offsets if name not in groups)
         known = groups.keys() | self._unlisted
         self._raw = {name: offsets for name, offsets in self._raw.items() if name in known}

@@ -306,7 +306,7 @@ def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
 
 
 def _without_source(facts: MoveFacts) -> MoveVerdict:
-    """Return the verdict from the target's facts alone: the source hides the group's offset."""
+    """Return the verdict from the target's facts alone: the source does not report the group's offset."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
     if where is None:
         text = "the source does not report what the group has committed, and the target has nothing of it"

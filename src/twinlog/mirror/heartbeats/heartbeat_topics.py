@@ -100,7 +100,7 @@ class HeartbeatTopics:
             try:
                 found = cluster.call(_limited, cluster.client, wanted)
             except RefusedError:
-                # A topic that the login may not read hides the records of the readable topics.
+                # A topic that the login may not read makes the whole read fail.
                 for copy, most in wanted.items():
                     found |= self._one(copy, most, here[copy])
         except ClusterError as error:

@@ -57,8 +57,7 @@ class ExactMap:
     """Points of a partition in three arrays, 24 bytes a point, and the end of the copies.
 
     The map begins with the first copy: `next_source` and `next_target` are the offsets of the next record on both
-    sides. With `complete` the first copy is the first copy of the partition, so older offsets translate too, to this
-    copy.
+    sides. With `complete` the partition had no copies before, so older offsets translate too, to the first copy.
     """
 
     __slots__ = ("_copied", "_source", "_target", "_uncertainty", "complete", "next_source", "next_target")

@@ -55,7 +55,7 @@ def new_remote_topics(
 ) -> list[NewTopic]:
     """The new remote topics of `pairs` (Kafka class MirrorSourceConnector, targetConfig).
 
-    `configs` are the settings of source topics; a topic whose settings are missing is left out.
+    `configs` are the settings of source topics; a topic whose settings are missing gets no remote topic.
     """
     found = []
     for pair in pairs:

@@ -4,8 +4,8 @@ A policy knows its own copies by their names (`topology.py`). With kept names, o
 policy, a flow cannot recognize the copies of another flow. The same topic goes round, or it comes back under a longer
 name each time. MirrorMaker 2 copies both for ever.
 
-Two files on two hosts, each with a single direction and a separator or a policy of its own, have the same effect. The
-files hide this cycle; the names of the existing topics show it.
+Two files on two hosts, each with a single direction and a separator or a policy of its own, have the same effect. No
+file shows this cycle; the names of the existing topics show it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ _STEPS = 3000
 class TopicCycle:
     """A topic that a flow must leave out: `way` are the flows that would copy it for ever, that flow first.
 
-    `brought_by` is the flow by whose naming the topic came from the target; None if the name hides this origin.
+    `brought_by` is the flow by whose naming the topic came from the target; None if the name lacks this origin.
     """
 
     way: tuple[Topology, ...]

@@ -4,7 +4,7 @@ A topic is mirrored under three conditions: the filters accept it or it is a hea
 and its copy stays away from its origin (Kafka class MirrorSourceConnector, shouldReplicateTopic).
 
 A flow within a single cluster, which then has two aliases, renames topics or keeps a copy of them, as in MirrorMaker 2.
-A copy is a topic of the source as well, so a flow copies it again for ever if its name hides its origin.
+A copy is a topic of the source as well, so a flow copies it again for ever if its name lacks its origin.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class Topology:
         """A topic that came from the target, over any number of clusters, or from the source itself, goes in a cycle.
 
         The second case is KAFKA-9914, in Kafka after 4.3: with two aliases for the same cluster, names would grow by a
-        prefix at each refresh. Two settings hide this case: letters count for aliases, or `source.cluster.alias` gives
-        the source another name, which several clusters may have.
+        prefix at each refresh. In two settings this case is undetected: letters count for aliases, or
+        `source.cluster.alias` gives the source another name, which several clusters may have.
         """
         step = topic
         # A class of the user's may name topics in a cycle.

@@ -89,7 +89,10 @@ class SqlEvaluation:
             self.stuck_at = rows.column("offset")[int(self._evaluator.at())].as_py()
 
     def _result(self, rows: Any) -> Any:
-        """As `_made`, with the JVM's verdict on an error. A JVM that is lost meanwhile clears the record of fault."""
+        """As `_made`; the JVM is asked for the kind of an error.
+
+        If the JVM is lost meanwhile, the fault is the JVM's.
+        """
         try:
             return self._made(rows)
         except Py4JJavaError as error:

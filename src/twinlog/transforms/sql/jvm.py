@@ -331,7 +331,7 @@ class SqlJvm:
         return self.exit_code == _OUT_OF_MEMORY
 
     def _cpu_s(self) -> float:
-        """The seconds that the JVM has computed; infinite if the system hides them."""
+        """The seconds that the JVM has computed; infinite if the system does not report them."""
         assert self.process is not None
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()

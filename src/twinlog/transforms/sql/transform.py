@@ -92,8 +92,8 @@ class SqlTransform:
     `start` comes first, on a thread that may wait; `close` comes last.
 
     If the JVM is lost, the call raises EngineLostError. Until a new JVM runs, further calls raise the same error at
-    once. The records are then innocent, and are tried again. A record is at fault only if the record by itself ends a
-    JVM of the query's own: the call with it raises TransformError.
+    once. The fault is then the JVM's, and the same records are tried again. A record is at fault only if the record by
+    itself ends a JVM of the query's own: the call with it raises TransformError.
     """
 
     def __init__(self, text: str, shared: SharedJvm = SHARED) -> None:
