@@ -41,7 +41,8 @@ def take_over(group: Group) -> TakeOver:
     wait_for(lambda: _has(group, remote, group.last(name)), SETTLED_S, "all is copied", every_s=0.5)
     killed = next(one for one in group.workers if one.url.endswith(_owners(group)[name][0]))
     other = next(one for one in group.workers if one is not killed)
-    lost = {one for one, (worker, _) in _owners(group).items() if killed.url.endswith(worker)}
+    # Paused and stopped connectors stay so on their next worker.
+    lost = {one for one, (worker, runs) in _owners(group).items() if runs and killed.url.endswith(worker)}
     killed.process.kill()
     began = time.monotonic()
     took: dict[str, float] = {}
