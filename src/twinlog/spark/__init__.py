@@ -1,1 +1,1 @@
-"""Leases on Spark; the only package that imports pyspark."""
+"""Leases on Spark: its JVM, its sessions, and the source and tasks of flows."""

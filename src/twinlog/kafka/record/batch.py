@@ -12,6 +12,7 @@ from typing import NamedTuple
 import google_crc32c
 
 from twinlog.errors import CorruptBatchError
+from twinlog.kafka.record.compression import CODECS
 
 HEADER = Struct(">qiibIhiqqqhii")
 """Header of a v2 batch, in the order of the first thirteen fields of `Batch`."""
@@ -45,7 +46,7 @@ _LEGACY_HEADER = Struct(">qiIbb")
 _LEGACY_CRC_START = 16
 _LEGACY_MIN_LENGTH = (14, 22)
 _TIMESTAMP = Struct(">q")
-_LAST_CODEC = 4
+_LAST_CODEC = max(CODECS.values())
 _new = tuple.__new__  # Batch(...) would unpack and repack its fields: three times slower
 
 

@@ -10,7 +10,7 @@ from struct import Struct
 
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import LOG_APPEND_TIME, LOG_OVERHEAD, Batch, check_crc, scan
-from twinlog.kafka.record.compression import ZSTD, decompress
+from twinlog.kafka.record.compression import LZ4, decompress
 from twinlog.kafka.record.varint import encode_varint
 
 _LENGTH = Struct(">i")
@@ -52,7 +52,7 @@ def _unwrap(buffer: memoryview | bytes, wrapper: Batch) -> bytes:
     at = wrapper.start + _KEY_AT[wrapper.magic]
     _, value_at = _field(buffer, wrapper, at)
     value, _ = _field(buffer, wrapper, value_at)
-    if value is None or wrapper.codec == ZSTD:
+    if value is None or wrapper.codec > LZ4:
         raise _corrupt(wrapper, "it is marked as compressed but holds no data that this format can compress")
     try:
         return decompress(wrapper.codec, value, magic=wrapper.magic)
