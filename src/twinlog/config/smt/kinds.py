@@ -88,10 +88,10 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _key("header", STRING, None, "Name of the header."),
                     _key("value.literal", STRING, None, "Its value."),
                 ),
-                doc="one more header",
+                doc="adds a header",
             ),
             SmtKind("DropHeaders", (_key("headers", LIST, None, "Names of headers."),), doc="removes headers"),
-            SmtKind("Filter", (), doc="drops records; as a rule with a predicate"),
+            SmtKind("Filter", (), doc="drops records; usually with a predicate"),
             SmtKind(
                 "HeaderFrom",
                 (
@@ -143,7 +143,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                 (_key("fields", LIST, None, "Fields of the value that become the key."), _DEFAULTS),
                 reads=("value",),
                 writes=("key",),
-                doc="makes the key of fields of the value; the record keeps its partition",
+                doc="makes the key from fields of the value; the record keeps its partition",
             ),
             SmtKind(
                 "ExtractField",
@@ -160,19 +160,19 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     ),
                 ),
                 sides=True,
-                doc="one field in the place of all",
+                doc="puts a single field in the place of all fields",
             ),
             SmtKind(
                 "HoistField",
                 (_key("field", STRING, None, "The field."),),
                 sides=True,
-                doc="wraps the whole as one field",
+                doc="wraps the whole key or value as a field",
             ),
             SmtKind(
                 "Flatten",
                 (_key("delimiter", STRING, ".", "Stands between names."),),
                 sides=True,
-                doc="nested fields become fields of one object",
+                doc="turns nested fields into fields of a single object",
             ),
             SmtKind(
                 "Cast",
@@ -181,7 +181,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="numbers, booleans and text as one another",
+                doc="converts between numbers, booleans and text",
             ),
             SmtKind(
                 "TimestampConverter",
@@ -205,7 +205,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="times as text, number or one of Connect's types",
+                doc="converts times to text, a number or a time type of Connect",
             ),
             SmtKind(
                 "SetSchemaMetadata",
@@ -215,7 +215,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="names the schema; only of a struct in JSON that has one",
+                doc="names the schema; only of a struct in JSON that has a schema",
             ),
         )
     }
@@ -231,8 +231,10 @@ CONDITIONS: Mapping[str, SmtKind] = MappingProxyType(
                 (_key("pattern", STRING, None, "Expression that must match the whole remote topic."),),
                 doc="records of topics that match",
             ),
-            SmtKind("HasHeaderKey", (_key("name", STRING, None, "Name of a header."),), doc="records with that header"),
-            SmtKind("RecordIsTombstone", (), doc="records without a value"),
+            SmtKind(
+                "HasHeaderKey", (_key("name", STRING, None, "Name of a header."),), doc="records with the named header"
+            ),
+            SmtKind("RecordIsTombstone", (), doc="records with a null value"),
         )
     }
 )
