@@ -27,7 +27,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
-from twinlog.mirror.topology import naming as chains
+from twinlog.mirror.topology import naming
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topic_names import HeartbeatNames
@@ -92,14 +92,14 @@ class MirrorClient:
 
     def upstream_clusters(self) -> set[Alias]:
         """Every cluster whose heartbeats arrive here, directly or over others."""
-        return {alias for topic in self.heartbeat_topics() for alias in chains.sources(self.policy, topic)}
+        return {alias for topic in self.heartbeat_topics() for alias in naming.sources(self.policy, topic)}
 
     def replication_hops(self, upstream_alias: str) -> int:
         """Over how many flows heartbeats of a cluster arrive here, by the shortest way; -1 if they do not.
 
         A flow from east to west makes 1 on west; this cluster's own alias makes -1.
         """
-        found = [chains.hops(self.policy, topic, Alias(upstream_alias)) for topic in self.heartbeat_topics()]
+        found = [naming.hops(self.policy, topic, Alias(upstream_alias)) for topic in self.heartbeat_topics()]
         return min((count for count in found if count >= 0), default=-1)
 
     def remote_topics(self, source_alias: str | None = None) -> set[TopicName]:
@@ -110,7 +110,7 @@ class MirrorClient:
         return {
             topic
             for topic in self._topics()
-            if chains.is_remote(self.policy, topic) and source_alias in (None, self.policy.source_alias(topic))
+            if naming.is_remote(self.policy, topic) and source_alias in (None, self.policy.source_alias(topic))
         }
 
     @overload

@@ -27,15 +27,12 @@ Secrets = Annotated[
     ),
 ]
 
-
-HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone it is UTC."
-
-
+MOMENT_HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone it is UTC."
 SECONDS_BELOW = 10**11
 """As milliseconds, a smaller number means March 1973 or earlier; as seconds it means a moment near now."""
 
 
-def moment_ms(text: str | None, option: str, forms: str = HELP) -> int | None:
+def moment_ms(text: str | None, option: str, forms: str = MOMENT_HELP) -> int | None:
     """Milliseconds since 1970; None if the text is None. Raises typer.BadParameter.
 
     An @ may precede the number, as `twinlog replay` needs it: there a plain number is an offset. `forms` describes the

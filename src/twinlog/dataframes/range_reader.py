@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from struct import Struct
 from typing import Any
 
 from twinlog.arrow.decode import RowRules, decode
@@ -22,7 +21,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.kafka.record.batch import LOG_OVERHEAD, read_batch
+from twinlog.kafka.record.batch import next_start, read_batch
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import ConsumerSettings
 
@@ -52,9 +51,6 @@ def read_rows(task: RowTask, wanted: OffsetRange) -> Iterator[Any]:
 
 
 ALIAS = "of kafka.bootstrap.servers"
-
-_SIZE, _SIZE_AT = Struct(">i"), 8
-"""The position of a batch's length, the same in every format."""
 
 _GONE = error_codes.OTHER_TOPIC | {Code.OFFSET_OUT_OF_RANGE}
 
@@ -215,11 +211,8 @@ class RangeReader:
 def _end_of(records: memoryview) -> int:
     """The offset after the last whole batch; -1 when there is none, or when it is corrupt."""
     last, at = -1, 0
-    while at + LOG_OVERHEAD <= len(records):
-        (size,) = _SIZE.unpack_from(records, at + _SIZE_AT)
-        if size <= 0 or at + LOG_OVERHEAD + size > len(records):
-            break
-        last, at = at, at + LOG_OVERHEAD + size
+    while 0 <= (following := next_start(records, at)) <= len(records):
+        last, at = at, following
     try:
         batch = None if last < 0 else read_batch(records, last)
     except CorruptBatchError:

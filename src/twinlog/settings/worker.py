@@ -136,8 +136,9 @@ class WorkerSettings:
     @property
     def signatures(self) -> tuple[str, ...] | None:
         """The algorithms by which requests of other workers are signed (KIP-507); None for unsigned requests."""
-        sessioned = self.group is not None and self.group.protocol == "sessioned"
-        return self.group.verification_algorithms if self.group is not None and sessioned else None
+        if self.group is None or self.group.protocol != "sessioned":
+            return None
+        return self.group.verification_algorithms
 
     @property
     def distributed(self) -> bool:

@@ -7,9 +7,9 @@ producers wait for the same reason, `linger.ms` (KIP-1030).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from struct import Struct
 
 from twinlog.clock import LONG_AGO
+from twinlog.kafka.record.batch import next_start
 
 ROUND_TRIPS = 4
 """A full answer in less than so many round trips spent too large a part of its time on the way."""
@@ -57,10 +57,6 @@ WINDOW_S = 0.05
 LARGE_BYTES = 32 << 10
 """After an answer of so many bytes the next fetch follows at once: its records share their requests already."""
 
-_LENGTH = Struct(">i")
-_LENGTH_AT = 8
-_OVERHEAD = 12
-
 
 class FetchPacer:
     """The pauses of the reader of a broker, by the latest batches."""
@@ -96,11 +92,7 @@ class FetchPacer:
 
 def count_batches(records: memoryview) -> int:
     """The number of batches in `records`; the fetch may have cut off the last batch."""
-    count, at, size = 0, 0, len(records)
-    while at + _OVERHEAD <= size:
-        (length,) = _LENGTH.unpack_from(records, at + _LENGTH_AT)
-        if length <= 0:
-            break
-        at += length + _OVERHEAD
+    count, at = 0, 0
+    while (at := next_start(records, at)) >= 0:
         count += 1
     return count

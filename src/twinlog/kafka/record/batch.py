@@ -42,6 +42,7 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
+_LENGTH = Struct(">i")
 _LEGACY_HEADER = Struct(">qiIbb")
 _LEGACY_CRC_START = 16
 _LEGACY_MIN_LENGTH = (14, 22)
@@ -127,6 +128,17 @@ def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:
     if at + length + LOG_OVERHEAD > size:
         return None
     return _new(Batch, (*header, at))
+
+
+def next_start(buffer: memoryview | bytes, at: int) -> int:
+    """The place after the batch at `at`, in any format; the batch may be cut off before that place.
+
+    -1 without the bytes of a length at `at`, and for a length that no batch has.
+    """
+    if at + LOG_OVERHEAD > len(buffer):
+        return -1
+    (length,) = _LENGTH.unpack_from(buffer, at + LENGTH.start)
+    return at + LOG_OVERHEAD + int(length) if length > 0 else -1
 
 
 def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:

@@ -74,6 +74,8 @@ def _table(images: list[int]) -> tuple[int, ...]:
 _PRODUCER = Struct(">qhi")
 _CRC = Struct(">I")
 _NO_OFFSET = bytes(8)
+_HIGH, _LOW = range(ATTRIBUTES.start, ATTRIBUTES.stop)
+"""The two bytes of the attributes."""
 _NO_EPOCH = b"\xff\xff\xff\xff"
 
 
@@ -96,9 +98,8 @@ def stamp(
     (crc,) = _CRC.unpack_from(view, CRC.start)
     view[BASE_OFFSET] = _NO_OFFSET
     view[LEADER_EPOCH] = _NO_EPOCH
-    high, low = ATTRIBUTES.start, ATTRIBUTES.start + 1
-    view[high] = 0
-    view[low] = view[low] & CODEC_MASK | (TRANSACTIONAL if transactional else 0)
+    view[_HIGH] = 0
+    view[_LOW] = view[_LOW] & CODEC_MASK | (TRANSACTIONAL if transactional else 0)
     _PRODUCER.pack_into(view, PRODUCER.start, producer_id, producer_epoch, base_sequence)
     if crc:
         crc = replace_head(crc, old, bytes(view[CRC_START:HEADER_SIZE]), len(view) - HEADER_SIZE)

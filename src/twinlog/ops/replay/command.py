@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.console import options as moment
 from twinlog.console import signals
 from twinlog.console.command_log import log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.options import Conf, Master, Secrets, chosen, spark_options
+from twinlog.console.options import Conf, Master, Secrets, chosen, moment_ms, spark_options
 from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
 from twinlog.console.table import table
 from twinlog.console.wrong_file import ends_if_wrong
@@ -158,7 +157,7 @@ def _bound(text: str, option: str) -> ReplayBound:
         return ReplayBound("latest")
     if text.isdecimal():
         return ReplayBound("offset", int(text))
-    found = moment.moment_ms(text, option, _FORMS)
+    found = moment_ms(text, option, _FORMS)
     assert found is not None
     return ReplayBound("timestamp", found, text)
 

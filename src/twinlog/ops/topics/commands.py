@@ -13,7 +13,7 @@ import typer.core
 
 from twinlog.console.command_log import log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, FlowsOfFile, read_flow_file
-from twinlog.console.options import HELP, Secrets, chosen, moment_ms
+from twinlog.console.options import MOMENT_HELP, Secrets, chosen, moment_ms
 from twinlog.console.waiting import waits_reported
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
@@ -53,7 +53,9 @@ Latest = Annotated[bool, typer.Option("--latest", help="The place: the end of th
 Offset = Annotated[int | None, typer.Option(metavar="N", min=0, help="The place: source offset N.", show_default=False)]
 Time = Annotated[
     str | None,
-    typer.Option(metavar="MOMENT", help=f"The place: the first record of MOMENT or later; {HELP}", show_default=False),
+    typer.Option(
+        metavar="MOMENT", help=f"The place: the first record of MOMENT or later; {MOMENT_HELP}", show_default=False
+    ),
 ]
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.console import options as moment
 from twinlog.console import signals
 from twinlog.console.command_log import log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.options import Conf, Master, Secrets, chosen, spark_options
+from twinlog.console.options import MOMENT_HELP, Conf, Master, Secrets, chosen, moment_ms, spark_options
 from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import ClusterError, TwinlogError
@@ -44,7 +43,7 @@ def verify(
         typer.Option(
             "--from-timestamp",
             metavar="TIME",
-            help=f"Begin at the first record that is not older: {moment.HELP}",
+            help=f"Begin at the first record that is not older: {MOMENT_HELP}",
             show_default=False,
         ),
     ] = None,
@@ -82,7 +81,7 @@ def verify(
     Example: twinlog verify mm2.properties --from-timestamp 2026-11-20T08:00:00Z --json
     """
     spark_master, settings = spark_options(master, conf)
-    since_ms, until_ms = moment.moment_ms(since, "--from-timestamp"), moment.moment_ms(until, "--until")
+    since_ms, until_ms = moment_ms(since, "--from-timestamp"), moment_ms(until, "--until")
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise typer.BadParameter(
             f"nothing lies from {since} to {until}: --from-timestamp has to be the older one",
