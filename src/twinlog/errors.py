@@ -222,7 +222,7 @@ class GapError(TwinlogError):
     """Source records are gone before they were copied: retention, truncation, or a recreated topic.
 
     `resume_at` is the first source offset that can be copied, -1 where it is unknown. `kind` is that of the gap
-    (`read.gaps.Gap`).
+    (`mirror.gaps.Gap`).
     """
 
     def __init__(self, message: str, *, kind: str = "", resume_at: int = -1, way_out: str = "") -> None:

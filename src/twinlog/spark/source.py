@@ -26,7 +26,7 @@ SCHEMA = (
     "flow string, lease long, share int, copier string, topic string, partition int, first_source long, "
     "next_source long, first_target long, next_target long, records long, bytes long, lag long"
 )
-"""The columns of a row: a row is a copied range, see `task.copied_ranges.CopiedRange`."""
+"""The columns of a row: a row is a copied range, see `copier.reporter.CopiedRange`."""
 
 RANGES = "ranges"
 COUNTED_SCHEMA = f"{RANGES} array<struct<{SCHEMA.replace(' ', ':').replace(',:', ',')}>>"

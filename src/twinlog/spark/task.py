@@ -31,7 +31,7 @@ def copy_under_lease(tickets: Sequence[LeaseTicket], every_s: float | None = Non
     """Copy each ticket's flow until the first lease is over; yields rows then, and every `every_s` seconds.
 
     There is a row for each partition with copied records: flow, lease, share, copier, and the fields of
-    `task.copied_ranges.CopiedRange`. The other copiers continue as they do between any two leases, and join the next
+    `copier.reporter.CopiedRange`. The other copiers continue as they do between any two leases, and join the next
     task. If the only copier of a task fails, its error is raised, so that Spark runs the task again in another worker.
     With several copiers, raising would end the healthy copiers.
     """
