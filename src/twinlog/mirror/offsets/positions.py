@@ -34,8 +34,8 @@ class Position:
     `next_source` is the next source offset to copy. `next_target` is the target offset of the next record (None when
     MirrorMaker 2 wrote the position). `leader_epoch` is the epoch of the last batch read (-1 unknown). Topic ids are
     UUID texts, None when unknown. `generation` is the generation of the exact map that ends here (see
-    `mirror.offsets.segments.Segment`). `remote_topic` is the topic of the copies, `writer` the producer that appended them;
-    both are None when unknown. `writer` is also None when transactions keep late appends away.
+    `mirror.offsets.segments.Segment`). `remote_topic` is the topic of the copies, `writer` the producer that appended
+    them; both are None when unknown. `writer` is also None when transactions keep late appends away.
     """
 
     next_source: SourceOffset
