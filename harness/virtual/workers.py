@@ -21,7 +21,6 @@ from twinlog.config.connector import build_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect import connector_flows, parts, running, worker_herder
 from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
-from twinlog.connect.group.spreading import assign
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
@@ -31,6 +30,7 @@ from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneE
 from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
 from twinlog.metrics.window import RecentTimes
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.placement.processes import assign_connectors
 from twinlog.worker.spark_flows import SparkOptions
 
 
@@ -141,7 +141,9 @@ class Coordinator:
         members = {member.worker.name: member for member in self.seen}
         leader = next(iter(members.values()))
         joined = {name: WorkerState.decode(member.join()) for name, member in members.items()}
-        spread = assign({name: one.owned for name, one in joined.items()}, leader.connectors(), self._planned)
+        spread = assign_connectors(
+            {name: one.owned for name, one in joined.items()}, leader.connectors(), self._planned
+        )
         given, self._planned = spread.given, spread.planned
         owners = {name: joined[worker].url for worker, names in given.items() for name in names}
         for name, member in members.items():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.worker.election.spread import FlowMembers, choose, loads, next_gathering, next_move
+from twinlog.worker.placement.processes import FlowMembers, choose_process, loads, next_gathering, next_move
 
 
 def crews(runs: dict[str, str], ready: dict[str, bool]) -> dict[str, FlowMembers]:
@@ -105,10 +105,10 @@ def test_only_flows_count_that_both_may_run() -> None:
 
 
 def test_a_flow_goes_to_one_that_runs_the_fewest_and_equals_take_turns() -> None:
-    assert choose("flow", ["a", "b", "c"], {"a": 2, "b": 1, "c": 2}) == "b"
-    assert {choose(f"flow-{number}", ["a", "b", "c"], {}) for number in range(20)} == {"a", "b", "c"}
+    assert choose_process("flow", ["a", "b", "c"], {"a": 2, "b": 1, "c": 2}) == "b"
+    assert {choose_process(f"flow-{number}", ["a", "b", "c"], {}) for number in range(20)} == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(("counts", "chosen"), [({}, "a"), ({"b": 1}, "b"), ({"a": 1, "c": 2}, "c")])
 def test_packed_flows_go_where_most_are(counts: dict[str, int], chosen: str) -> None:
-    assert {choose(f"flow-{number}", ["c", "b", "a"], counts, pack=True) for number in range(20)} == {chosen}
+    assert {choose_process(f"flow-{number}", ["c", "b", "a"], counts, pack=True) for number in range(20)} == {chosen}

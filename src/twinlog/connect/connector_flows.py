@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from twinlog.config.connector import ConnectorFlow, build_connector, connector_kind
 from twinlog.config.worker import WorkerConfig
-from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connect.group.state import GroupState
 from twinlog.connectors.disagreements import disagreements
 from twinlog.connectors.model import Config, ConnectorName, TargetState
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.placement.processes import ConnectorWeight
 
 MOST_TASKS = 32
 """The most tasks that count for a connector's weight: `tasks.max` is often far above the number of its partitions."""

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 
-from twinlog.lease.assignment import Assignment
 from twinlog.lease.copier_session import CopierSession
 from twinlog.model.types import TopicPartition
+
+Assignment = tuple[frozenset[TopicPartition], ...]
+"""The shares of a lease: for each task a set of source partitions."""
 
 
 class Claims:

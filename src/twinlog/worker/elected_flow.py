@@ -14,9 +14,9 @@ from twinlog.worker.election.election import Election
 from twinlog.worker.election.member import Leadership, LeaderTerm
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
-from twinlog.worker.election.spread import ProcessName, choose
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_lifecycle import Builder, FlowLifecycle
+from twinlog.worker.placement.processes import ProcessName, choose_process
 from twinlog.worker.put_off import RetryDelay
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.status.flow_state import FlowState
@@ -176,7 +176,7 @@ class ElectedFlow:
             return None
         others = [process for process, ready in crew.ready.items() if ready and process != roster.name]
         counts = roster.count_flows(self.settings.name)
-        return choose(self.settings.name, others, counts, pack=roster.packs) if others else None
+        return choose_process(self.settings.name, others, counts, pack=roster.packs) if others else None
 
     def _run_or_stand_by(self, lease_server: LeaseServer) -> None:
         # The term is read first: an election state that was read before it could belong to an earlier term.

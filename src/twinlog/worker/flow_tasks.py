@@ -7,12 +7,12 @@ import threading
 from collections.abc import Set
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
-from twinlog.lease.assignment import Assignment, assign
 from twinlog.lease.leases import Leases
+from twinlog.lease.ledger import Assignment
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.sharing import SlotDemand
+from twinlog.worker.placement.tasks import SlotDemand, assign_partitions
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.load import LoadMonitor
 
@@ -182,7 +182,9 @@ class FlowTasks:
         before = self._open_shares()
         self._closed = frozenset()
         self._log(
-            self._leases.renew_lease(assign(self._partitions, self.count, weights=self._load.weights(), before=before))
+            self._leases.renew_lease(
+                assign_partitions(self._partitions, self.count, weights=self._load.weights(), before=before)
+            )
         )
 
     def _open_shares(self) -> Assignment:
@@ -226,8 +228,12 @@ class FlowTasks:
         weights, count = self._load.weights(), min(self.count, len(self._partitions))
         open_shares = self._open_shares()
         if not open_shares or (count != len(before) and not same_lease):
-            return assign(self._partitions, count, weights=weights, before=open_shares or before, level=level)
-        divided = iter(assign(self._partitions, len(open_shares), weights=weights, before=open_shares, level=level))
+            return assign_partitions(
+                self._partitions, count, weights=weights, before=open_shares or before, level=level
+            )
+        divided = iter(
+            assign_partitions(self._partitions, len(open_shares), weights=weights, before=open_shares, level=level)
+        )
         return tuple(
             frozenset() if number in self._closed else next(divided, frozenset()) for number in range(len(before))
         )

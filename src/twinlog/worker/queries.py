@@ -19,7 +19,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import Engine
 from twinlog.spark.query import LeaseQuery
 from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.sharing import group
+from twinlog.worker.placement.tasks import group_flows
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +285,7 @@ class Queries:
         named = {flow.settings.name: flow for flow in flows}
         before = [[flow.settings.name for flow in query.flows] for query in self._queries]
         # While there is no executor, all flows keep their queries.
-        groups = group(sorted(named), slots or len(before) or len(named), before)
+        groups = group_flows(sorted(named), slots or len(before) or len(named), before)
         if groups == before:
             return
         for query, names in zip(self._queries, groups, strict=False):

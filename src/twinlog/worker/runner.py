@@ -18,8 +18,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.scratch_dirs import sweep_leftovers
 from twinlog.worker.elected_flow import ElectedFlow
-from twinlog.worker.election.roster import ElectionRegistry
-from twinlog.worker.election.spreading import spread
+from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow_tasks import first_tasks
 from twinlog.worker.idle_flow import ElectedIdleFlow
@@ -210,7 +209,7 @@ class Runner:
                 if self._spark_runs:
                     self._update_ready(self.spark.poll_flows())
                     if not self._options.until_caught_up:
-                        spread(self._roster, self.flows)
+                        hand_over_flows(self._roster, self.flows)
                 self._attend_idle()
                 self._take_changes()
         finally:

@@ -31,9 +31,9 @@ from twinlog.spark.supervisor import SupervisedEngine
 from twinlog.spark.warm_up import run_warm_up
 from twinlog.worker.copier_settings import copiers_view
 from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.placement.tasks import SlotSharing
 from twinlog.worker.queries import Queries
 from twinlog.worker.read_ahead import Readiness
-from twinlog.worker.sharing import SlotSharing
 
 log = logging.getLogger(__name__)
 

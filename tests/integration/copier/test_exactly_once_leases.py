@@ -15,7 +15,7 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.lease.assignment import Assignment
+from twinlog.lease.ledger import Assignment
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.flow.flow import FlowState
 

@@ -16,8 +16,7 @@ from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState
-from twinlog.worker.election.roster import ElectionRegistry
-from twinlog.worker.election.spreading import spread
+from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
 
 FLOWS = 4
 ENOUGH_S = 90.0
@@ -60,7 +59,7 @@ class Process:
 
     def _run(self) -> None:
         while not self._ended.wait(0.1):
-            spread(self.roster, self.hosted_flows)
+            hand_over_flows(self.roster, self.hosted_flows)
 
     @property
     def runs(self) -> int:

@@ -8,11 +8,11 @@ from tests.unit.config import kafkas_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.connector_flows import MOST_TASKS, ConnectorFlows
-from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connect.group.state import state_alone
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connectors.model import ConnectorName, TargetState
+from twinlog.worker.placement.processes import ConnectorWeight
 
 C = ConnectorName("c")
 CONFIG = {

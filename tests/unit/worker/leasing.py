@@ -8,10 +8,10 @@ from multiprocessing import Pipe
 from typing import TypeVar
 
 from harness.wait import wait_for
-from twinlog.lease.assignment import Assignment
 from twinlog.lease.channel import Channel
 from twinlog.lease.grant import Grant
 from twinlog.lease.leases import Leases
+from twinlog.lease.ledger import Assignment
 from twinlog.lease.messages import (
     Claim,
     CopierEnded,

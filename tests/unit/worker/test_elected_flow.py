@@ -24,10 +24,10 @@ from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
-from twinlog.worker.election.spread import FlowMembers
 from twinlog.worker.flow import flow_lifecycle
 from twinlog.worker.flow.flow import FlowRunner, FlowState
 from twinlog.worker.idle_flow import ElectedIdleFlow
+from twinlog.worker.placement.processes import FlowMembers
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from twinlog.clock import LONG_AGO
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.worker import spark_flows as module
-from twinlog.worker.sharing import SlotDemand, SlotSharing, group, share_out
+from twinlog.worker.placement.tasks import SlotDemand, SlotSharing, group_flows, share_out
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions
 
 CLIENT = ClientSettings(("127.0.0.1:1",))
@@ -240,18 +240,18 @@ def test_slots_are_dealt_evenly_within_the_limits() -> None:
 
 
 def test_flows_share_tasks_only_when_they_must() -> None:
-    assert group(["a", "b"], 2) == [["a"], ["b"]]
-    assert group(["a", "b", "c"], 2) == [["a", "c"], ["b"]]
-    assert group(["a", "b"], 9, [["a", "b"]]) == [["a"], ["b"]]
-    assert group([], 3) == []
-    assert group([], 3, [["a"]]) == [[]]
+    assert group_flows(["a", "b"], 2) == [["a"], ["b"]]
+    assert group_flows(["a", "b", "c"], 2) == [["a", "c"], ["b"]]
+    assert group_flows(["a", "b"], 9, [["a", "b"]]) == [["a"], ["b"]]
+    assert group_flows([], 3) == []
+    assert group_flows([], 3, [["a"]]) == [[]]
 
 
 def test_a_flow_stays_where_it_is_as_far_as_possible() -> None:
-    assert group(["a", "b", "c"], 1, [["a"], ["b", "c"]]) == [[], ["b", "c", "a"]]
-    assert group(["a", "b", "c", "d"], 3, [["a", "b"], ["c", "d"]]) == [["a"], ["c", "d"], ["b"]]
-    assert group(["a", "c", "d", "e"], 2, [["a", "b"], ["c", "d"]]) == [["a", "e"], ["c", "d"]]
-    assert group(["b", "c"], 2, [["a"], ["b"]]) == [[], ["b"], ["c"]]
+    assert group_flows(["a", "b", "c"], 1, [["a"], ["b", "c"]]) == [[], ["b", "c", "a"]]
+    assert group_flows(["a", "b", "c", "d"], 3, [["a", "b"], ["c", "d"]]) == [["a"], ["c", "d"], ["b"]]
+    assert group_flows(["a", "c", "d", "e"], 2, [["a", "b"], ["c", "d"]]) == [["a", "e"], ["c", "d"]]
+    assert group_flows(["b", "c"], 2, [["a"], ["b"]]) == [[], ["b"], ["c"]]
 
 
 def test_a_quiet_flow_makes_room_until_it_needs_its_share() -> None:

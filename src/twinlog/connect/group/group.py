@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from twinlog.connect.group.member import Assignment, WorkerState
-from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connectors.model import ConnectorName
 from twinlog.metrics.window import RecentTimes
+from twinlog.worker.placement.processes import ConnectorWeight
 
 
 class ConnectGroup(Protocol):

@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 from twinlog.connect.group.group import Weights
 from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
-from twinlog.connect.group.spreading import WorkerId, assign
 from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -25,6 +24,7 @@ from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.metrics.window import RecentTimes
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.placement.processes import WorkerId, assign_connectors
 
 log = logging.getLogger(__name__)
 
@@ -280,7 +280,7 @@ class WorkerGroup:
         self._lost()
         raise _OtherTopicsError(
             f"the worker at {others.leader_url}, which leads it, has its state in {', '.join(others.topics)}, and this "
-            f"one in {', '.join(self._topics)}; all workers of a group need the same config.storage.topic, "
+            f"worker in {', '.join(self._topics)}; all workers of a group need the same config.storage.topic, "
             "offset.storage.topic and status.storage.topic, and another set of connectors another group.id"
         )
 
@@ -294,7 +294,7 @@ class WorkerGroup:
         given = dict.fromkeys(workers, frozenset[ConnectorName]())
         owned = {member: one.owned for member, one in able.items()}
         unready = {member for member, one in able.items() if not one.ready}
-        spread = assign(owned, self._connectors(), self._planned, unready)
+        spread = assign_connectors(owned, self._connectors(), self._planned, unready)
         self._planned = spread.planned
         given |= spread.given
         owners = {name: workers[member].url for member, names in given.items() for name in names}

@@ -27,7 +27,7 @@ from twinlog.worker.election.fitness import SourceProbe
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint
 from twinlog.worker.election.role import ElectionRole, ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
-from twinlog.worker.election.spread import FlowMembers
+from twinlog.worker.placement.processes import FlowMembers
 
 log = logging.getLogger(__name__)
 

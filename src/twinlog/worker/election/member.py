@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from twinlog.model.compact_json import ascii_json, object_of
 from twinlog.worker.election.fingerprint import Fingerprint, differing
-from twinlog.worker.election.spread import choose
+from twinlog.worker.placement.processes import choose_process
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mappi
         ends = {id_: one for id_, one in ready.items() if one.until} or ready
         wanted = {id_: one for id_, one in ready.items() if one.name == heir} or ends
         pack = any(one.packs for one in members.values())
-        name = choose(flow, {one.name for one in wanted.values()}, counts, pack=pack)
+        name = choose_process(flow, {one.name for one in wanted.values()}, counts, pack=pack)
         runner = min(id_ for id_, one in wanted.items() if one.name == name)
         term = LeaderTerm(number, runner, now)
     leader = members[term.runner]

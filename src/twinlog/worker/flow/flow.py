@@ -37,8 +37,8 @@ from twinlog.worker.flow.retrying import FlowRetrier
 from twinlog.worker.flow.start_ends import StartEnds
 from twinlog.worker.flow_tasks import FlowTasks
 from twinlog.worker.periodic import PeriodicJobs
+from twinlog.worker.placement.tasks import SlotDemand
 from twinlog.worker.read_ahead import StoredOffsets
-from twinlog.worker.sharing import SlotDemand
 from twinlog.worker.status.flow_reporter import FlowReporter
 from twinlog.worker.status.flow_state import FlowState
 from twinlog.worker.status.flow_status import FlowStatus

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Set
 
 from twinlog.clock import SYSTEM
-from twinlog.lease.assignment import Assignment
+from twinlog.lease.ledger import Assignment
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicName, TopicPartition
 

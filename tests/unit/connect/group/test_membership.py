@@ -18,13 +18,13 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from twinlog.connect.group.member import WorkerState
 from twinlog.connect.group.membership import WorkerGroup
-from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connect.group.workers_before import UNHEARD_S
 from twinlog.connectors.model import ConnectorName
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.worker import GroupSettings, StorageTopic
+from twinlog.worker.placement.processes import ConnectorWeight
 
 SETTINGS = GroupSettings("workers", *(StorageTopic(name, 1, 1) for name in ("configs", "offsets", "states")))
 SESSION_S = SETTINGS.session_timeout_ms / 1000

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.worker.election import spreading
-from twinlog.worker.election.roster import ElectionRegistry
-from twinlog.worker.election.spread import FlowMembers
-from twinlog.worker.election.spreading import spread
+from twinlog.worker.election import roster as module
+from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
+from twinlog.worker.placement.processes import FlowMembers
 
 BOTH = {"me": True, "other": True}
 
@@ -50,22 +49,22 @@ def handed_over(hosted_flows: list[HostedFlow]) -> int:
 def test_nothing_moves_before_a_calm(
     roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
-    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(module, "CALM_S", 0.0)
     hosted_flows[0].clearing = True
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
     hosted_flows[0].clearing = False
     for hosted in hosted_flows:
         hosted.can_hand_over = False
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
     for hosted in hosted_flows:
         hosted.can_hand_over = True
     roster.set_members("1", None)
     roster.set_members("1", FlowMembers("me", BOTH))
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 1
 
 
@@ -73,13 +72,13 @@ def test_nothing_moves_before_a_calm(
 def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
     roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch, *, packs: bool
 ) -> None:
-    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(module, "CALM_S", 0.0)
     roster.packs = packs
     if packs:
         for number in range(4):
             roster.set_members(f"theirs {number}", FlowMembers("other", BOTH))
     for count in (1, 2, 3):
-        spread(roster, hosted_flows)
+        hand_over_flows(roster, hosted_flows)
         moved = [hosted for hosted in hosted_flows if hosted.heirs]
         assert len(moved) == count
         # Nothing came of it.
@@ -93,28 +92,28 @@ def test_flows_move_one_at_a_time_though_the_new_runner_is_known_later(
 ) -> None:
     roster._clock = clock = VirtualClock(0.0)
     roster.restart_calm()
-    clock.now = spreading.CALM_S
-    spread(roster, hosted_flows)
+    clock.now = module.CALM_S
+    hand_over_flows(roster, hosted_flows)
     (moved,) = [hosted for hosted in hosted_flows if hosted.heirs]
     # It is being ended, and then nobody has heard yet of who runs it.
     moved.can_hand_over, moved.clearing = False, True
     clock.now += 10
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     moved.clearing = False
-    clock.now += spreading.CALM_S - 0.1
-    spread(roster, hosted_flows)
+    clock.now += module.CALM_S - 0.1
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 1
 
 
 def test_no_process_gives_more_than_its_share_before_the_group_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebalance may take longer than the calm."""
-    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(module, "CALM_S", 0.0)
     hosted_flows = [HostedFlow(str(number)) for number in range(4)]
     roster = ElectionRegistry(name="me")
     for hosted in hosted_flows:
         roster.set_members(hosted.settings.name, FlowMembers("me", BOTH))
     for _ in range(10):
-        spread(roster, hosted_flows)
+        hand_over_flows(roster, hosted_flows)
         for hosted in hosted_flows:
             hosted.can_hand_over = not hosted.heirs
     assert handed_over(hosted_flows) == 2
@@ -132,14 +131,14 @@ def test_patience_begins_once_this_process_could_give_one_itself(
     for number in range(4):
         roster.set_members(f"theirs {number}", FlowMembers("busier", everybody))
     for _ in range(10):
-        clock.now += spreading.PATIENCE_S
-        spread(roster, hosted_flows)
+        clock.now += module.PATIENCE_S
+        hand_over_flows(roster, hosted_flows)
     hosted_flows[0].can_hand_over = True
-    clock.now += spreading.LOOK_S
-    spread(roster, hosted_flows)
+    clock.now += module.LOOK_S
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
-    clock.now += spreading.PATIENCE_S
-    spread(roster, hosted_flows)
+    clock.now += module.PATIENCE_S
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 1
 
 
@@ -148,19 +147,19 @@ def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
 ) -> None:
     roster._clock = clock = VirtualClock(0.0)
     roster.restart_calm()
-    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(module, "CALM_S", 0.0)
     asked: list[str] = []
     really = ElectionRegistry.crews
     monkeypatch.setattr(ElectionRegistry, "crews", lambda roster: asked.append("") or really(roster))  # type: ignore[func-returns-value]
     for hosted in hosted_flows:
         hosted.can_hand_over = False
     for _ in range(100):
-        spread(roster, hosted_flows)
+        hand_over_flows(roster, hosted_flows)
     assert len(asked) < 50
     # Once it can be, nothing else need change.
     hosted_flows[2].can_hand_over = True
-    clock.now += spreading.LOOK_S
-    spread(roster, hosted_flows)
+    clock.now += module.LOOK_S
+    hand_over_flows(roster, hosted_flows)
     assert hosted_flows[2].heirs == ["other"]
 
 
@@ -168,37 +167,37 @@ def test_no_process_waits_for_ever_for_one_that_has_more_to_give(
     roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody = {**BOTH, "busier": True}
-    monkeypatch.setattr(spreading, "CALM_S", 0.0)
-    monkeypatch.setattr(spreading, "LOOK_S", 0.0)
+    monkeypatch.setattr(module, "CALM_S", 0.0)
+    monkeypatch.setattr(module, "LOOK_S", 0.0)
     for hosted in hosted_flows:
         roster.set_members(hosted.settings.name, FlowMembers("me", everybody))
     for number in range(4):
         roster.set_members(f"theirs {number}", FlowMembers("busier", everybody))
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
-    monkeypatch.setattr(spreading, "PATIENCE_S", 1e-9)
-    spread(roster, hosted_flows)
+    monkeypatch.setattr(module, "PATIENCE_S", 1e-9)
+    hand_over_flows(roster, hosted_flows)
     assert [hosted.heirs for hosted in hosted_flows if hosted.heirs] == [["other"]]
 
 
 def test_what_was_found_counts_until_something_changes(
     roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(module, "CALM_S", 0.0)
     asked: list[str] = []
-    really = spreading.next_move
+    really = module.next_move
 
     def counted(crews: Any, me: str, able: Any, *, overlook: float) -> Any:
         asked.append(me)
         return really(crews, me, able, overlook=overlook)
 
-    monkeypatch.setattr(spreading, "next_move", counted)
+    monkeypatch.setattr(module, "next_move", counted)
     roster.set_members("1", FlowMembers("other", BOTH))
     for _ in range(3):
-        spread(roster, hosted_flows)
+        hand_over_flows(roster, hosted_flows)
     assert (len(asked), handed_over(hosted_flows)) == (2, 0)
     roster.set_members("1", FlowMembers("other", BOTH))
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert len(asked) == 2
     # What changed while it was thought of counts as well.
     crews = roster.crews()
@@ -206,7 +205,7 @@ def test_what_was_found_counts_until_something_changes(
     roster.mark_balanced(crews)
     assert roster.may_move
     roster.set_members("1", FlowMembers("me", BOTH))
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert (len(asked), handed_over(hosted_flows)) == (4, 1)
 
 
@@ -215,10 +214,10 @@ def test_a_runner_missing_from_its_own_candidates_is_accepted(
     hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch, *, packs: bool
 ) -> None:
     """As by the leader of a group that is of another version."""
-    monkeypatch.setattr(spreading, "CALM_S", 0.0)
+    monkeypatch.setattr(module, "CALM_S", 0.0)
     roster = ElectionRegistry(name="me", packs=packs)
     for hosted in hosted_flows:
         roster.set_members(hosted.settings.name, FlowMembers("me", {"other": True}))
     roster.set_members("theirs", FlowMembers("other", {"other": True}))
-    spread(roster, hosted_flows)
+    hand_over_flows(roster, hosted_flows)
     assert handed_over(hosted_flows) == packs

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import hypothesis.strategies as st
 from hypothesis import given
 
-from twinlog.connect.group.spreading import WORTH, ConnectorWeight, PlannedAssignment, assign
 from twinlog.connectors.model import ConnectorName
+from twinlog.worker.placement.processes import WORTH, ConnectorWeight, PlannedAssignment, assign_connectors
 
 Connectors = dict[ConnectorName, ConnectorWeight]
 Owned = dict[str, set[ConnectorName]]
@@ -28,7 +28,7 @@ def settle(
     """Rebalance until nothing is to come; returns who runs what, and how many connectors moved."""
     moved, spread = 0, PlannedAssignment({}, planned or {})
     for _ in range(3):
-        spread = assign(owned, connectors, spread.planned)
+        spread = assign_connectors(owned, connectors, spread.planned)
         for one, mine in spread.given.items():
             for other, theirs in owned.items():
                 assert one == other or not mine & theirs, "it is ended there before it begins here"
@@ -38,7 +38,9 @@ def settle(
             break
     assert not spread.planned, "two rounds are enough"
     assert set().union(*owned.values()) == set(connectors)
-    assert assign(owned, connectors) == PlannedAssignment({worker: frozenset(names) for worker, names in owned.items()})
+    assert assign_connectors(owned, connectors) == PlannedAssignment(
+        {worker: frozenset(names) for worker, names in owned.items()}
+    )
     return owned, moved
 
 
@@ -56,15 +58,15 @@ def test_nothing_moves_without_need() -> None:
 
 def test_what_was_removed_is_given_to_nobody() -> None:
     one, two = heartbeats("c1", "c2")
-    assert assign({"a": {one, two}}, heartbeats("c2")).given == {"a": {two}}
-    assert assign({}, heartbeats("c1")).given == {}
+    assert assign_connectors({"a": {one, two}}, heartbeats("c2")).given == {"a": {two}}
+    assert assign_connectors({}, heartbeats("c1")).given == {}
 
 
 def test_what_a_worker_has_to_end_is_planned_for_another_and_given_to_it_next() -> None:
     two = heartbeats("c1", "c2")
-    first = assign({"a": set(two), "b": set()}, two)
+    first = assign_connectors({"a": set(two), "b": set()}, two)
     assert (first.given, first.planned) == ({"a": {"c2"}, "b": frozenset()}, {"c1": "b"})
-    assert assign(first.given, two, first.planned).given == {"a": {"c2"}, "b": {"c1"}}
+    assert assign_connectors(first.given, two, first.planned).given == {"a": {"c2"}, "b": {"c1"}}
 
 
 def test_connectors_that_copy_are_not_outweighed_by_others() -> None:
@@ -90,12 +92,12 @@ def test_connectors_that_copy_are_spread_by_their_tasks() -> None:
 def test_who_could_copy_at_once_comes_first() -> None:
     one = sources(s=1)
     name = next(iter(one))
-    assert assign({"a": set(), "b": set()}, one, unready={"a"}).given == {"a": set(), "b": {name}}
-    assert assign({"a": set(), "b": set()}, one, unready={"a", "b"}).given == {"a": {name}, "b": set()}
+    assert assign_connectors({"a": set(), "b": set()}, one, unready={"a"}).given == {"a": set(), "b": {name}}
+    assert assign_connectors({"a": set(), "b": set()}, one, unready={"a", "b"}).given == {"a": {name}, "b": set()}
     # What runs stays, and each has its share.
-    assert assign({"a": {name}, "b": set()}, one, unready={"a"}).given == {"a": {name}, "b": set()}
+    assert assign_connectors({"a": {name}, "b": set()}, one, unready={"a"}).given == {"a": {name}, "b": set()}
     two = sources(s=1, t=1)
-    assert all(assign({"a": set(), "b": set()}, two, unready={"a"}).given.values())
+    assert all(assign_connectors({"a": set(), "b": set()}, two, unready={"a"}).given.values())
 
 
 def test_little_is_not_worth_a_move() -> None:

@@ -1,0 +1,1 @@
+"""Who gets what: flows and connectors for processes, slots of Spark for flows, partitions for tasks."""
