@@ -10,8 +10,8 @@ from twinlog.copier.copier_producer import CopierProducer
 from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.start.start_position import StartPosition, StartPositions
 from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.retry import Backoff
 from twinlog.lease.grant import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position

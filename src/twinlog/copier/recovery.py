@@ -10,18 +10,14 @@ from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.start_position import StartPositions
 from twinlog.errors import ClusterError, EngineLostError, TwinlogError
-from twinlog.kafka.net.backoff import Backoff, pause_s
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.retry import PARTITION_RECOVERY, RetryPolicy
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset
 from twinlog.settings.flow import FlowSettings
-
-RETRY_MS = 200
-RETRY_MAX_MS = 5_000
-"""The longest pause: a topic may be deleted for long, and each of its partitions asks for it."""
 
 
 class Recovery:
@@ -60,7 +56,7 @@ class Recovery:
         """The source refused a fetch of a partition that paused: look for the leader, and fetch again after a pause."""
         self._refresh_source()
         client = self._settings.consumer.client
-        await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
+        await self._loop.sleep(RetryPolicy.of(client).pause_s(refusals))
         part.resume()
 
     async def check_source(self, part: PartitionCopy, end: SourceOffset | None) -> None:
@@ -68,7 +64,7 @@ class Recovery:
         await _once(self._checking, part, lambda: self._check(part, end))
 
     async def _check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
-        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
+        backoff = PARTITION_RECOVERY.backoff()
         while not part.left and self._held(part):
             if not part.at_rest:
                 await self._moved.wait(0.05)
@@ -91,7 +87,7 @@ class Recovery:
             if end is not None and position == part.acknowledged:
                 # All records are there, so only the leader epoch was wrong. A request with this epoch would fail again.
                 position = replace(position, leader_epoch=-1)
-                await self._loop.sleep(RETRY_MS / 1000)
+                await self._loop.sleep(PARTITION_RECOVERY.first_s)
             if part.acknowledged is before and part.at_rest:
                 part.seek(position)
                 return
@@ -108,7 +104,7 @@ class Recovery:
 
     async def _resolve_until(self, part: PartitionCopy) -> None:
         moved = False
-        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
+        backoff = PARTITION_RECOVERY.backoff()
         # If the partition were released now, its next copier would miss the loss.
         while (not part.left or part.misplaced is not None) and not part.failed and self._held(part):
             try:
@@ -131,7 +127,7 @@ class Recovery:
         await _once(self._resolving, part, lambda: self._copy_again(part))
 
     async def _copy_again(self, part: PartitionCopy) -> None:
-        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
+        backoff = PARTITION_RECOVERY.backoff()
         while part.misplaced is not None and not part.failed and self._held(part):
             before = part.committed
             grant = replace(part.grant, position=before, drained=False)

@@ -14,14 +14,13 @@ from twinlog.dataframes.offset_range import OffsetRange, RowTask, report_loss
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import CONNECT_S, EMPTY_PAUSE_S, GONE_S, LeaderFetch, is_gone
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.patience import TROUBLED_S
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import next_start, read_batch
+from twinlog.kafka.retry import TROUBLED_S, Backoff
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import ConsumerSettings
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 
 from twinlog.batches.split import split_append
@@ -11,14 +10,13 @@ from twinlog.dataframes.refusals import halved, reason, refusal
 from twinlog.errors import ClusterError, TopicGoneError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
-from twinlog.kafka.net.backoff import Backoff, pause_s
-from twinlog.kafka.patience import TROUBLED_S
 from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.producer.sent import SentAppend
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.retry import TROUBLED_S, Backoff, RetryPolicy
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -200,7 +198,7 @@ class RecordAppender:
         queue, client = self._queues[partition], self._settings.client
         self._troubles[partition] = reason(sent)
         if sent.again:
-            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, random.random())
+            pause = RetryPolicy.of(client).pause_s(sent.failures)
             queue.retry_failed(self._now() + pause)
             self._appender.refresh()
         elif halved(sent):

@@ -17,7 +17,7 @@ from twinlog.errors import ClusterError, CopyError, FencedError, ForgottenError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import chunked
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
-from twinlog.kafka.patience import patiently
+from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.model.types import TopicPartition
 
 T = TypeVar("T")
@@ -287,4 +287,5 @@ class BatchTransactions:
             await self._client.loop.gather([self._client.loop.spawn(step, part) for part in some])
 
     async def _retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return await patiently(self._client, self._patience_s, step)
+        policy = RetryPolicy.of(self._client.settings, self._patience_s, warns=True)
+        return await retry(self._client.loop, policy, step)

@@ -20,10 +20,10 @@ from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.patience import patiently
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.record.batch import HEADER
 from twinlog.kafka.record.compression import CODECS, NONE
+from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 
@@ -95,7 +95,8 @@ class WriterConnection:
         """Connect, unless it is connected. Raises ClusterError."""
         if not self.client.connected:
             at_once_s = min(CONNECT_S, patience_s)
-            self.loop.run(patiently, self.client, patience_s, lambda: self.client.connect(at_once_s))
+            policy = RetryPolicy.of(self.client.settings, patience_s, warns=True)
+            self.loop.run(retry, self.loop, policy, lambda: self.client.connect(at_once_s))
 
     def close(self) -> None:
         if self.loop.ended:
@@ -135,9 +136,8 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     """
     link = link_to(task.producer)
     if batch is None:
-        producer = link.loop.run(
-            patiently, link.client, task.producer.delivery_timeout_ms / 1000, link.client.init_producer
-        )
+        policy = RetryPolicy.of(link.client.settings, task.producer.delivery_timeout_ms / 1000, warns=True)
+        producer = link.loop.run(retry, link.loop, policy, link.client.init_producer)
         return WriteTaskResult(
             _write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0]
         )

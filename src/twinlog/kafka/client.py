@@ -18,7 +18,6 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from twinlog.errors import ClusterError, RefusedError, ThrottledError, TwinlogError
 from twinlog.kafka.metadata import Leader, MetadataRounds, TopicMetadata, described, newest
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.client_config import connection_options, principal
 from twinlog.kafka.net.connections import Connections
 from twinlog.kafka.net.contact import Contact
@@ -30,6 +29,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import list_offsets_request, read_list_offsets
 from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
 from twinlog.kafka.protocol.versions import incompatible
+from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 

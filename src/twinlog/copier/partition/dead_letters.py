@@ -13,7 +13,6 @@ from twinlog.copier.partition.unit import RoutedFetchOwner
 from twinlog.errors import ClusterError, CopyError, NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.new_topic import create_topic
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append
@@ -22,6 +21,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import HEADER_SIZE, read_batch
 from twinlog.kafka.record.records import decode_records
+from twinlog.kafka.retry import Backoff
 from twinlog.model.topics import MAX_MESSAGE_BYTES, NewTopic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -15,11 +15,11 @@ from typing import Literal, TypeAlias
 
 from twinlog.copier.partition.batch_limit import left_out, refused_as_too_large
 from twinlog.errors import CopyError, NotAcknowledgedError, RefusedError, RefusedRecordError, TwinlogError
-from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, SentAppend
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.retry import RetryPolicy
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings, ProducerSettings, RecordPolicy
 from twinlog.settings.written import key_of
@@ -177,7 +177,7 @@ def _again(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float
     # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
     if sent.failures - sent.unreached > producer.retries:
         return _gave_up(sent.append, part, f"{key_of(ProducerSettings, 'retries')} = {producer.retries}", reason)
-    return Retry(pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, chance), reason)
+    return Retry(RetryPolicy.of(client).pause_s(sent.failures, chance), reason)
 
 
 def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> FailAppend:

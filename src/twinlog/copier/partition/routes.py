@@ -42,12 +42,12 @@ from twinlog.errors import (
     TwinlogError,
 )
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.sent import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
+from twinlog.kafka.retry import Backoff
 from twinlog.lease.messages import LentId
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings

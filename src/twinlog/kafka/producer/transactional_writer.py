@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.patience import patiently
 from twinlog.kafka.producer.claimed_topic import ClaimedTopic
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.record.compression import GZIP
+from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.model.types import TopicName
 
 TIMEOUT_MS = 10_000
@@ -31,17 +31,18 @@ class TransactionalWriter:
 
     def __init__(self, client: ClusterClient, topic: TopicName, transactional_id: str) -> None:
         self._client = client
+        self._policy = RetryPolicy.of(client.settings, TRY_FOR_S, warns=True)
         timeout_s = client.settings.request_timeout_ms / 1000
         writer = TopicWriter(client, topic, timeout_s, "writing the journal")
         self._topic = ClaimedTopic(writer, client, transactional_id, timeout_s, transaction_ms=TIMEOUT_MS, codec=GZIP)
 
     async def begin(self) -> None:
         """Become the writer."""
-        await patiently(self._client, TRY_FOR_S, self._topic.claim_topic)
+        await retry(self._client.loop, self._policy, self._topic.claim_topic)
 
     async def append(self, records: Sequence[OwnRecord]) -> None:
         """Append all records or none; returns once the transaction is committed."""
-        await patiently(self._client, TRY_FOR_S, partial(self._append, records))
+        await retry(self._client.loop, self._policy, partial(self._append, records))
 
     async def _append(self, records: Sequence[OwnRecord]) -> None:
         if not self._topic.claimed:

@@ -8,12 +8,12 @@ from functools import partial
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.sent import SentAppend
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.retry import RetryPolicy
 from twinlog.mirror.offsets.position_writer import position_records, positions_writer
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
@@ -96,7 +96,7 @@ class PositionLog:
         code, queue = sent.code, self._queues[where]
         if sent.again:
             client = self._settings.producer.client
-            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
+            pause = RetryPolicy.of(client).pause_s(sent.failures)
             queue.retry_failed(self._client.loop.clock.monotonic() + pause)
             # Records wait for their positions, so this queue alone notices that the leader moved.
             self._leaderless()

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from twinlog.errors import ClusterError, CopyError, RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.backoff import Backoff
-from twinlog.kafka.patience import patiently
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.sequence_numbers import sequence_after
 from twinlog.kafka.record.stamp import stamp
+from twinlog.kafka.retry import Backoff, RetryPolicy, retry
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ProducerSettings
 
@@ -60,7 +59,8 @@ class PartitionAppender:
         """
         if self._producer is None and appends:
             # A cluster that has just started refuses to hand out producer ids for a while.
-            self._producer = await patiently(self._client, self._patience_s, self._client.init_producer)
+            policy = RetryPolicy.of(self._client.settings, self._patience_s, warns=True)
+            self._producer = await retry(self._loop, policy, self._client.init_producer)
         for start in range(0, len(appends), IN_FLIGHT):
             await self._window([self._next(one) for one in appends[start : start + IN_FLIGHT]])
 

@@ -13,7 +13,6 @@ from twinlog.arrow.bodies import Bodies, decode_bodies
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import EMPTY_PAUSE_S, GONE_S, LeaderFetch
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -22,6 +21,7 @@ from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.kafka.record.aborted import AbortedFilter
 from twinlog.kafka.record.batch import Batch, check_crc, read_batch
 from twinlog.kafka.record.records import is_abort_marker
+from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ConsumerSettings
 

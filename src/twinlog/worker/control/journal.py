@@ -15,9 +15,9 @@ from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.kafka.patience import patiently
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.record.last_records import LastRecords
+from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.mirror.topics.compacted_topic import CompactedTopic
 from twinlog.mirror.topics.internal_topics import control
 from twinlog.settings.flow import FlowSettings
@@ -113,7 +113,8 @@ class ControlJournal:
         # The command is the last record: a process that sees the command has also read its pauses.
         written.append(records.command_record(self._flow, command))
         append = partial(self._writer.append, written, at_once=True)
-        self._target.call(patiently, self._target.client, TRY_S, append)
+        client = self._target.client
+        self._target.call(retry, client.loop, RetryPolicy.of(client.settings, TRY_S, warns=True), append)
         found = self.read(TRY_S).outcome(command.id)
         if found is None:
             raise ClusterError(

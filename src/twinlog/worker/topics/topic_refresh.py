@@ -10,8 +10,8 @@ from math import inf
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED_TOPIC
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
@@ -37,15 +37,6 @@ from twinlog.worker.topics.starts import PartitionStarts
 from twinlog.worker.topics.topic_conflicts import TopicConflicts
 
 log = logging.getLogger(__name__)
-
-RETRY_S = 10.0
-"""Pause before a refused remote topic is tried again."""
-
-BUSY_MS = (1_000, 30_000)
-"""First and longest pause before a topic is created or grown on a busy target.
-
-The target is busy while a quota throttles its controller (KIP-599), and while the controller moves.
-"""
 
 
 class TopicRefresh:
@@ -82,7 +73,7 @@ class TopicRefresh:
         self._originals: dict[TopicName, TopicName] = {}
         """Source topics by their remote topics."""
         self._retry_at: dict[TopicName, float] = {}
-        self._backoff = Backoff(*BUSY_MS)
+        self._backoff = BUSY_CONTROLLER.backoff()
         self._left_out: dict[TopicName, str] = {}
         self._target_topics: Mapping[TopicName, Topic] = {}
         self._from_target: dict[TopicName, str] = {}
@@ -299,7 +290,7 @@ class TopicRefresh:
             if refusal.code not in error_codes.RETRIABLE and self._refused.get(pair.remote) != refusal:
                 log.error("%s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
             self._refused[pair.remote] = refusal
-            self._retry_at[pair.remote] = self._target.clock.monotonic() + RETRY_S
+            self._retry_at[pair.remote] = self._target.clock.monotonic() + REFUSED_TOPIC.first_s
 
     @property
     def _busy(self) -> list[TopicName]:
@@ -319,7 +310,7 @@ class TopicRefresh:
             return
         again_at = self._target.clock.monotonic() + self._backoff.count_failure()
         self._retry_at.update(dict.fromkeys(busy, again_at))
-        if self._logged.is_new(BUSY_MS, AGAIN_S):
+        if self._logged.is_new(BUSY_CONTROLLER, AGAIN_S):
             log.warning(
                 "%s: remote topics are not created or grown yet, and are tried again: %s (%s)",
                 *(self._settings.name, listed(waiting), self._refused[min(busy)].text),
