@@ -158,7 +158,7 @@ def _headers(column: Any) -> Any:
     headers = column.cast(HEADERS_COLUMN.type)
     entries = headers.flatten()
     if entries.null_count or entries.field("key").null_count:
-        raise CopyError("a row has a header without a key; each header needs one")
+        raise CopyError("a row has a header without a key; each header needs a key")
     return headers
 
 

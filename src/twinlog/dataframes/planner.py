@@ -165,7 +165,7 @@ class TopicPlanner:
         for name, topic in found.items():
             if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION and pattern is None:
                 raise TopicGoneError(
-                    f"cluster {admin.alias}: topic {name} does not exist; create it, or name others in option "
+                    f"cluster {admin.alias}: topic {name} does not exist; create it, or name other topics in option "
                     f"{'subscribe' if options.topics else 'assign'}"
                 )
             if error_codes.refused(topic.error):

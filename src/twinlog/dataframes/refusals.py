@@ -49,7 +49,7 @@ def refusal(sent: SentAppend, where: TopicPartition, client: ClusterClient, *, t
         return client.lacks("WRITE", f"topic {where.topic}", "writing to it")
     if code in error_codes.TOO_LARGE:
         return RecordTooLargeError(
-            f"{where}: a record needs a batch of {sent.append.bytes} bytes, and the topic takes no such; raise its "
+            f"{where}: a record needs a batch of {sent.append.bytes} bytes, and the topic takes less; raise its "
             "max.message.bytes, or write a smaller value",
             size=sent.append.bytes,
         )

@@ -135,8 +135,8 @@ def check_columns(fields: Sequence[tuple[str, str]], topic: TopicName | None) ->
     for name in _TYPES:
         if names.count(name) > 1 and not (name == "topic" and topic is not None):
             raise OptionError(
-                f"The DataFrame has {names.count(name)} columns named '{name}', as after a join; select the one that "
-                "is to be written"
+                f"The DataFrame has {names.count(name)} columns named '{name}', as after a join; select the one to "
+                "write"
             )
     columns = dict(fields)
     if topic is None and "topic" not in columns:

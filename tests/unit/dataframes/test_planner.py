@@ -60,7 +60,7 @@ def test_offsets_that_do_not_fit(cluster: VirtualCluster) -> None:
 
 
 def test_a_topic_that_is_not_there_is_named_after_three_tries(cluster: VirtualCluster) -> None:
-    with pytest.raises(TopicGoneError, match="topic nowhere does not exist; create it, or name others in option"):
+    with pytest.raises(TopicGoneError, match="topic nowhere does not exist; create it, or name other topics in option"):
         ranges(cluster, subscribe="t,nowhere")
 
 

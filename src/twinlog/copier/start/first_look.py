@@ -15,7 +15,7 @@ from twinlog.copier.start.lost_records import LastRecord
 from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.single_fetch import fetch_once
+from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST

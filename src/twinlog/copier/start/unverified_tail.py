@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from twinlog.kafka.admin.producer_states import ProducerState, producer_states
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.single_fetch import fetch_once
+from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.protocol.error_codes import Code, explain, refused
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.record.batch import read_batch

@@ -1,18 +1,29 @@
-"""Fetches a range of a partition answer by answer from its leader: the part that all readers of ranges share."""
+"""Fetches from leaders: many partitions once, or a range of a partition answer by answer."""
 
 from __future__ import annotations
 
+import logging
 import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from twinlog.errors import ClusterError, TopicGoneError
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.metadata import TopicMetadata
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.record.batch import next_start, read_batch
+from twinlog.kafka.retry import TROUBLED_S, Backoff
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ConsumerSettings
+
+log = logging.getLogger(__name__)
 
 WAIT_MS = 500
 CONNECT_S = 30.0
@@ -20,6 +31,46 @@ EMPTY_PAUSE_S = 0.02
 """The pause after an empty answer; as a rule the broker has waited before it."""
 GONE_S = 10.0
 """A deleted or recreated topic counts after this time only: a broker that has just started reports the same."""
+
+
+async def fetch_once(
+    client: ClusterClient,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    partition_bytes: int,
+    most_bytes: int,
+    epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+    wait_ms: int = 0,
+) -> dict[TopicPartition, PartitionResponse]:
+    """Returns the answers of the leaders for the records of each partition from an offset on.
+
+    An answer has up to `partition_bytes` of each partition; less if the partitions of a leader share the `most_bytes`
+    of an answer. Without records a leader answers after `wait_ms` milliseconds. `epochs` are leader epochs of the
+    records before the offsets. With an epoch a leader answers with the offset from which its log differs from a log
+    with a record of this epoch (KIP-595). A partition is missing if it lacks a leader or if the answer of its leader
+    omits it, as over a quota. Raises ClusterError.
+    """
+    by_node: dict[int, list[TopicPartition]] = {}
+    for partition in offsets:
+        leader = client.leader(partition)
+        if leader is not None:
+            by_node.setdefault(leader.node, []).append(partition)
+    found: dict[TopicPartition, PartitionResponse] = {}
+
+    async def ask(node: int, partitions: Sequence[TopicPartition]) -> None:
+        share = min(partition_bytes, most_bytes // len(partitions))
+        wanted = {}
+        for partition in partitions:
+            topic = client.topic(partition.topic)
+            topic_id = None if topic is None else topic.topic_id
+            wanted[partition] = FetchPosition(offsets[partition], share, epochs.get(partition, -1), topic_id=topic_id)
+        session = FetchSession(client, node, read_committed=read_committed, kept=False)
+        for one in await session.fetch(wanted, max_wait_ms=wait_ms, min_bytes=min(wait_ms, 1), max_bytes=most_bytes):
+            found[one.partition] = one.answer
+
+    await client.loop.gather([client.loop.spawn(ask, node, partitions) for node, partitions in by_node.items()])
+    return found
 
 
 class LeaderFetch:
@@ -40,7 +91,7 @@ class LeaderFetch:
     ) -> None:
         self.stale = True
         self.connect_s = connect_s
-        self._client = client
+        self.client = client
         self._read_committed = read_committed
         self._max_bytes = settings.fetch_max_bytes
         self._partition_bytes = settings.max_partition_fetch_bytes if partition_bytes is None else partition_bytes
@@ -53,7 +104,7 @@ class LeaderFetch:
         Without `topic_id` the topic may be of any id. Raises TopicGoneError for a topic that the metadata do not have,
         or have under another id, and ClusterError.
         """
-        client = self._client
+        client = self.client
         if not client.connected:
             await client.connect(self.connect_s)
         leader = client.leader(partition)
@@ -79,3 +130,162 @@ def is_gone(topic: TopicMetadata | None, topic_id: uuid.UUID | None) -> bool:
     if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         return True
     return not topic.error and topic_id not in {None, topic.topic_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A time without progress in a range: `position` is the next offset to fetch.
+
+    `code` is the error code of the last answer, `UNKNOWN_TOPIC_ID` for a deleted topic, else 0. `late` means that the
+    patience is over.
+    """
+
+    position: int
+    code: int
+    waited_s: float
+    late: bool
+
+
+class RangeFetch:
+    """Fetches the offsets from `start` to below `end` of a partition, and retries while the partition is silent.
+
+    The reader of an answer moves `position` past the offsets that it has read. `find_loss` takes a silence, and returns
+    the offset after the lost offsets, or the same position without a loss. `way_out` ends the message of the error
+    after `patience_s` seconds of silence. With `ahead` the next answer is requested before the reader has the present
+    answer; the loop of the client must then run on the reading thread.
+    """
+
+    def __init__(
+        self,
+        fetch: LeaderFetch,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        topic_id: uuid.UUID | None,
+        patience_s: float,
+        find_loss: Callable[[Silence], int],
+        ahead: bool = True,
+        way_out: str = "",
+    ) -> None:
+        self.position = start
+        self.past = start
+        """The offset after the last whole batch of the present answer; -1 without a batch, or if it is corrupt."""
+        self._fetch = fetch
+        self._loop = fetch.client.loop
+        self._partition = partition
+        self._end = end
+        self._topic_id = topic_id
+        self._patience_s = patience_s
+        self._find_loss = find_loss
+        self._with_ahead = ahead
+        self._way_out = way_out
+        self._ahead: tuple[int, Any] | None = None
+        """The fetch that was sent ahead: its first offset, and the answer to come."""
+
+    def answers(self) -> Iterator[PartitionResponse]:
+        """Yield the answers from `position` on, without errors, until the position is at the end.
+
+        An answer may be empty. Raises RefusedError if the principal lacks READ on the topic, and ClusterError after
+        `patience_s` seconds without progress.
+        """
+        loop, settings, partition = self._loop, self._fetch.client.settings, self._partition
+        now: Callable[[], float] = loop.clock.monotonic
+        # A response that stays unread for its timeout is lost with its connection.
+        prompt_s = settings.request_timeout_ms / 1000 / 2
+        took_s = 0.0
+        backoff = Backoff.of(settings)
+        progressed_at = now()
+        troubled = LogOnce(loop.clock)
+        while self.position < self._end:
+            answers: list[PartitionResponse] = []
+            trouble, code = None, 0
+            try:
+                answers += loop.run(self._next_answers)
+            except ClusterError as error:
+                if isinstance(error, RefusedError):
+                    raise
+                trouble = str(error)
+                if isinstance(error, TopicGoneError):
+                    code = Code.UNKNOWN_TOPIC_ID
+            if answers and (code := answers[0].error):
+                if error_codes.refused(code):
+                    raise self._fetch.client.lacks("READ", f"topic {partition.topic}", "reading its records")
+                trouble = error_codes.explain(code)
+            elif answers:
+                begun, answered_at = self.position, now()
+                self.past = _end_of(answers[0].records)
+                if self._with_ahead and took_s < prompt_s:
+                    self._fetch_ahead()
+                # Only the reader holds the answer, and so releases its memory.
+                yield answers.pop()
+                if self.position > begun:
+                    backoff.reset_failures()
+                    if troubled.end_condition(partition):
+                        log.warning("%s is read again, from offset %d on", partition, begun)
+                    # The patience counts from here, so that a slow reader of an answer is never taken for a silent
+                    # partition.
+                    progressed_at = now()
+                    took_s = progressed_at - answered_at
+                    continue
+            waited_s = now() - progressed_at
+            late = waited_s > self._patience_s
+            after = self._find_loss(Silence(self.position, code, waited_s, late))
+            if after > self.position:
+                self.position, progressed_at = after, now()
+                continue
+            if late:
+                raise self.silent(self._patience_s, trouble)
+            if troubled.is_due(partition, TROUBLED_S, AGAIN_S):
+                log.warning(
+                    "%s returns nothing from offset %d on, and is fetched again for up to %g s: %s",
+                    partition,
+                    self.position,
+                    self._patience_s,
+                    trouble or _NO_MORE,
+                )
+            if trouble is not None:
+                log.info("%s is fetched again: %s", partition, trouble)
+                self._fetch.stale = True
+            # Without an error the broker itself has waited, as a rule.
+            loop.run(loop.sleep, backoff.count_failure() if trouble else EMPTY_PAUSE_S)
+
+    def silent(self, waited_s: float, trouble: str | None) -> ClusterError:
+        """The error for a partition that returned nothing for a time, with the last trouble."""
+        return ClusterError(
+            f"cluster {self._fetch.client.alias}: {self._partition} returned nothing from offset {self.position} on "
+            f"for {waited_s:g} s, though it was to be read to {self._end}: {trouble or _NO_MORE}{self._way_out}"
+        )
+
+    def _fetch_ahead(self) -> None:
+        """Fetch the records after an answer, so that the broker and the network work while the answer is read."""
+        if self.position < self.past < self._end:
+            self._ahead = (
+                self.past,
+                self._loop.spawn(self._fetch.fetch_answer, self._partition, self.past, self._topic_id),
+            )
+            self._loop.run(self._loop.sleep, 0)
+
+    async def _next_answers(self) -> list[PartitionResponse]:
+        """The answer that was fetched ahead, or a new answer; empty for a broker over its quota."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == self.position:
+            answer: PartitionResponse | None = await ahead[1]
+        else:
+            answer = await self._fetch.fetch_answer(self._partition, self.position, self._topic_id)
+        return [] if answer is None else [answer]
+
+
+_NO_MORE = "the broker has no more of it"
+
+
+def _end_of(records: memoryview) -> int:
+    """The offset after the last whole batch; -1 when there is none, or when it is corrupt."""
+    last, at = -1, 0
+    while 0 <= (following := next_start(records, at)) <= len(records):
+        last, at = at, following
+    try:
+        batch = None if last < 0 else read_batch(records, last)
+    except CorruptBatchError:
+        return -1
+    return -1 if batch is None else batch.last_offset + 1

@@ -13,7 +13,7 @@ from twinlog.clock import LONG_AGO
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.single_fetch import fetch_once
+from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST

@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.record.batch import scan
 from twinlog.mirror.offsets.position_writer import position_records, positions_writer
 from twinlog.mirror.offsets.positions import Position
@@ -39,19 +38,22 @@ def store_start(flow: FlowSettings, admin: ClusterAdmin, positions: Mapping[Topi
 
 
 FETCH_BYTES = 1 << 16
+WAIT_MS = 100
 
 
 async def is_hollow(client: ClusterClient, where: TopicPartition, start: int, end: int) -> bool:
     """Whether a partition has only markers of transactions in these offsets. Raises ClusterError."""
     await client.refresh([where.topic])
-    leader, topic = client.leader(where), client.topic(where.topic)
-    if leader is None or topic is None:
-        return False
-    session = FetchSession(client, leader.node, read_committed=False, kept=False)
     while start < end:
-        position = FetchPosition(start, FETCH_BYTES, topic_id=topic.topic_id)
-        answers = await session.fetch({where: position}, max_wait_ms=100, min_bytes=1, max_bytes=FETCH_BYTES)
-        batches = [batch for one in answers for batch in scan(one.answer.records)]
+        found = await fetch_once(
+            client,
+            {where: start},
+            read_committed=False,
+            partition_bytes=FETCH_BYTES,
+            most_bytes=FETCH_BYTES,
+            wait_ms=WAIT_MS,
+        )
+        batches = [batch for answer in found.values() for batch in scan(answer.records)]
         if not batches or not all(batch.is_control or not batch.record_count for batch in batches):
             return False
         start = batches[-1].last_offset + 1

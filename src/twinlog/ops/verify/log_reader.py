@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from twinlog.arrow.bodies import Bodies, decode_bodies
-from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.leader_fetch import EMPTY_PAUSE_S, GONE_S, LeaderFetch
+from twinlog.kafka.consumer.leader_fetch import GONE_S, LeaderFetch, RangeFetch, Silence
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -21,11 +19,8 @@ from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.kafka.record.aborted import AbortedFilter
 from twinlog.kafka.record.batch import Batch, check_crc, read_batch
 from twinlog.kafka.record.records import is_abort_marker
-from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ConsumerSettings
-
-log = logging.getLogger(__name__)
 
 GRANULE_BYTES = 512 << 10
 """The initial number of bytes of batches that are decoded together; it grows while records are compared singly."""
@@ -85,14 +80,21 @@ class LogReader:
         self.position = start
         self.end = end
         self._committed = committed
-        self._topic_id = topic_id
-        self._patience_s = patience_s
         self._lost = lost
         self._bytes = logs.settings.max_partition_fetch_bytes if fetch_bytes is None else fetch_bytes
-        self._fetch = LeaderFetch(logs.client, logs.settings, read_committed=committed, partition_bytes=self._bytes)
-        self._ahead_too = ahead
+        fetch = LeaderFetch(logs.client, logs.settings, read_committed=committed, partition_bytes=self._bytes)
+        self._fetch = RangeFetch(
+            fetch,
+            partition,
+            start,
+            end,
+            topic_id=topic_id,
+            patience_s=patience_s,
+            find_loss=self._after_loss,
+            ahead=ahead,
+        )
+        self._answers = self._fetch.answers()
         self._fetched: _Fetched | None = None
-        self._next: tuple[int, Any] | None = None
         self._rows: Bodies | None = None
         self._rows_past = -1
         self._granule = GRANULE_BYTES
@@ -208,53 +210,13 @@ class LogReader:
         return None
 
     def _read(self) -> _Fetched | None:
-        """Return a fetch from the position on; None when the position moved over lost offsets."""
-        now = self._logs.loop.clock.monotonic
-        backoff = Backoff.of(self._logs.settings.client)
-        began = now()
-        while True:
-            trouble, code = None, 0
-            try:
-                answer = self._logs.loop.run(self._response)
-            except RefusedError:
-                raise
-            except ClusterError as error:
-                answer, trouble = None, str(error)
-                if isinstance(error, TopicGoneError):
-                    code = Code.UNKNOWN_TOPIC_ID
-            if answer is not None:
-                code = answer.error
-                if error_codes.refused(code):
-                    raise self._logs.client.lacks("READ", f"topic {self.partition.topic}", "reading its records")
-                if code:
-                    trouble = error_codes.explain(code)
-                else:
-                    fetched = self._batches(answer)
-                    if fetched.past > self.position:
-                        return fetched
-            if code == Code.OFFSET_OUT_OF_RANGE and self._pass_over():
-                return None
-            waited = now() - began
-            if waited > self._patience_s or (code in error_codes.OTHER_TOPIC and waited > GONE_S):
-                why = "the topic was deleted, or recreated" if code in error_codes.OTHER_TOPIC else trouble
-                raise ClusterError(
-                    f"cluster {self._logs.alias}: {self.partition} returned nothing from offset {self.position} on for "
-                    f"{waited:.0f} s, though it was to be read to {self.end}: {why or 'the broker has no more of it'}"
-                )
-            if trouble is not None:
-                log.info("%s is fetched again: %s", self.partition, trouble)
-                self._fetch.stale = True
-            self._logs.loop.run(self._logs.loop.sleep, backoff.count_failure() if trouble else EMPTY_PAUSE_S)
-
-    async def _response(self) -> PartitionResponse | None:
-        """Return the expected answer for the position, or else a new answer."""
-        expected, self._next = self._next, None
-        answer = None
-        if expected is not None and expected[0] == self.position:
-            answer = await expected[1]
-        if answer is None:
-            answer = await self._fetch.fetch_answer(self.partition, self.position, self._topic_id)
-        return answer
+        """Return a fetch from the position on; None when the position is at the end after lost offsets."""
+        self._fetch.position = self.position
+        for answer in self._answers:
+            fetched = self._batches(answer)
+            if fetched.past > self.position:
+                return fetched
+        return None
 
     def _batches(self, answer: PartitionResponse) -> _Fetched:
         hidden = AbortedFilter(answer.aborted) if self._committed and answer.aborted else None
@@ -272,20 +234,19 @@ class LogReader:
             past = max(past, batch.last_offset + 1)
             if seen and batch.last_offset >= self.position:
                 batches.append(batch)
-        if self._ahead_too and self.position < past < self.end:
-            self._next = past, self._logs.loop.spawn(self._ahead, past)
         return _Fetched(answer.records, batches, past, answer.aborted or ())
 
-    async def _ahead(self, position: int) -> PartitionResponse | None:
-        """Request the fetch after the present fetch; the next attempt reports a failure."""
-        try:
-            answer = await self._fetch.fetch_answer(self.partition, position, self._topic_id)
-        except ClusterError:
-            return None
-        return None if answer is None or answer.error or not len(answer.records) else answer
+    def _after_loss(self, silence: Silence) -> int:
+        """The position after offsets that the log has lost at its begin. Raises ClusterError for a deleted topic."""
+        code, waited_s = silence.code, silence.waited_s
+        if code in error_codes.OTHER_TOPIC and (silence.late or waited_s > GONE_S):
+            raise self._fetch.silent(round(waited_s), "the topic was deleted, or recreated")
+        if code == Code.OFFSET_OUT_OF_RANGE:
+            self._pass_over()
+        return self.position
 
-    def _pass_over(self) -> bool:
-        """Whether the log begins later by now; then the position is there."""
+    def _pass_over(self) -> None:
+        """Move the position to the begin of the log, if the log begins later by now."""
 
         async def ask() -> int:
             client = self._logs.client
@@ -297,13 +258,11 @@ class LogReader:
         except RefusedError:
             raise
         except ClusterError:
-            return False
-        if begin <= self.position:
-            return False
-        past = min(begin, self.end)
-        self._lost(self.position, past)
-        self.position = past
-        return True
+            return
+        if begin > self.position:
+            past = min(begin, self.end)
+            self._lost(self.position, past)
+            self.position = past
 
 
 def _last_offset(fetched: _Fetched) -> int:

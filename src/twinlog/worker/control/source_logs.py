@@ -10,7 +10,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.single_fetch import fetch_once
+from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.leader_epochs import compare_leader_epochs
 from twinlog.mirror.gaps import is_of_another_topic
 from twinlog.mirror.offsets.positions import Position

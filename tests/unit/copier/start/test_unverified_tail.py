@@ -12,7 +12,7 @@ from twinlog.copier.start import unverified_tail
 from twinlog.copier.start.unverified_tail import find_unverified
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.producer_states import ProducerState
-from twinlog.kafka.consumer import single_fetch
+from twinlog.kafka.consumer import leader_fetch
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
@@ -100,7 +100,7 @@ def test_what_stands_in_the_place_of_a_commit(
             asked.extend(at.offset for at in wanted.values())
             return [Fetched(one, PartitionResponse(0, error, 0, 0, 0, (), memoryview(data))) for one in wanted]
 
-    monkeypatch.setattr(single_fetch, "FetchSession", Session)
+    monkeypatch.setattr(leader_fetch, "FetchSession", Session)
     unverified, errors = loop.run(find_unverified, target(loop), {REMOTE: Position(90, 100)}, {})
     assert (unverified, set(errors)) == (found, {REMOTE} - set(found))
     assert asked == [99]
@@ -121,7 +121,7 @@ def test_a_partition_without_an_answer_is_named_with_the_reason(
         async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], **_: Any) -> list[Fetched]:
             return [Fetched(one, answer) for one, answer in zip(wanted, answers, strict=False)]
 
-    monkeypatch.setattr(single_fetch, "FetchSession", Session)
+    monkeypatch.setattr(leader_fetch, "FetchSession", Session)
     unverified, errors = loop.run(find_unverified, target(loop), {REMOTE: Position(90, 100)}, {})
     assert unverified == {}
     assert ("quota" if not answers else "error code -1") in errors[REMOTE]
@@ -136,6 +136,6 @@ def test_a_missing_read_permission_is_reported(loop: Loop, monkeypatch: pytest.M
             code = Code.TOPIC_AUTHORIZATION_FAILED
             return [Fetched(one, PartitionResponse(0, code, 0, 0, 0, (), memoryview(b""))) for one in wanted]
 
-    monkeypatch.setattr(single_fetch, "FetchSession", Session)
+    monkeypatch.setattr(leader_fetch, "FetchSession", Session)
     with pytest.raises(RefusedError, match=r"READ on topic north\.t"):
         loop.run(find_unverified, target(loop), {REMOTE: Position(90, 100)}, {})
