@@ -8,10 +8,9 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any
 
-from twinlog.config.keys.key import Key, Level
-from twinlog.config.keys.live_keys import UpdateMode, fields_of, live_fields, takes
+from twinlog.config.keys.key import Key, Level, UpdateMode
 from twinlog.config.keys.scope import KeyScope, KeyScopes
-from twinlog.config.keys.table import CONNECTOR
+from twinlog.config.keys.table import CONNECTOR, fields_of, live_fields
 from twinlog.config.load import LoadedFile
 from twinlog.config.model import MirrorConfig
 from twinlog.config.properties import PropertyEntry
@@ -69,12 +68,13 @@ def _class_settings(running: FlowSettings, written: FlowSettings) -> tuple[tuple
     live = {
         name: value
         for name, value in written.class_settings
-        if (key := CONNECTOR.find_key(name)) is not None and takes(key) not in (UpdateMode.RESTART, UpdateMode.NOTHING)
+        if (key := CONNECTOR.find_key(name)) is not None
+        and key.update_mode not in (UpdateMode.RESTART, UpdateMode.NOTHING)
     }
     kept = {
         name: value
         for name, value in running.class_settings
-        if (key := CONNECTOR.find_key(name)) is None or takes(key) in (UpdateMode.RESTART, UpdateMode.NOTHING)
+        if (key := CONNECTOR.find_key(name)) is None or key.update_mode in (UpdateMode.RESTART, UpdateMode.NOTHING)
     }
     return tuple(sorted({**kept, **live}.items()))
 
@@ -234,7 +234,7 @@ class _Comparison:
             return UpdateMode.RESTART, tuple(self._of_scope(scope))
         if key.name == "clusters":
             return (UpdateMode.RESTART if self._gone else UpdateMode.AT_ONCE), ()
-        how, fields = takes(key), _fields(key)
+        how, fields = key.update_mode, _fields(key)
         if how is UpdateMode.RESTART and key.level is Level.PROCESS:
             return how, ()
         if key.name == "enabled":
@@ -359,7 +359,7 @@ def _fields(key: Key) -> tuple[str, ...]:
     if key.level in _OF_CLIENTS:
         return CLIENTS
     found = fields_of(key)
-    return found or (("transform",) if takes(key) is UpdateMode.RESTART else ())
+    return found or (("transform",) if key.update_mode is UpdateMode.RESTART else ())
 
 
 def _unlike(running: FlowSettings, written: FlowSettings) -> Iterator[str]:

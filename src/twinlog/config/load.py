@@ -18,7 +18,7 @@ from twinlog.config.metrics import read_metrics
 from twinlog.config.model import MirrorConfig
 from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.text.parse import ParsedFile, parse_file
-from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, read_fields
 from twinlog.config.text.resolve import FlowLayers, resolve_flow
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.mirror.topology.cycles import TopicCycle, cycle, returning
@@ -242,7 +242,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
         _without_enabled(found, clusters, flows, problems, as_mirror_maker=as_mirror_maker)
     process = ConfigReader(found.top, PROCESS, problems)
     warm_up = process.flag("twinlog.warm.up.enabled")
-    driver = DriverListener(**plain_fields(DriverListener, process))
+    driver = DriverListener(**read_fields(DriverListener, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
         # From top to bottom, as a user fixes the file; problems that lack a line come last.

@@ -18,7 +18,7 @@ from twinlog.config.metrics import read_metrics
 from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.text.providers import Lookup, Providers
-from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, read_fields
 from twinlog.config.text.resolve import Layer
 from twinlog.config.worker_rest import read_rest
 from twinlog.errors import ConfigError, ConfigProblem
@@ -44,12 +44,11 @@ def read_group(reading: ConfigReader, file: str, problems: Problems, warnings: l
     _warn_of_fixed(reading, warnings)
     _check_algorithms(reading, problems)
     return GroupSettings(
-        **plain_fields(GroupSettings, reading),
+        **read_fields(GroupSettings, reading),
         group_id=reading.text("group.id"),
         config_storage=topics["config"],
         offset_storage=topics["offset"],
         status_storage=topics["status"],
-        key_size=reading.number_if_any("inter.worker.key.size"),
     )
 
 
@@ -204,12 +203,12 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
     _check_converters(layer, problems)
     client_id = reading.text("client.id") or (f"connect-{reading.text('group.id')}" if distributed else "connect")
     return WorkerSettings(
-        **plain_fields(WorkerSettings, reading),
+        **read_fields(WorkerSettings, reading),
         client=read_connection(ConfigReader(layer, WORKER_CLIENT, problems), str, file, warnings, client_id),
         group=read_group(reading, file, problems, warnings) if distributed else None,
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
-        driver=DriverListener(**plain_fields(DriverListener, reading)),
+        driver=DriverListener(**read_fields(DriverListener, reading)),
         metrics=read_metrics(layer, WORKER_FILE, file, problems, warnings),
         override_policy=_policy(reading),
     )

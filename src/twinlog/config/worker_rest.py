@@ -9,10 +9,10 @@ from twinlog.config.keys.table import WORKER, WORKER_FILE
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.security.tls import read_tls
-from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, read_fields
 from twinlog.config.text.resolve import Layer
 from twinlog.errors import ConfigProblem
-from twinlog.settings.metrics import ListenerAddress, Scheme
+from twinlog.settings.metrics import ListenerAddress
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.worker import HeaderSettings, RestSettings
 
@@ -34,16 +34,13 @@ def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) 
     _check_extensions(reading, problems)
     https = read_https(layer, "listeners.https.", listeners, file, problems, warnings)
     admin_https = read_https(layer, "admin.listeners.https.", admin or (), file, problems, warnings)
-    advertised = reading.text("rest.advertised.listener").lower()
+    advertised = reading.text("rest.advertised.listener")
     if advertised and advertised not in {listener.scheme for listener in listeners}:
         problems.refuse(layer["rest.advertised.listener"], repr(advertised), "the scheme of one of the listeners")
     return RestSettings(
-        **plain_fields(RestSettings, reading),
+        **read_fields(RestSettings, reading),
         listeners=listeners,
         admin_listeners=admin,
-        advertised_host=reading.text("rest.advertised.host.name") or None,
-        advertised_port=reading.number_if_any("rest.advertised.port"),
-        advertised_listener=cast(Scheme, advertised) if advertised else None,
         response_headers=_headers(reading),
         https=None if https is None else https[0],
         https_client_auth="none" if https is None else https[1],

@@ -1,23 +1,64 @@
 """The keys of a plugin as a worker shows them: the key table in the form of Kafka's class ConfigKeyInfo.
 
-Documentation and defaults are twinlog's own, so that a form shows the values that count here.
+Documentation and defaults are twinlog's own, so that a form shows the values that count here. The order of the keys is
+that of Kafka 3.9 and 4.3 (classes ConnectorConfig, SourceConnectorConfig, MirrorConnectorConfig and its three heirs).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from twinlog.config.keys.converter import ConverterKeys, converter_keys
-from twinlog.config.keys.key import Key, KeyType
-from twinlog.config.keys.shown import ORDER_SERIES, Importance, Release, ShownKey, Width, shown_keys
+from twinlog.config.keys.key import LOW, Key, KeyType, Release
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, PROCESS, SECURITY
 from twinlog.config.text.values import Value, parse_value
 from twinlog.connectors.model import KeyDefinition
 from twinlog.settings.flow import ConnectorKind
 
-REQUIRED = frozenset({"name", "connector.class", "source.cluster.alias", "converter.type"})
-"""Keys that have to be written."""
+_ORDER_SERIES: Mapping[str, str] = MappingProxyType(
+    {"Transforms": "Common", "Predicates": "Common", "Exactly Once Support": "Topic Creation"}
+)
+"""Groups whose keys continue the order numbers of another group, though each group is a section of its own in a
+form."""
+
+_OF_CONNECT = (
+    *("name", "connector.class", "connector.plugin.version", "tasks.max", "tasks.max.enforce"),
+    *("key.converter", "key.converter.plugin.version", "value.converter", "value.converter.plugin.version"),
+    *("header.converter", "header.converter.plugin.version", "transforms", "predicates", "config.action.reload"),
+    *("errors.retry.timeout", "errors.retry.delay.max.ms", "errors.tolerance", "errors.log.enable"),
+    *("errors.log.include.messages", "topic.creation.groups", "exactly.once.support", "transaction.boundary"),
+    *("transaction.boundary.interval.ms", "offsets.storage.topic"),
+)
+_OF_MIRRORS = (
+    *("enabled", "source.cluster.alias", "target.cluster.alias", "admin.timeout.ms", "replication.policy.class"),
+    *("replication.policy.separator", "replication.policy.internal.topic.separator.enabled", "forwarding.admin.class"),
+    *("metric.reporters", "security.protocol", "auto.include.jmx.reporter", "config.providers"),
+)
+_OF_KIND: Mapping[ConnectorKind, tuple[str, ...]] = {
+    "source": (
+        *("topics", "topics.exclude", "topics.blacklist", "config.properties.exclude", "config.properties.blacklist"),
+        *("topic.filter.class", "config.property.filter.class", "consumer.poll.timeout.ms", "refresh.topics.enabled"),
+        *("refresh.topics.interval.seconds", "sync.topic.configs.enabled", "sync.topic.configs.interval.seconds"),
+        *("use.incremental.alter.configs", "sync.topic.acls.enabled", "sync.topic.acls.interval.seconds"),
+        *("replication.factor", "offset-syncs.topic.replication.factor", "offset.lag.max"),
+        *("offset-syncs.topic.location", "add.source.alias.to.metrics", "emit.offset-syncs.enabled"),
+        *("heartbeats.replication.enabled", "metric.names.formats"),
+    ),
+    "checkpoint": (
+        *("consumer.poll.timeout.ms", "groups", "groups.exclude", "groups.blacklist", "group.filter.class"),
+        *("refresh.groups.enabled", "refresh.groups.interval.seconds", "emit.checkpoints.enabled"),
+        *("emit.checkpoints.interval.seconds", "sync.group.offsets.enabled", "sync.group.offsets.interval.seconds"),
+        *("checkpoints.topic.replication.factor", "offset-syncs.topic.location", "topic.filter.class"),
+        "metric.names.formats",
+    ),
+    "heartbeat": (
+        *("emit.heartbeats.enabled", "emit.heartbeats.interval.seconds", "heartbeats.topic.replication.factor"),
+    ),
+}
+
 
 _TYPES = {KeyType.BOOL: "BOOLEAN", KeyType.ENUM: "STRING"}
 _HIDDEN = "[hidden]"
@@ -25,7 +66,19 @@ _HIDDEN = "[hidden]"
 
 def connector_definitions(kind: ConnectorKind, release: Release) -> tuple[KeyDefinition, ...]:
     """The keys of a connector of MirrorMaker 2 in a worker of `release`; Connect's own keys come first."""
-    return _counted((shown, known_key(shown.name)) for shown in shown_keys(kind, release))
+    return _counted(listed_keys(kind, release))
+
+
+def listed_keys(kind: ConnectorKind, release: Release) -> tuple[Key, ...]:
+    """The keys of a connector in a worker of `release`, in Kafka's order."""
+    security = (key.name for key in SECURITY.exact.values() if key.shown is not None and key.name not in _OF_MIRRORS)
+    keys = map(known_key, (*_OF_CONNECT, *_OF_MIRRORS, *security, *_OF_KIND[kind]))
+    return tuple(key for key in keys if key.shown is not None and key.shown.exists_in(release))
+
+
+def known_key(name: str) -> Key:
+    """The connector's key with the name `name`."""
+    return next(table.exact[name] for table in (CONNECTOR, SECURITY, PROCESS) if name in table.exact)
 
 
 def converter_definitions(found: ConverterKeys, release: Release) -> tuple[KeyDefinition, ...]:
@@ -38,28 +91,24 @@ def override_definition(word: str, name: str) -> KeyDefinition | None:
     key = CLIENTS[word].exact.get(name)
     if key is None:
         return None
-    return define(ShownKey(f"{word}.override.{name}", Importance.LOW, label=name), key, -1)
+    return define(replace(key, name=f"{word}.override.{name}", shown=replace(LOW, label=name)), -1)
 
 
-def known_key(name: str) -> Key:
-    """The connector's key with the name `name`."""
-    return next(table.exact[name] for table in (CONNECTOR, SECURITY, PROCESS) if name in table.exact)
-
-
-def define(shown: ShownKey, key: Key, order: int) -> KeyDefinition:
+def define(key: Key, order: int) -> KeyDefinition:
     """A key as a worker shows it."""
+    shown = key.shown or LOW
     default = shown.default or key.default
     return KeyDefinition(
-        name=shown.name,
+        name=key.name,
         type=_TYPES.get(key.type, key.type.value),
-        required=shown.name in REQUIRED,
+        required=shown.required,
         default_value=None if default is None else written(key, parse_value(key, default)),
         importance=shown.importance.value,
         documentation=key.doc,
         group=shown.group,
         order=order,
-        width=(shown.width or Width.NONE).value,
-        display_name=shown.label or shown.name,
+        width=shown.width.value,
+        display_name=shown.label or key.name,
     )
 
 
@@ -72,15 +121,15 @@ def written(key: Key, value: Value) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _counted(keys: Iterable[tuple[ShownKey, Key]], begin: int = 1) -> tuple[KeyDefinition, ...]:
+def _counted(keys: Iterable[Key], begin: int = 1) -> tuple[KeyDefinition, ...]:
     """The keys with their order in the form, counted in each group; a group may continue the count of another group."""
     counts: Counter[str] = Counter()
     found = []
-    for shown, key in keys:
+    for key in keys:
         order = -1
-        if shown.group is not None:
-            series = ORDER_SERIES.get(shown.group, shown.group)
+        if key.shown is not None and key.shown.group is not None:
+            series = _ORDER_SERIES.get(key.shown.group, key.shown.group)
             order = begin + counts[series]
             counts[series] += 1
-        found.append(define(shown, key, order))
+        found.append(define(key, order))
     return tuple(found)

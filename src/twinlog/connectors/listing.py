@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from twinlog.config.connector import CONNECTOR_CLASSES, connector_kind
 from twinlog.config.keys.converter import CONVERTERS, HEADER_CONVERTERS
-from twinlog.config.keys.shown import Release
+from twinlog.config.keys.key import Release
 from twinlog.connectors.definitions import connector_definitions, converter_definitions
 from twinlog.connectors.model import KeyDefinition, PluginInfo
 from twinlog.errors import RequestError

@@ -20,8 +20,7 @@ from twinlog.config.connector import (
     refused_class,
 )
 from twinlog.config.keys.converter import CONVERTER_TYPE, CONVERTERS_OF, converter_keys
-from twinlog.config.keys.key import Key, KeyType, Level
-from twinlog.config.keys.shown import Importance, Release, ShownKey, Width
+from twinlog.config.keys.key import Importance, Key, KeyType, Level, Release, Shown, Width
 from twinlog.config.overrides import overrides
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.queries import refused_query
@@ -52,7 +51,7 @@ def check_converters(entries: Mapping[str, PropertyEntry], release: Release, che
             checks.without_value(name)
             continue
         definitions = converter_definitions(found, release)
-        for definition, (_, key) in zip(definitions, converter_keys(found, release), strict=True):
+        for definition, key in zip(definitions, converter_keys(found, release), strict=True):
             full = f"{name}.{definition.name}"
             label = definition.display_name
             given = PropertyEntry(full, side, entry.file, None, side) if definition.name == CONVERTER_TYPE else None
@@ -138,18 +137,18 @@ def add_transforms(entries: Mapping[str, PropertyEntry], checks: Checks) -> None
 def _add(word: str, alias: str, group: str, noun: str, entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
     prefix = f"{word}.{alias}."
     name = f"{prefix}type"
-    kind_key = Key(name, KeyType.STRING, None, f"Class for the '{alias}' {noun.lower()}.", Level.ONE_FLOW)
-    shown = ShownKey(name, Importance.HIGH, group, Width.LONG, f"{noun} type for {alias}")
-    checks.add(replace(define(shown, kind_key, 0), type="CLASS", required=True), kind_key)
+    shown = Shown(Importance.HIGH, group, Width.LONG, f"{noun} type for {alias}", required=True)
+    doc = f"Class for the '{alias}' {noun.lower()}."
+    kind_key = Key(name, KeyType.STRING, None, doc, Level.ONE_FLOW, shown=shown)
+    checks.add(replace(define(kind_key, 0), type="CLASS"), kind_key)
     found = _kind(word, entries.get(name))
     if found is None:
         return
     keys = (*(_OWN if word == "transforms" else ()), *found.keys)
     for order, key in enumerate(keys, start=1):
-        full = f"{prefix}{key.name}"
-        shown = ShownKey(full, _importance(found, key), group, Width.NONE, key.name)
-        definition = define(shown, key, order)
-        checks.add(replace(definition, required=(found.name, key.name) in REQUIRED), key)
+        required = (found.name, key.name) in REQUIRED
+        shown = Shown(_importance(found, key), group, label=key.name, required=required)
+        checks.add(define(replace(key, name=f"{prefix}{key.name}", shown=shown), order), key)
 
 
 def _kind(word: str, entry: PropertyEntry | None) -> SmtKind | None:

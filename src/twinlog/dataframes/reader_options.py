@@ -11,7 +11,7 @@ from twinlog.config.keys.table import CONSUMER, KeyTable
 from twinlog.config.load import load
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.entries import check_value
-from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, read_fields
 from twinlog.errors import ConfigError, OptionError
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
 
@@ -30,7 +30,7 @@ def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[st
     warnings: list[str] = []
     reading = read_kafka_options(options, CONSUMER, warnings)
     client = read_client(reading, warnings)
-    settings = ConsumerSettings(**plain_fields(ConsumerSettings, reading), client=client)
+    settings = ConsumerSettings(**read_fields(ConsumerSettings, reading), client=client)
     require_right(reading, warnings)
     return settings, warnings
 

@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 from twinlog.config.flow.clients import compression_level
 from twinlog.config.keys.table import PRODUCER
-from twinlog.config.text.reading import plain_fields
+from twinlog.config.text.reading import read_fields
 from twinlog.dataframes.options import config_file, flag
 from twinlog.dataframes.reader_options import of_cluster, read_client, read_kafka_options, require_right
 from twinlog.dataframes.write_task import WriteTask
@@ -42,7 +42,7 @@ def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[st
     reading.text("acks")
     codec = reading.text("compression.type")
     settings = ProducerSettings(
-        **plain_fields(ProducerSettings, reading),
+        **read_fields(ProducerSettings, reading),
         client=read_client(reading, warnings),
         compression_type=None if codec == "producer" else cast(Codec, codec),
         compression_level=compression_level(reading, codec),

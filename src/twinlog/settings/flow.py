@@ -211,13 +211,13 @@ class FlowSettings:
     tasks_max: Annotated[int, WrittenAs("tasks.max")] = 1
     replication_factor: Annotated[int, WrittenAs("replication.factor")] = 2
     topics: Annotated[tuple[str, ...], WrittenAs("topics")] = (".*",)
-    topics_exclude: Annotated[tuple[str, ...], out_of("topics.exclude")] = TOPICS_EXCLUDE
+    topics_exclude: Annotated[tuple[str, ...], WrittenAs("topics.exclude")] = TOPICS_EXCLUDE
     separator: Annotated[str, WrittenAs("replication.policy.separator")] = "."
     internal_separator_follows: Annotated[bool, WrittenAs("replication.policy.internal.topic.separator.enabled")] = True
     policy: Annotated[PolicyName, out_of("replication.policy.class")] = "default"
     heartbeats_replication_enabled: Annotated[bool, WrittenAs("heartbeats.replication.enabled")] = True
     refresh_topics_interval_s: Annotated[float | None, every("refresh.topics")] = 5.0
-    config_properties_exclude: Annotated[tuple[str, ...], out_of("config.properties.exclude")] = (
+    config_properties_exclude: Annotated[tuple[str, ...], WrittenAs("config.properties.exclude")] = (
         CONFIG_PROPERTIES_EXCLUDE
     )
     use_defaults_from: Annotated[Literal["source", "target"], WrittenAs("use.defaults.from")] = "target"
@@ -241,7 +241,7 @@ class FlowSettings:
     offset_syncs_replication_factor: Annotated[int, WrittenAs("offset-syncs.topic.replication.factor")] = 3
     offset_lag_max: Annotated[int, out_of("offset.lag.max")] = 100
     groups: Annotated[tuple[str, ...], WrittenAs("groups")] = (".*",)
-    groups_exclude: Annotated[tuple[str, ...], out_of("groups.exclude")] = GROUPS_EXCLUDE
+    groups_exclude: Annotated[tuple[str, ...], WrittenAs("groups.exclude")] = GROUPS_EXCLUDE
     refresh_groups_interval_s: Annotated[float | None, every("refresh.groups")] = 2.0
     emit_checkpoints_interval_s: Annotated[float | None, every("emit.checkpoints")] = 1.0
     checkpoints_replication_factor: Annotated[int, WrittenAs("checkpoints.topic.replication.factor")] = 3
@@ -254,7 +254,7 @@ class FlowSettings:
     exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"
     transaction_interval_ms: Annotated[int, WrittenAs("transaction.boundary.interval.ms")] = 100
     transaction_boundary: Annotated[TransactionBoundary, out_of("transaction.boundary")] = "poll"
-    worker_group_id: Annotated[str | None, out_of("group.id")] = None
+    worker_group_id: Annotated[str | None, WrittenAs("group.id")] = None
     earlier_positions_topic: Annotated[str | None, out_of("offset.storage.topic")] = None
     policy_class: Annotated[CustomClass | None, out_of("replication.policy.class")] = None
     topic_filter_class: Annotated[CustomClass | None, out_of("topic.filter.class")] = None

@@ -63,9 +63,9 @@ class RestSettings:
 
     listeners: Annotated[tuple[ListenerAddress, ...], out_of("listeners")] = (ListenerAddress("http", "", 8083),)
     admin_listeners: Annotated[tuple[ListenerAddress, ...] | None, out_of("admin.listeners")] = None
-    advertised_host: Annotated[str | None, out_of("rest.advertised.host.name")] = None
-    advertised_port: Annotated[int | None, out_of("rest.advertised.port")] = None
-    advertised_listener: Annotated[Scheme | None, out_of("rest.advertised.listener")] = None
+    advertised_host: Annotated[str | None, WrittenAs("rest.advertised.host.name")] = None
+    advertised_port: Annotated[int | None, WrittenAs("rest.advertised.port")] = None
+    advertised_listener: Annotated[Scheme | None, WrittenAs("rest.advertised.listener")] = None
     extension_classes: Annotated[tuple[str, ...], WrittenAs("rest.extension.classes")] = ()
     allow_origin: Annotated[str, WrittenAs("access.control.allow.origin")] = ""
     allow_methods: Annotated[str, WrittenAs("access.control.allow.methods")] = ""
@@ -101,7 +101,7 @@ class GroupSettings:
     session_timeout_ms: Annotated[int, WrittenAs("session.timeout.ms")] = 6_000
     rebalance_timeout_ms: Annotated[int, WrittenAs("rebalance.timeout.ms")] = 60_000
     key_algorithm: Annotated[str, WrittenAs("inter.worker.key.generation.algorithm")] = "HmacSHA256"
-    key_size: Annotated[int | None, out_of("inter.worker.key.size")] = None
+    key_size: Annotated[int | None, WrittenAs("inter.worker.key.size")] = None
     key_ttl_ms: Annotated[int, WrittenAs("inter.worker.key.ttl.ms")] = 3_600_000
     signature_algorithm: Annotated[str, WrittenAs("inter.worker.signature.algorithm")] = "HmacSHA256"
     verification_algorithms: Annotated[tuple[str, ...], WrittenAs("inter.worker.verification.algorithms")] = (

@@ -11,8 +11,9 @@ from typing import NamedTuple, get_args, get_type_hints
 class WrittenAs(NamedTuple):
     """The key of a field.
 
-    `switch` is the key that turns on the field's work, if the work can be turned off. A `plain` field holds the written
-    value in the key's type; any other field takes more than the value of its key.
+    `switch` is the key that turns on the field's work, if the work can be turned off: the field holds the seconds
+    between two rounds of the work, None if it is off. A `plain` field holds the written value in the key's type, None
+    if its default is None and the value is missing; any other field takes more than the value of its key.
     """
 
     key: str
@@ -27,7 +28,7 @@ def out_of(key: str) -> WrittenAs:
 
 def every(work: str) -> WrittenAs:
     """The key of a field with the seconds between two rounds of work; the field is None if the work is off."""
-    return WrittenAs(f"{work}.interval.seconds", f"{work}.enabled", plain=False)
+    return WrittenAs(f"{work}.interval.seconds", f"{work}.enabled")
 
 
 @cache

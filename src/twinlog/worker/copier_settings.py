@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
-from twinlog.config.keys.live_keys import UpdateMode, live_fields
+from twinlog.config.keys.key import UpdateMode
+from twinlog.config.keys.table import live_fields
 from twinlog.mirror.topology.plugins import config_filter_of
 from twinlog.model.topics import MAX_MESSAGE_BYTES
 from twinlog.settings.flow import FlowSettings

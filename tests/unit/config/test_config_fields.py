@@ -62,7 +62,9 @@ def test_what_nobody_writes_has_the_default_of_its_key(kind: type, tables: tuple
         if how.plain:
             key = next(table.exact[how.key] for table in tables if how.key in table.exact)
             value = "" if key.default is None else parse_value(key, key.default)
-            assert defaults[name] == (PerTopic(value) if key.per_topic else value), name
+            switch = next((table.exact[how.switch] for table in tables if how.switch in table.exact), None)
+            off = defaults[name] is None and (value == "" if switch is None else switch.default == "false")
+            assert off or defaults[name] == (PerTopic(value) if key.per_topic else value), name
 
 
 def test_messages_name_what_a_file_says() -> None:

@@ -10,7 +10,8 @@ import pytest
 from harness.certificates import authority
 from tests.unit.config import own_code
 from twinlog.config.file_changes import FileChange, KeyChange, RunningFile, compare
-from twinlog.config.keys.live_keys import UpdateMode, live_fields
+from twinlog.config.keys.key import UpdateMode
+from twinlog.config.keys.table import live_fields
 from twinlog.config.load import load_file
 from twinlog.settings.flow import FlowSettings
 

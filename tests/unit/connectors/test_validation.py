@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from tests.unit.config import worker_files
 from twinlog.config.connector import CONNECTOR_CLASSES, build_connector
-from twinlog.config.keys.table import CONNECTOR_KEYS, SECURITY
+from twinlog.config.keys.table import ALL_KEYS, CONNECTOR_KEYS, SECURITY
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
+from twinlog.connectors.definitions import listed_keys
 from twinlog.connectors.model import KeyDefinition, KeyValue, Validation
 from twinlog.connectors.validation import validate
 from twinlog.errors import RequestError
+from twinlog.settings.flow import ConnectorKind
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 CASES: dict[str, dict[str, str | None]] = json.loads((RECORDED / "validations.json").read_text("utf-8"))
@@ -84,6 +86,12 @@ def test_the_same_keys_are_wrong_as_in_kafka(row: dict[str, Any]) -> None:
     assert ours - theirs <= MORE.get(case, set())
     assert theirs - ours <= LESS.get(case, set())
     assert found.error_count == len(found.errors) >= len(ours)
+
+
+def test_a_worker_lists_every_key_with_facts_for_a_form() -> None:
+    kinds: tuple[ConnectorKind, ...] = get_args(ConnectorKind)
+    listed = {key.name for kind in kinds for release in ((3, 9), (4, 3)) for key in listed_keys(kind, release)}
+    assert {key.name for key in ALL_KEYS if key.shown is not None} == listed
 
 
 def test_a_good_configuration_has_no_error_and_every_group() -> None:

@@ -8,7 +8,7 @@ from twinlog.config.flow.connection import read_connection
 from twinlog.config.keys.table import ADMIN, CONSUMER, PRODUCER
 from twinlog.config.security.client_security import Called
 from twinlog.config.starts import read_reset
-from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, read_fields
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.settings.flow import (
     AdminSettings,
@@ -42,7 +42,7 @@ class Clients:
         reading = ConfigReader(self._layers.consumer, CONSUMER, self._source_problems)
         client_id = self._client_id(reading, "replication-consumer")
         return ConsumerSettings(
-            **plain_fields(ConsumerSettings, reading),
+            **read_fields(ConsumerSettings, reading),
             client=self._connection(reading, self._names.source_cluster, client_id),
             auto_offset_reset=read_reset(reading.text("auto.offset.reset")),
         )
@@ -55,7 +55,7 @@ class Clients:
             reading.value(name)
         codec = reading.text("compression.type")
         return ProducerSettings(
-            **plain_fields(ProducerSettings, reading),
+            **read_fields(ProducerSettings, reading),
             client=self._connection(
                 reading,
                 self._names.target_cluster,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.config.security.client_security import Called, read_security
-from twinlog.config.text.reading import ConfigReader, plain_fields
+from twinlog.config.text.reading import ConfigReader, read_fields
 from twinlog.errors import ConfigProblem
 from twinlog.settings.flow import ClientSettings
 
@@ -22,7 +22,7 @@ def read_connection(
         expected = f"brokers of this cluster, as host:port{why}"
         reading.problems.add(ConfigProblem(file, None, called("bootstrap.servers"), "missing", expected))
     return ClientSettings(
-        **plain_fields(ClientSettings, reading),
+        **read_fields(ClientSettings, reading),
         # A listener name in front, as in PLAINTEXT://host:port, is allowed; clients ignore it.
         bootstrap_servers=tuple(server.rsplit("://", 1)[-1] for server in reading.items("bootstrap.servers")),
         security_protocol=security.protocol,

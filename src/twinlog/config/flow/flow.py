@@ -12,11 +12,11 @@ from typing import cast
 
 from twinlog.config.flow.clients import Clients
 from twinlog.config.flow.naming import follows_settings, warn_of_naming
-from twinlog.config.keys.connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
+from twinlog.config.keys.connector import CLASS_KEYS, IDENTITY_POLICIES
 from twinlog.config.keys.names import KeyNames
 from twinlog.config.keys.table import CONNECTOR, SECURITY, WORKER
 from twinlog.config.starts import read_start
-from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, read_fields
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.errors import ConfigError, TransformError
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
@@ -27,7 +27,7 @@ from twinlog.settings.flow import CustomClass, FlowSettings, PolicyName, RecordP
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.smt import SmtChain
 from twinlog.settings.transform import TransformSettings
-from twinlog.settings.written import key_of, written
+from twinlog.settings.written import key_of
 
 _CLIENTS_OWN = ("source.", "target.", "consumer.", "producer.", "admin.", "config.providers")
 _SAMPLE = TopicName("orders")
@@ -152,7 +152,7 @@ TOPIC = key_of(FailedRecordSettings, "dead_letter_topic")
 
 def failed_record_settings(connector: ConfigReader, layers: FlowLayers, warnings: list[str]) -> FailedRecordSettings:
     """Connect's `errors.*` of a flow; a dead-letter topic that would stay empty is a warning."""
-    settings = FailedRecordSettings(**plain_fields(FailedRecordSettings, connector))
+    settings = FailedRecordSettings(**read_fields(FailedRecordSettings, connector))
     dead = connector.get_entry(TOPIC)
     if dead is None or not settings.dead_letter_topic:
         return settings
@@ -200,7 +200,7 @@ def transform_settings(
     """The settings of a flow's transforms, None if it lacks them; a function is imported, and tried on an empty
     batch."""
     smts = _connects_own(connector, layers, file, warnings)
-    settings = TransformSettings(**plain_fields(TransformSettings, connector), smts=smts)
+    settings = TransformSettings(**read_fields(TransformSettings, connector), smts=smts)
     if not settings.function and not settings.sql and smts is None:
         return None
     _try(connector, settings)
@@ -230,10 +230,6 @@ def _try(connector: ConfigReader, settings: TransformSettings) -> None:
             connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED)
 
 
-SHORTEST_S = 0.1
-"""Replaces an interval of 0, with which MirrorMaker 2 would never pause."""
-
-
 def build_flow(
     layers: FlowLayers, file: str, problems: Problems, warnings: list[str], *, enabled: bool
 ) -> FlowSettings:
@@ -246,7 +242,7 @@ def build_flow(
     worker = ConfigReader(layers.worker, WORKER, problems)
     clients = Clients(layers, file, problems, warnings, source=enabled)
     copies = enabled and layers.kind in {None, "source"}
-    keeps_topics, beats = layers.kind in {None, "source"}, layers.kind in {None, "heartbeat"}
+    keeps_topics = layers.kind in {None, "source"}
     # Read only to report problems; the layers already include the values.
     for name in ("source.cluster.alias", "target.cluster.alias"):
         connector.text(name)
@@ -265,8 +261,15 @@ def build_flow(
     policy: PolicyName = "custom" if custom["replication.policy.class"] else _policy(connector)
     failed_records = failed_record_settings(connector, layers, warnings if copies else [])
     follows = follows_settings(layers, connector.text("replication.policy.separator"), policy)
+    work = {
+        "emit_checkpoints_interval_s": checkpoints,
+        "sync_group_offsets_interval_s": commits,
+        "sync_topic_configs_interval_s": keeps_topics and follows,
+        "sync_topic_acls_interval_s": keeps_topics,
+        "emit_heartbeats_interval_s": layers.kind in {None, "heartbeat"},
+    }
     flow = FlowSettings(
-        **plain_fields(FlowSettings, connector, worker),
+        **read_fields(FlowSettings, connector, worker) | dict.fromkeys(field for field, on in work.items() if not on),
         source=layers.source,
         target=layers.target,
         consumer=consumer,
@@ -276,10 +279,7 @@ def build_flow(
         failed_records=failed_records,
         oversized_record_policy=record_policy(connector, "oversized_record_policy", failed_records),
         refused_record_policy=record_policy(connector, "refused_record_policy", failed_records),
-        topics_exclude=_exclude(connector, "topics.exclude"),
         policy=policy,
-        refresh_topics_interval_s=_interval(connector, "refresh_topics_interval_s"),
-        config_properties_exclude=_exclude(connector, "config.properties.exclude"),
         offset_storage_topic=own_positions or shared_positions or None,
         earlier_positions_topic=(shared_positions or f"mm2-offsets.{layers.source}.internal")
         if own_positions
@@ -289,17 +289,7 @@ def build_flow(
         enabled=enabled,
         start=connector.per_topic("twinlog.start").map(lambda text: read_start(str(text)) if text else None),
         offset_lag_max=max(0, connector.number("offset.lag.max")),
-        groups_exclude=_exclude(connector, "groups.exclude"),
-        refresh_groups_interval_s=_interval(connector, "refresh_groups_interval_s"),
-        emit_checkpoints_interval_s=_interval(connector, "emit_checkpoints_interval_s") if checkpoints else None,
-        sync_group_offsets_interval_s=_interval(connector, "sync_group_offsets_interval_s") if commits else None,
-        sync_topic_configs_interval_s=(
-            _interval(connector, "sync_topic_configs_interval_s") if keeps_topics and follows else None
-        ),
-        sync_topic_acls_interval_s=_interval(connector, "sync_topic_acls_interval_s") if keeps_topics else None,
-        emit_heartbeats_interval_s=_interval(connector, "emit_heartbeats_interval_s") if beats else None,
         transaction_boundary="interval" if connector.text("transaction.boundary") == "interval" else "poll",
-        worker_group_id=worker.text("group.id") or None,
         policy_class=custom["replication.policy.class"],
         topic_filter_class=custom["topic.filter.class"],
         group_filter_class=custom["group.filter.class"],
@@ -324,16 +314,3 @@ def build_flow(
 
 def _policy(connector: ConfigReader) -> PolicyName:
     return "identity" if connector.text("replication.policy.class") in IDENTITY_POLICIES else "default"
-
-
-def _interval(connector: ConfigReader, field: str) -> float | None:
-    """Seconds between two rounds of some work; None if it is switched off or its interval is negative."""
-    how = written(FlowSettings)[field]
-    seconds = connector.number(how.key)
-    return max(float(seconds), SHORTEST_S) if connector.flag(how.switch) and seconds >= 0 else None
-
-
-def _exclude(connector: ConfigReader, name: str) -> tuple[str, ...]:
-    """The list under its name, or else under the name it had before."""
-    old = OLD_NAMES[name]
-    return connector.items(old if name not in connector.layer and old in connector.layer else name)

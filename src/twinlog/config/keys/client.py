@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm, ValueReplacement
+from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm, ValueReplacement, setting
+from twinlog.settings.flow import ClientSettings, ConsumerSettings, ProducerSettings
 
 BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
@@ -18,34 +19,36 @@ JVM = Effect.JVM
 _consumer = partial(Key, level=Level.CONSUMER)
 _producer = partial(Key, level=Level.PRODUCER)
 _admin = partial(Key, level=Level.ADMIN)
+_consumer_setting = partial(setting, ConsumerSettings, level=Level.CONSUMER)
+_producer_setting = partial(setting, ProducerSettings, level=Level.PRODUCER)
+_admin_setting = partial(setting, ClientSettings, level=Level.ADMIN)
 _read_jvm = partial(Key, level=Level.CONSUMER, effect=JVM)
 _write_jvm = partial(Key, level=Level.PRODUCER, effect=JVM)
 
 _SHARED = (
     _admin("client.id", STRING, "", "Put in front of the name the brokers see for this client."),
-    _admin("request.timeout.ms", INT, "30000", "Milliseconds to wait for a response.", minimum=0),
-    _admin("reconnect.backoff.ms", LONG, "50", "First pause before connecting again, in milliseconds.", minimum=0),
-    _admin("reconnect.backoff.max.ms", LONG, "1000", "Longest pause before connecting again.", minimum=0),
-    _admin("retry.backoff.ms", LONG, "100", "Pause before a failed request is sent again, in milliseconds.", minimum=0),
-    _admin(
+    _admin_setting("request.timeout.ms", INT, "Milliseconds to wait for a response.", minimum=0),
+    _admin_setting("reconnect.backoff.ms", LONG, "First pause before connecting again, in milliseconds.", minimum=0),
+    _admin_setting("reconnect.backoff.max.ms", LONG, "Longest pause before connecting again.", minimum=0),
+    _admin_setting(
+        "retry.backoff.ms", LONG, "Pause before a failed request is sent again, in milliseconds.", minimum=0
+    ),
+    _admin_setting(
         "receive.buffer.bytes",
         INT,
-        "-1",
         "TCP receive buffer; -1, our default, lets the operating system choose and grow it.",
         minimum=-1,
     ),
-    _admin(
+    _admin_setting(
         "send.buffer.bytes",
         INT,
-        "-1",
         "TCP send buffer; -1, our default, lets the operating system choose and grow it.",
         minimum=-1,
     ),
-    _admin("metadata.max.age.ms", LONG, "300000", "Milliseconds until topic metadata is read again.", minimum=0),
-    _admin(
+    _admin_setting("metadata.max.age.ms", LONG, "Milliseconds until topic metadata is read again.", minimum=0),
+    _admin_setting(
         "retry.backoff.max.ms",
         LONG,
-        "1000",
         "Longest pause before a failed request is sent again; pauses double up to it.",
         minimum=0,
     ),
@@ -57,22 +60,17 @@ _SHARED = (
         "canonical names first, as Kerberos may need.",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
-    _admin(
-        "connections.max.idle.ms",
-        LONG,
-        "540000",
-        "Milliseconds until a connection that is not used is closed; below 0 never.",
+    _admin_setting(
+        "connections.max.idle.ms", LONG, "Milliseconds until a connection that is not used is closed; below 0 never."
     ),
-    _admin(
+    _admin_setting(
         "socket.connection.setup.timeout.ms",
         LONG,
-        "10000",
         "Milliseconds a new connection may take, its login included; doubles with each failure.",
     ),
-    _admin(
+    _admin_setting(
         "socket.connection.setup.timeout.max.ms",
         LONG,
-        "30000",
         "Upper limit of `socket.connection.setup.timeout.ms` as it doubles.",
     ),
     _admin(
@@ -83,10 +81,9 @@ _SHARED = (
         choices=("rebootstrap", "none"),
         any_case=True,
     ),
-    _admin(
+    _admin_setting(
         "metadata.recovery.rebootstrap.trigger.ms",
         LONG,
-        "300000",
         "Milliseconds without metadata before the bootstrap servers are asked again all the same.",
         minimum=0,
     ),
@@ -106,46 +103,43 @@ _SHARED = (
 
 CONSUMER_KEYS = (
     *(replace(key, level=Level.CONSUMER) for key in _SHARED),
-    _consumer(
+    _consumer_setting(
         "isolation.level",
         ENUM,
-        "read_uncommitted",
         "Whether records of open and aborted transactions are copied.",
         choices=("read_uncommitted", "read_committed"),
     ),
-    _consumer(
+    _consumer_setting(
         "auto.offset.reset",
         STRING,
-        "earliest",
         "Where a partition begins that the flow finds without a stored position when it "
         "[first starts](running.md#where-a-partition-begins); a topic or partition that appears later begins at its "
         "earliest record. `by_duration:P7D` is the first record of the last seven days (Kafka 4.0).",
         form=ValueForm.RESET,
     ),
-    _consumer("fetch.min.bytes", INT, "1", "Bytes a broker gathers before it answers a fetch.", minimum=0),
-    _consumer("fetch.max.bytes", INT, "52428800", "Most bytes of one fetch response.", minimum=0),
-    _consumer("fetch.max.wait.ms", INT, "500", "Milliseconds a broker waits for `fetch.min.bytes`.", minimum=0),
-    _consumer(
+    _consumer_setting("fetch.min.bytes", INT, "Bytes a broker gathers before it answers a fetch.", minimum=0),
+    _consumer_setting("fetch.max.bytes", INT, "Most bytes of one fetch response.", minimum=0),
+    _consumer_setting("fetch.max.wait.ms", INT, "Milliseconds a broker waits for `fetch.min.bytes`.", minimum=0),
+    _consumer_setting(
         "max.partition.fetch.bytes",
         INT,
-        "8388608",
         "Most bytes of one partition in a fetch response; Kafka's own default is 1048576. From a source that is far "
         "away more is asked for, as far as `fetch.max.bytes` and memory allow.",
         minimum=0,
     ),
-    _consumer("check.crcs", BOOL, "true", "Whether each batch's checksum is checked before it is copied."),
-    _consumer(
+    _consumer_setting("check.crcs", BOOL, "Whether each batch's checksum is checked before it is copied."),
+    _consumer_setting(
         "client.rack",
         STRING,
-        "",
         "Rack of this client: partitions are read from replicas in it, where the brokers' `replica.selector.class` "
         "names them.",
     ),
-    _consumer(
+    setting(
+        ClientSettings,
         "default.api.timeout.ms",
         INT,
-        "60000",
         "Milliseconds a request may take, with its retries; fetches are retried for ever.",
+        level=Level.CONSUMER,
         minimum=0,
     ),
     _read_jvm("allow.auto.create.topics", BOOL, "true", "Reading never creates a topic."),
@@ -210,43 +204,35 @@ PRODUCER_KEYS = (
     ),
     _producer("compression.lz4.level", INT, "9", "Level when the codec is lz4.", minimum=1, maximum=17),
     _producer("compression.zstd.level", INT, "3", "Level when the codec is zstd.", minimum=-131_072, maximum=22),
-    _producer(
+    _producer_setting(
         "batch.size",
         INT,
-        "524288",
         "Bytes up to which small neighbouring batches are merged; Kafka's own default is 16384.",
         minimum=0,
     ),
-    _producer("max.request.size", INT, "1048576", "Most bytes of one batch sent.", minimum=1),
-    _producer(
+    _producer_setting("max.request.size", INT, "Most bytes of one batch sent.", minimum=1),
+    _producer_setting(
         "max.in.flight.requests.per.connection",
         INT,
-        "5",
         "Requests sent before the first is answered.",
         minimum=1,
         maximum=5,
         instead=ValueReplacement("5", "brokers know the last five batches of an idempotent producer, and no more"),
     ),
-    _producer(
+    _producer_setting(
         "delivery.timeout.ms",
         INT,
-        "2147483647",
         "Milliseconds a batch is tried before the flow stops on it; Connect's default for its producers.",
         minimum=0,
     ),
-    _producer(
+    _producer_setting(
         "retries",
         INT,
-        "2147483647",
         "How often a failed batch is sent again before the flow stops on it; waiting for a broker is no retry.",
         minimum=0,
     ),
-    _producer(
-        "transaction.timeout.ms",
-        INT,
-        "60000",
-        "Milliseconds after which the target aborts an open transaction.",
-        minimum=1,
+    _producer_setting(
+        "transaction.timeout.ms", INT, "Milliseconds after which the target aborts an open transaction.", minimum=1
     ),
     _write_jvm("transactional.id", STRING, None, "A flow's group, connector and task name its transactions."),
     _write_jvm("transaction.two.phase.commit.enable", BOOL, "false", "Lets another system finish transactions."),
@@ -257,10 +243,9 @@ PRODUCER_KEYS = (
         "No call blocks: a flow logs at once what it waits for, and goes on when it is there.",
         minimum=0,
     ),
-    _producer(
+    _producer_setting(
         "linger.ms",
         LONG,
-        "5",
         "Records that come one by one and fast wait for each other for a third of these milliseconds, which saves "
         "requests; 0 sends each at once.",
         minimum=0,
@@ -285,17 +270,10 @@ ADMIN_KEYS = (
         "Must be empty: a cluster has `bootstrap.servers`, and Kafka refuses both.",
         form=ValueForm.BROKERS,
     ),
-    _admin(
-        "default.api.timeout.ms",
-        INT,
-        "60000",
-        "Milliseconds a request may take, with its retries.",
-        minimum=0,
-    ),
-    _admin(
+    _admin_setting("default.api.timeout.ms", INT, "Milliseconds a request may take, with its retries.", minimum=0),
+    _admin_setting(
         "retries",
         INT,
-        "2147483647",
         "How often a request that no broker answered is sent again, as long as one can be reached.",
         minimum=0,
     ),

@@ -8,8 +8,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm, ValueReplacement
-from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
+from twinlog.config.keys.key import (
+    AT_ONCE,
+    HIGH,
+    LOW,
+    PAUSE,
+    RESTART,
+    Effect,
+    Importance,
+    Key,
+    KeyType,
+    Level,
+    Shown,
+    ValueForm,
+    ValueReplacement,
+    Width,
+    setting,
+)
+from twinlog.settings.flow import FlowSettings
 
 _MIRROR = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY = _MIRROR + "DefaultReplicationPolicy"
@@ -35,14 +51,8 @@ CLASS_KEYS = (
 )
 """Keys that may name a Python class."""
 
-OLD_NAMES = {
-    "topics.exclude": "topics.blacklist",
-    "groups.exclude": "groups.blacklist",
-    "config.properties.exclude": "config.properties.blacklist",
-}
-"""Keys with their names before Kafka 2.7; the old name counts if the new name is missing."""
-
 _flow = partial(Key, level=Level.FLOW)
+_flow_setting = partial(setting, FlowSettings, level=Level.FLOW)
 
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
@@ -51,40 +61,43 @@ JVM = Effect.JVM
 _LONGEST_S = 2**31 - 1
 
 
-def _interval(name: str, default: int, doc: str, theirs: int | None = None, *, zero: bool = False) -> Key:
+def _interval(name: str, doc: str, theirs: int | None = None, *, zero: bool = False) -> Key:
     """`theirs` is MirrorMaker 2's default if it differs; with `zero` an interval of 0 is allowed."""
     kafka = "" if theirs is None else f" ({theirs} in MirrorMaker 2)"
     often = "0 is ten times a second, " if zero else ""
     doc = f"Seconds between two {doc}{kafka}; {often}negative turns them off."
-    return _flow(name, LONG, str(default), doc, maximum=_LONGEST_S, nonzero=not zero)
+    return _flow_setting(name, LONG, doc, maximum=_LONGEST_S, nonzero=not zero, update=AT_ONCE, shown=LOW)
 
 
-def _within(name: str, default: int, doc: str, theirs: int, *, zero: bool = False) -> Key:
+def _within(name: str, doc: str, theirs: int, *, zero: bool = False) -> Key:
     """The longest time until something is seen, which often is seen sooner; the rest is as in `_interval`."""
     often = "0 is ten times a second, " if zero else ""
     doc = f"Seconds within which {doc} ({theirs} in MirrorMaker 2); {often}negative turns it off."
-    return _flow(name, LONG, str(default), doc, maximum=_LONGEST_S, nonzero=not zero)
+    return _flow_setting(name, LONG, doc, maximum=_LONGEST_S, nonzero=not zero, update=AT_ONCE, shown=LOW)
 
 
 def _replicas(name: str, topic: str) -> Key:
     doc = f"Replicas of the {topic} topic when it is created; -1 is the broker's default."
-    return _flow(name, SHORT, "3", doc, minimum=-1, nonzero=True)
+    return _flow_setting(name, SHORT, doc, minimum=-1, nonzero=True, update=RESTART, shown=LOW)
 
 
 SOURCE_KEYS = (
-    _flow(
+    _flow_setting(
         "topics",
         LIST,
-        ".*",
         "Topics to mirror; whole names must match one of the expressions.",
         form=ValueForm.PATTERNS,
+        update=AT_ONCE,
+        shown=HIGH,
     ),
-    _flow(
+    _flow_setting(
         "topics.exclude",
         LIST,
-        ", ".join(TOPICS_EXCLUDE),
         "Topics never mirrored; wins over `topics`.",
         form=ValueForm.PATTERNS,
+        old_name="topics.blacklist",
+        update=AT_ONCE,
+        shown=HIGH,
     ),
     _flow(
         "topics.blacklist",
@@ -92,6 +105,8 @@ SOURCE_KEYS = (
         None,
         "Old name of `topics.exclude`, which wins when both are written.",
         form=ValueForm.PATTERNS,
+        update=AT_ONCE,
+        shown=Shown(Importance.HIGH, until=(4, 0)),
     ),
     _flow(
         "topic.filter.class",
@@ -100,15 +115,25 @@ SOURCE_KEYS = (
         "How topics are chosen.",
         accepted_classes=(_MIRROR + "DefaultTopicFilter",),
         custom=True,
+        update=RESTART,
+        shown=LOW,
     ),
-    _flow("tasks.max", INT, "1", "Most Spark tasks the flow may use.", minimum=1),
-    _flow(
+    _flow_setting(
+        "tasks.max",
+        INT,
+        "Most Spark tasks the flow may use.",
+        minimum=1,
+        update=RESTART,
+        shown=Shown(Importance.HIGH, "Common", Width.SHORT, "Tasks max"),
+    ),
+    _flow_setting(
         "replication.factor",
         INT,
-        "2",
         "Replicas of each new remote topic; -1 is the target broker's default.",
         minimum=-1,
         nonzero=True,
+        update=RESTART,
+        shown=LOW,
     ),
     _flow(
         "replication.policy.class",
@@ -121,35 +146,49 @@ SOURCE_KEYS = (
         instead=ValueReplacement(
             IDENTITY_POLICY, "that class keeps the names of topics, as this one does", _LIKE_IDENTITY
         ),
+        update=RESTART,
+        shown=LOW,
     ),
-    _flow(
+    _flow_setting(
         "replication.policy.separator",
         STRING,
-        ".",
         "Stands between the alias and the topic in remote names; may be [nothing](#names-that-are-kept).",
         form=ValueForm.TOPIC_PART_OR_NOTHING,
+        update=RESTART,
+        shown=LOW,
     ),
-    _flow(
+    _flow_setting(
         "replication.policy.internal.topic.separator.enabled",
         BOOL,
-        "true",
         "Whether internal topic names use the separator too; false keeps their dots.",
+        update=RESTART,
+        shown=LOW,
     ),
-    _flow("refresh.topics.enabled", BOOL, "true", "Whether to look for new topics and partitions."),
     _flow(
+        "refresh.topics.enabled",
+        BOOL,
+        "true",
+        "Whether to look for new topics and partitions.",
+        update=AT_ONCE,
+        shown=LOW,
+    ),
+    _flow_setting(
         "refresh.topics.interval.seconds",
         LONG,
-        "5",
         "Seconds between two looks for new topics and partitions (600 in MirrorMaker 2); negative turns them off.",
         maximum=_LONGEST_S,
         nonzero=True,
+        update=AT_ONCE,
+        shown=LOW,
     ),
-    _flow(
+    _flow_setting(
         "config.properties.exclude",
         LIST,
-        ", ".join(CONFIG_PROPERTIES_EXCLUDE),
         "Topic settings that are not carried over to the remote topic.",
         form=ValueForm.PATTERNS,
+        old_name="config.properties.blacklist",
+        update=AT_ONCE,
+        shown=HIGH,
     ),
     _flow(
         "config.properties.blacklist",
@@ -157,6 +196,8 @@ SOURCE_KEYS = (
         None,
         "Old name of `config.properties.exclude`, which wins when both are written.",
         form=ValueForm.PATTERNS,
+        update=AT_ONCE,
+        shown=Shown(Importance.HIGH, until=(4, 0)),
     ),
     _flow(
         "config.property.filter.class",
@@ -165,57 +206,91 @@ SOURCE_KEYS = (
         "How topic settings are chosen.",
         accepted_classes=(_MIRROR + "DefaultConfigPropertyFilter",),
         custom=True,
+        update=RESTART,
+        shown=LOW,
     ),
-    _flow(
+    _flow_setting(
         "heartbeats.replication.enabled",
         BOOL,
-        "true",
         "Whether every topic whose name ends in the separator and `heartbeats` is mirrored past the filter.",
+        update=AT_ONCE,
+        shown=Shown(Importance.LOW, since=(4, 0)),
     ),
-    _flow("sync.topic.configs.enabled", BOOL, "true", "Keeps settings of remote topics equal to the source's."),
-    _interval("sync.topic.configs.interval.seconds", 30, "syncs of topic settings", 600),
-    _flow("sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics."),
-    _interval("sync.topic.acls.interval.seconds", 30, "syncs of ACLs", 600),
     _flow(
-        "emit.offset-syncs.enabled",
+        "sync.topic.configs.enabled",
         BOOL,
         "true",
-        "Writes offset syncs: a record's source offset with its target offset.",
+        "Keeps settings of remote topics equal to the source's.",
+        update=PAUSE,
+        shown=LOW,
     ),
+    _interval("sync.topic.configs.interval.seconds", "syncs of topic settings", 600),
     _flow(
+        "sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics.", update=AT_ONCE, shown=LOW
+    ),
+    _interval("sync.topic.acls.interval.seconds", "syncs of ACLs", 600),
+    _flow_setting(
+        "emit.offset-syncs.enabled",
+        BOOL,
+        "Writes offset syncs: a record's source offset with its target offset.",
+        update=PAUSE,
+        shown=LOW,
+    ),
+    _flow_setting(
         "offset-syncs.topic.location",
         ENUM,
-        "source",
         "Cluster that holds the offset-syncs topic.",
         choices=("source", "target"),
+        update=RESTART,
+        shown=LOW,
     ),
     _replicas("offset-syncs.topic.replication.factor", "offset-syncs"),
-    _flow("offset.lag.max", LONG, "100", "Records that may pass before the next offset sync; 0 syncs each append."),
-    _flow(
+    _flow_setting(
+        "offset.lag.max",
+        LONG,
+        "Records that may pass before the next offset sync; 0 syncs each append.",
+        update=RESTART,
+        shown=LOW,
+    ),
+    _flow_setting(
         "use.incremental.alter.configs",
         ENUM,
-        "requested",
         "How settings of remote topics are changed (Kafka 3.5 to 3.9): one by one where the target can, `required` or "
         "not at all, `never` sends all of a topic.",
         choices=("requested", "required", "never"),
+        update=RESTART,
+        shown=Shown(Importance.LOW, until=(4, 0)),
     ),
     _flow(
         "add.source.alias.to.metrics",
         BOOL,
         "false",
         "Whether metrics have the tag `source`, as they always do since Kafka 4.0, and here where the key is missing.",
+        update=RESTART,
+        shown=Shown(Importance.LOW, until=(4, 0)),
     ),
-    _flow("consumer.poll.timeout.ms", LONG, "1000", "Milliseconds the Java task waits in one poll.", effect=JVM),
+    _flow(
+        "consumer.poll.timeout.ms", LONG, "1000", "Milliseconds the Java task waits in one poll.", effect=JVM, shown=LOW
+    ),
 )
 
 CHECKPOINT_KEYS = (
-    _flow("groups", LIST, ".*", "Consumer groups whose offsets are translated.", form=ValueForm.PATTERNS),
-    _flow(
+    _flow_setting(
+        "groups",
+        LIST,
+        "Consumer groups whose offsets are translated.",
+        form=ValueForm.PATTERNS,
+        update=AT_ONCE,
+        shown=HIGH,
+    ),
+    _flow_setting(
         "groups.exclude",
         LIST,
-        ", ".join(GROUPS_EXCLUDE),
         "Consumer groups never translated; wins over `groups`.",
         form=ValueForm.PATTERNS,
+        old_name="groups.blacklist",
+        update=AT_ONCE,
+        shown=HIGH,
     ),
     _flow(
         "groups.blacklist",
@@ -223,6 +298,8 @@ CHECKPOINT_KEYS = (
         None,
         "Old name of `groups.exclude`, which wins when both are written.",
         form=ValueForm.PATTERNS,
+        update=AT_ONCE,
+        shown=Shown(Importance.HIGH, until=(4, 0)),
     ),
     _flow(
         "group.filter.class",
@@ -231,13 +308,21 @@ CHECKPOINT_KEYS = (
         "How groups are chosen.",
         accepted_classes=(_MIRROR + "DefaultGroupFilter",),
         custom=True,
+        update=RESTART,
+        shown=LOW,
     ),
-    _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups."),
-    _within("refresh.groups.interval.seconds", 2, "a new group is found, 30 at the latest", 600),
-    _flow("emit.checkpoints.enabled", BOOL, "true", "Writes translated group offsets to the checkpoints topic."),
+    _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups.", update=AT_ONCE, shown=LOW),
+    _within("refresh.groups.interval.seconds", "a new group is found, 30 at the latest", 600),
+    _flow(
+        "emit.checkpoints.enabled",
+        BOOL,
+        "true",
+        "Writes translated group offsets to the checkpoints topic.",
+        update=AT_ONCE,
+        shown=LOW,
+    ),
     _within(
         "emit.checkpoints.interval.seconds",
-        1,
         "what a group commits has a checkpoint, and is committed on the target if that is enabled",
         60,
         zero=True,
@@ -247,12 +332,19 @@ CHECKPOINT_KEYS = (
         BOOL,
         "false",
         "Commits translated offsets for groups idle on the target; needs `emit.checkpoints.enabled`.",
+        update=AT_ONCE,
+        shown=LOW,
     ),
-    _within(
+    _flow(
         "sync.group.offsets.interval.seconds",
-        1,
-        "a group of the target is looked at again that has nothing new on the source",
-        60,
+        LONG,
+        "1",
+        "Seconds within which a group of the target is looked at again that has nothing new on the source (60 in "
+        "MirrorMaker 2); negative turns it off.",
+        maximum=_LONGEST_S,
+        nonzero=True,
+        update=AT_ONCE,
+        shown=LOW,
     ),
     _replicas("checkpoints.topic.replication.factor", "checkpoints"),
     _flow(
@@ -260,8 +352,10 @@ CHECKPOINT_KEYS = (
         BOOL,
         "true",
         "Writes heartbeats to the target, for every two clusters, whether their flow is enabled or not.",
+        update=AT_ONCE,
+        shown=LOW,
     ),
-    _interval("emit.heartbeats.interval.seconds", 1, "heartbeats", zero=True),
+    _interval("emit.heartbeats.interval.seconds", "heartbeats", zero=True),
     _replicas("heartbeats.topic.replication.factor", "heartbeats"),
 )
 
@@ -272,12 +366,14 @@ TWINLOG_KEYS = (
         None,
         "Function that [changes records](transforms.md) on their way, `pa.RecordBatch -> pa.RecordBatch`.",
         form=ValueForm.FUNCTION,
+        update=RESTART,
     ),
     _flow(
         "transform.sql",
         STRING,
         None,
         "Query of Spark SQL that [changes records](transforms.md#sql) on their way: `SELECT ... FROM records ...`.",
+        update=RESTART,
     ),
     _flow(
         "twinlog.start",
@@ -287,64 +383,65 @@ TWINLOG_KEYS = (
         "[first starts](running.md#where-a-partition-begins) with it.",
         form=ValueForm.START,
         per_topic=True,
+        update=RESTART,
     ),
-    _flow(
+    _flow_setting(
         "twinlog.gap.policy",
         ENUM,
-        "hold",
         "What to do when source records were lost by retention, truncation or a recreated topic before their copy: "
         "`hold` the partition, `skip` the gap (`continue` is an older word for it), or `stop` the flow.",
         choices=("hold", "skip", "continue", "stop"),
         per_topic=True,
+        update=PAUSE,
     ),
-    _flow(
+    _flow_setting(
         "twinlog.renamed.topic.policy",
         ENUM,
-        "stop",
         "What to do when a topic was copied to another remote name before: continue copies only what follows to the "
         "new name, restart everything.",
         choices=("stop", "continue", "restart"),
+        update=AT_ONCE,
     ),
-    _flow(
+    _flow_setting(
         "twinlog.oversized.record.policy",
         ENUM,
-        "hold",
         "What to do with one record larger than the remote topic's `max.message.bytes`: `hold` the partition, `skip` "
         "the record, write it to the topic of `errors.deadletterqueue.topic.name`, or `stop` the flow. With "
         "`errors.tolerance = all` the default is `skip`, or `dead-letter` where that topic is named.",
         choices=("hold", "skip", "dead-letter", "stop"),
         per_topic=True,
+        update=PAUSE,
     ),
-    _flow(
+    _flow_setting(
         "twinlog.refused.record.policy",
         ENUM,
-        "hold",
         "The same for a record that the target refuses for another reason, as a timestamp that "
         "`message.timestamp.after.max.ms` does not allow, or no key in a compacted topic.",
         choices=("hold", "skip", "dead-letter", "stop"),
         per_topic=True,
+        update=PAUSE,
     ),
-    _flow(
+    _flow_setting(
         "twinlog.lease.seconds",
         INT,
-        "300",
         "Seconds one Spark micro-batch lasts at most; while records are copied it is 30.",
         minimum=5,
         maximum=86_400,
+        update=RESTART,
     ),
-    _flow(
+    _flow_setting(
         "twinlog.position.interval.ms",
         INT,
-        "500",
         "Milliseconds until a position is stored; four times that where a partition is copied all the time.",
         minimum=50,
         maximum=1000,
+        update=RESTART,
     ),
-    _flow(
+    _flow_setting(
         "twinlog.copier.memory.bytes",
         LONG,
-        "134217728",
         "Bytes of records that one copier holds at a time, read and not appended yet; it has some 100 MB beside them.",
         minimum=16_000_000,
+        update=RESTART,
     ),
 )

@@ -9,69 +9,75 @@ and JsonConverterConfig).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from twinlog.config.keys.key import Effect, Key, KeyType, Level
-from twinlog.config.keys.shown import Importance, Release, ShownKey, Width
+from twinlog.config.keys.key import LOW, Effect, Importance, Key, KeyType, Level, Release, Shown, Width
 
 _key = partial(Key, level=Level.FLOW, effect=Effect.JVM)
-_high = partial(ShownKey, importance=Importance.HIGH, width=Width.MEDIUM)
-_low = partial(ShownKey, importance=Importance.LOW, width=Width.MEDIUM)
+_schemas = partial(Shown, Importance.HIGH, "Schemas", Width.MEDIUM)
+_serialization = partial(Shown, Importance.LOW, "Serialization", Width.MEDIUM)
 
 CONVERTER_TYPE = "converter.type"
 """Set by the worker itself: the converter's kind, which is keys, values or headers."""
 
-_TYPE = (
-    ShownKey(CONVERTER_TYPE, Importance.LOW),
-    _key(
-        CONVERTER_TYPE,
-        KeyType.ENUM,
-        None,
-        "What the converter is for; the worker sets it.",
-        choices=("key", "value", "header"),
-    ),
+_TYPE = _key(
+    CONVERTER_TYPE,
+    KeyType.ENUM,
+    None,
+    "What the converter is for; the worker sets it.",
+    choices=("key", "value", "header"),
+    shown=replace(LOW, required=True),
 )
-_STRING = (
-    _high("converter.encoding", label="Encoding"),
-    _key("converter.encoding", KeyType.STRING, "UTF-8", "How text becomes bytes, where text is converted."),
+_STRING = _key(
+    "converter.encoding",
+    KeyType.STRING,
+    "UTF-8",
+    "How text becomes bytes, where text is converted.",
+    shown=Shown(Importance.HIGH, None, Width.MEDIUM, "Encoding"),
 )
 _JSON = (
-    (
-        _high("schemas.enable", group="Schemas", label="Enable Schemas"),
-        _key("schemas.enable", KeyType.BOOL, "true", "Whether JSON carries its schema, where JSON is converted."),
+    _key(
+        "schemas.enable",
+        KeyType.BOOL,
+        "true",
+        "Whether converted JSON carries its schema.",
+        shown=_schemas("Enable Schemas"),
     ),
-    (
-        _high("schemas.cache.size", group="Schemas", label="Schema Cache Size"),
-        _key("schemas.cache.size", KeyType.INT, "1000", "How many schemas are remembered, where JSON is converted."),
+    _key(
+        "schemas.cache.size",
+        KeyType.INT,
+        "1000",
+        "How many schemas are remembered, where JSON is converted.",
+        shown=_schemas("Schema Cache Size"),
     ),
-    (
-        _high("schema.content", group="Schemas", label="Schema Content", since=(4, 2)),
-        _key("schema.content", KeyType.STRING, None, "The schema of every record, where JSON is converted."),
+    _key(
+        "schema.content",
+        KeyType.STRING,
+        None,
+        "The schema of every record of converted JSON.",
+        shown=_schemas("Schema Content", since=(4, 2)),
     ),
-    (
-        _low("decimal.format", group="Serialization", label="Decimal Format"),
-        _key(
-            "decimal.format",
-            KeyType.ENUM,
-            "BASE64",
-            "How decimals are written, where JSON is converted.",
-            choices=("BASE64", "NUMERIC"),
-            any_case=True,
-        ),
+    _key(
+        "decimal.format",
+        KeyType.ENUM,
+        "BASE64",
+        "How decimals are written, where JSON is converted.",
+        choices=("BASE64", "NUMERIC"),
+        any_case=True,
+        shown=_serialization("Decimal Format"),
     ),
-    (
-        _low("replace.null.with.default", group="Serialization", label="Replace null with default"),
-        _key(
-            "replace.null.with.default",
-            KeyType.BOOL,
-            "true",
-            "Whether a missing field has its default, where JSON is converted.",
-        ),
+    _key(
+        "replace.null.with.default",
+        KeyType.BOOL,
+        "true",
+        "Whether a missing field has its default, where JSON is converted.",
+        shown=_serialization("Replace null with default"),
     ),
 )
 
-ConverterKeys = tuple[tuple[ShownKey, Key], ...]
+ConverterKeys = tuple[Key, ...]
 
 _NUMBERS = ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long", "Short")
 CONVERTERS: Mapping[str, ConverterKeys] = MappingProxyType(
@@ -97,4 +103,4 @@ CONVERTERS_OF: Mapping[str, Mapping[str, ConverterKeys]] = MappingProxyType(
 
 def converter_keys(found: ConverterKeys, release: Release) -> ConverterKeys:
     """The keys of a converter that a worker of `release` knows."""
-    return tuple((shown, key) for shown, key in found if shown.exists_in(release))
+    return tuple(key for key in found if key.shown is not None and key.shown.exists_in(release))

@@ -8,39 +8,37 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm
+from twinlog.config.keys.key import (
+    AT_ONCE,
+    RESTART,
+    Effect,
+    Importance,
+    InWorkerFile,
+    Key,
+    KeyType,
+    Level,
+    Shown,
+    ValueForm,
+    setting,
+)
+from twinlog.settings.driver import DriverListener
+from twinlog.settings.metrics import MetricsSettings
+from twinlog.settings.worker import RestSettings, WorkerSettings
 
 BOOL = KeyType.BOOL
 INT, LIST, STRING, ENUM = KeyType.INT, KeyType.LIST, KeyType.STRING, KeyType.ENUM
 JVM = Effect.JVM
 
 _process = partial(Key, level=Level.PROCESS)
-_rest = partial(Key, level=Level.PROCESS, effect=Effect.JVM)
+_setting = partial(setting, level=Level.PROCESS)
+_rest = partial(Key, level=Level.PROCESS, effect=Effect.JVM, in_worker_file=InWorkerFile())
+_rest_setting = partial(setting, RestSettings, level=Level.PROCESS, effect=Effect.JVM, in_worker_file=InWorkerFile())
 
 REST_KEYS = (
-    _rest(
-        "listeners",
-        LIST,
-        "http://:8083",
-        "Addresses the REST listener binds to.",
-        form=ValueForm.LISTENERS,
-    ),
-    _rest(
-        "admin.listeners",
-        LIST,
-        None,
-        "Addresses of the REST listener for log levels.",
-        form=ValueForm.LISTENERS,
-    ),
+    _rest_setting("listeners", LIST, "Addresses the REST listener binds to.", form=ValueForm.LISTENERS),
+    _rest("admin.listeners", LIST, None, "Addresses of the REST listener for log levels.", form=ValueForm.LISTENERS),
     _rest("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by."),
-    _rest(
-        "rest.advertised.port",
-        INT,
-        None,
-        "Port other nodes call this one at.",
-        minimum=0,
-        maximum=65_535,
-    ),
+    _rest("rest.advertised.port", INT, None, "Port other nodes call this one at.", minimum=0, maximum=65_535),
     _rest(
         "rest.advertised.listener",
         ENUM,
@@ -49,25 +47,13 @@ REST_KEYS = (
         choices=("http", "https"),
         any_case=True,
     ),
-    _rest(
-        "rest.extension.classes",
-        LIST,
-        "",
-        "Classes that extend the REST listener, such as basic authentication.",
+    _rest_setting(
+        "rest.extension.classes", LIST, "Classes that extend the REST listener, such as basic authentication."
     ),
-    _rest(
-        "access.control.allow.origin",
-        STRING,
-        "",
-        "Origin allowed to call the REST listener from a browser.",
-    ),
-    _rest("access.control.allow.methods", STRING, "", "Methods allowed from a browser."),
-    _rest(
-        "response.http.headers.config",
-        STRING,
-        "",
-        "Headers added to every REST answer.",
-        form=ValueForm.HEADERS,
+    _rest_setting("access.control.allow.origin", STRING, "Origin allowed to call the REST listener from a browser."),
+    _rest_setting("access.control.allow.methods", STRING, "Methods allowed from a browser."),
+    _rest_setting(
+        "response.http.headers.config", STRING, "Headers added to every REST answer.", form=ValueForm.HEADERS
     ),
     _rest("listeners.https.*", STRING, None, "TLS settings of the REST listener."),
     _rest("admin.listeners.https.*", STRING, None, "TLS settings of the listener for log levels."),
@@ -78,65 +64,82 @@ LISTENERS = "twinlog.metrics.listeners"
 HTTPS = f"{LISTENERS}.https."
 
 METRICS_KEYS = (
-    _process(
+    _setting(
+        MetricsSettings,
         LISTENERS,
         KeyType.LIST,
-        "",
         "Addresses that serve `/metrics` and `/metrics.json` to everyone, such as `http://127.0.0.1:9404`; none if "
         "empty. A worker has both pages on its `listeners`, too.",
         form=ValueForm.LISTENERS,
+        update=RESTART,
     ),
     _process(
         f"{HTTPS}*",
         KeyType.STRING,
         None,
         "TLS settings of these addresses (`ssl.*`), where they are https.",
+        update=RESTART,
     ),
-    _process(
+    _setting(
+        MetricsSettings,
         "twinlog.metrics.partitions.enabled",
         KeyType.BOOL,
-        "true",
         "Whether there are metrics for each partition and each group; those of flows, topics and tasks are always "
         "there.",
+        update=RESTART,
     ),
 )
 
 
 DRIVER_KEYS = (
-    _process(
+    _setting(
+        DriverListener,
         "twinlog.driver.host",
         STRING,
-        "",
         "Name or address by which copiers on a Spark cluster reach this process; `spark.driver.host` if empty. Tasks "
         "in this process (`local`) need none of these three.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
     ),
-    _process(
+    _setting(
+        DriverListener,
         "twinlog.driver.bind.address",
         STRING,
-        "",
         "Address of this machine on which it waits for them, `0.0.0.0` for all; `spark.driver.bindAddress` if empty, "
         "or else `spark.driver.host`.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
     ),
-    _process(
+    _setting(
+        DriverListener,
         "twinlog.driver.port",
         INT,
-        "0",
         "Port of both, as a firewall or a network policy lets it pass; 0 is any that is free.",
         minimum=0,
         maximum=65_535,
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
     ),
 )
 """The address at which a driver waits for its copiers."""
 
 PROCESS_KEYS = (
-    _process("clusters", LIST, None, "The aliases of all clusters.", form=ValueForm.ALIASES),
-    _process("config.providers", LIST, "", "Names of the sources of ${name:path:key} references in values."),
+    _process("clusters", LIST, None, "The aliases of all clusters.", form=ValueForm.ALIASES, update=AT_ONCE),
+    _process(
+        "config.providers",
+        LIST,
+        "",
+        "Names of the sources of ${name:path:key} references in values.",
+        update=AT_ONCE,
+        shown=Shown(Importance.LOW, since=(4, 2)),
+    ),
     _process(
         "config.providers.*",
         STRING,
         None,
         "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`; "
         "[other classes](security.md#secrets) may be listed.",
+        update=AT_ONCE,
     ),
     _process(
         "twinlog.unknown.keys",
@@ -144,12 +147,19 @@ PROCESS_KEYS = (
         "fail",
         "Whether an unknown key stops the start or is only reported.",
         choices=("fail", "warn"),
+        update=AT_ONCE,
+        in_worker_file=InWorkerFile(default="warn"),
     ),
-    _process(
+    _setting(
+        WorkerSettings,
         "twinlog.warm.up.enabled",
         BOOL,
-        "true",
         "Prepare later starts of Spark in the background, as `twinlog warm-up` does, where that was never done.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(
+            "Start Spark before the first connector comes, and prepare later starts of it in the background, as "
+            "`twinlog warm-up` does, where that was never done."
+        ),
     ),
     *DRIVER_KEYS,
     _process(

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
 from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
-from twinlog.config.keys.key import Effect, Key
-from twinlog.config.keys.live_keys import UpdateMode, takes
+from twinlog.config.keys.key import Effect, Key, UpdateMode
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
@@ -278,7 +277,7 @@ def _row(key: Key, *, changed: bool) -> str:
     name = f"`{key.name}`, `{key.name}.PATTERN`" if key.per_topic else f"`{key.name}`"
     cells = [name, key.type, default, _escaped(_accepted(key)), _EFFECTS[key.effect]]
     if changed:
-        cells.append(_TAKES[takes(key)])
+        cells.append(_TAKES[key.update_mode])
     cells.append(_escaped(key.doc + _instead(key)))
     return "| " + " | ".join(cells) + " |\n"
 

@@ -7,149 +7,241 @@ level, below an alias, or below a client of an alias.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm
+from twinlog.config.keys.key import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    Effect,
+    Importance,
+    Key,
+    KeyType,
+    Level,
+    Shown,
+    ValueForm,
+    setting,
+)
+from twinlog.settings.flow import ClientSettings
+from twinlog.settings.oauth import AssertionSettings, TokenSettings
 
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 DOUBLE, LIST, STRING, CLASS = KeyType.DOUBLE, KeyType.LIST, KeyType.STRING, KeyType.CLASS
 PASSWORD, ENUM = KeyType.PASSWORD, KeyType.ENUM
 
-_works = partial(Key, level=Level.SECURITY)
-_broker = partial(Key, level=Level.SECURITY, effect=Effect.BROKER)
-_jvm = partial(Key, level=Level.SECURITY, effect=Effect.JVM)
+_MEDIUM_4_1 = Shown(Importance.MEDIUM, since=(4, 1))
+_LOW_4_1 = Shown(Importance.LOW, since=(4, 1))
+
+
+def _works(shown: Shown | None, name: str, type: KeyType, default: str | None, doc: str, **rules: Any) -> Key:  # noqa: A002
+    return Key(name, type, default, doc, Level.SECURITY, shown=shown, **rules)
+
+
+def _works_setting(shown: Shown | None, kind: type, name: str, type: KeyType, doc: str, **rules: Any) -> Key:  # noqa: A002
+    return setting(kind, name, type, doc, Level.SECURITY, shown=shown, **rules)
+
+
+_broker = partial(_works, effect=Effect.BROKER)
+_jvm = partial(_works, effect=Effect.JVM)
 
 _OAUTH = "sasl.oauthbearer."
 
 SECURITY_KEYS = (
-    _works("bootstrap.servers", LIST, None, "Brokers to ask first, as host:port.", form=ValueForm.SERVERS),
-    _works(
+    _works(None, "bootstrap.servers", LIST, None, "Brokers to ask first, as host:port.", form=ValueForm.SERVERS),
+    _works_setting(
+        MEDIUM,
+        ClientSettings,
         "security.protocol",
         ENUM,
-        "PLAINTEXT",
         "How connections are protected.",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         any_case=True,
     ),
-    _works("sasl.mechanism", STRING, "GSSAPI", "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."),
-    _works("sasl.jaas.config", PASSWORD, None, "Login module with what it logs in with."),
-    _jvm("sasl.client.callback.handler.class", CLASS, None, "Java class that answers the login's questions."),
+    _works(MEDIUM, "ssl.protocol", STRING, "TLSv1.3", "Newest TLS version used."),
+    _jvm(MEDIUM, "ssl.provider", STRING, None, "Java provider of TLS."),
     _works(
-        "sasl.login.callback.handler.class", CLASS, None, "How OAUTHBEARER obtains a token: one of Kafka's classes."
-    ),
-    _jvm("sasl.login.class", CLASS, None, "Java class that performs the login."),
-    _jvm("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "Command that renews a Kerberos ticket."),
-    _jvm("sasl.kerberos.min.time.before.relogin", LONG, "60000", "Milliseconds between two ticket renewals."),
-    _jvm("sasl.kerberos.service.name", STRING, None, "Kerberos name of the brokers."),
-    _jvm("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", "Random part of the renewal time."),
-    _jvm("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", "Part of a ticket's life before renewal."),
-    _works("sasl.login.connect.timeout.ms", INT, None, "Milliseconds to connect to a token server; 30000 without."),
-    _works("sasl.login.read.timeout.ms", INT, None, "Milliseconds to wait for a token server's answer; 30000 without."),
-    _works(
-        "sasl.login.refresh.buffer.seconds",
-        SHORT,
-        "300",
-        "Seconds before its end a token is renewed.",
-        minimum=0,
-        maximum=3600,
-    ),
-    _works(
-        "sasl.login.refresh.min.period.seconds",
-        SHORT,
-        "60",
-        "Seconds between two token renewals.",
-        minimum=0,
-        maximum=900,
-    ),
-    _works(
-        "sasl.login.refresh.window.factor",
-        DOUBLE,
-        "0.8",
-        "Part of a token's life before renewal.",
-        minimum=0.5,
-        maximum=1.0,
-    ),
-    _works(
-        "sasl.login.refresh.window.jitter",
-        DOUBLE,
-        "0.05",
-        "Random part of the token renewal time.",
-        minimum=0.0,
-        maximum=0.25,
-    ),
-    _works("sasl.login.retry.backoff.ms", LONG, "100", "First pause after a failed token request, in milliseconds."),
-    _works("sasl.login.retry.backoff.max.ms", LONG, "10000", "Longest pause after failed token requests."),
-    _works(_OAUTH + "assertion.algorithm", STRING, "RS256", "Algorithm that signs the client's assertion."),
-    _works(_OAUTH + "assertion.claim.aud", STRING, None, "Audience claimed by the assertion."),
-    _works(_OAUTH + "assertion.claim.exp.seconds", INT, "300", "Seconds the assertion is valid."),
-    _works(_OAUTH + "assertion.claim.iss", STRING, None, "Issuer claimed by the assertion."),
-    _works(_OAUTH + "assertion.claim.jti.include", BOOL, "false", "Whether the assertion has an id of its own."),
-    _works(_OAUTH + "assertion.claim.nbf.seconds", INT, "60", "Seconds the assertion is valid into the past."),
-    _works(_OAUTH + "assertion.claim.sub", STRING, None, "Subject claimed by the assertion."),
-    _works(_OAUTH + "assertion.file", STRING, None, "File that holds a ready assertion."),
-    _works(_OAUTH + "assertion.private.key.file", STRING, None, "File with the key that signs the assertion."),
-    _works(
-        _OAUTH + "assertion.private.key.passphrase", PASSWORD, None, "Passphrase of the key that signs the assertion."
-    ),
-    _works(_OAUTH + "assertion.template.file", STRING, None, "File with further claims of the assertion."),
-    _works(_OAUTH + "client.credentials.client.id", STRING, None, "Client id sent to the token server."),
-    _works(_OAUTH + "client.credentials.client.secret", PASSWORD, None, "Client secret sent to the token server."),
-    _broker(_OAUTH + "clock.skew.seconds", INT, "30", "Seconds two clocks may differ when a token is checked."),
-    _broker(_OAUTH + "expected.audience", LIST, "", "Audiences a token may name."),
-    _broker(_OAUTH + "expected.issuer", STRING, None, "Issuer a token must name."),
-    _works(_OAUTH + "header.urlencode", BOOL, "false", "Whether client id and secret are URL-encoded."),
-    _broker(_OAUTH + "jwks.endpoint.refresh.ms", LONG, "3600000", "Milliseconds between two reads of the keys."),
-    _broker(_OAUTH + "jwks.endpoint.retry.backoff.ms", LONG, "100", "First pause after a failed read of the keys."),
-    _broker(_OAUTH + "jwks.endpoint.retry.backoff.max.ms", LONG, "10000", "Longest pause after failed reads."),
-    _broker(_OAUTH + "jwks.endpoint.url", STRING, None, "Where the keys that verify tokens are found."),
-    _works(
-        _OAUTH + "jwt.retriever.class",
-        CLASS,
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        "How a token is retrieved: one of Kafka's classes.",
-    ),
-    _jvm(
-        _OAUTH + "jwt.validator.class",
-        CLASS,
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-        "Java class that checks tokens.",
-    ),
-    _works(_OAUTH + "scope", STRING, None, "Scope asked for at the token server."),
-    _broker(_OAUTH + "scope.claim.name", STRING, "scope", "Claim that holds a token's scope."),
-    _broker(_OAUTH + "sub.claim.name", STRING, "sub", "Claim that holds a token's subject."),
-    _works(_OAUTH + "token.endpoint.url", STRING, None, "Where tokens are obtained."),
-    _works(
+        LOW,
         "ssl.cipher.suites",
         LIST,
         "",
         "Cipher suites allowed, by their names in Java; `DEFAULT@SECLEVEL=0` lets OpenSSL accept "
         "[weak certificates](security.md#weak-certificates).",
     ),
-    _works("ssl.enabled.protocols", LIST, "TLSv1.2, TLSv1.3", "TLS versions allowed."),
-    _works("ssl.protocol", STRING, "TLSv1.3", "Newest TLS version used."),
+    _works(MEDIUM, "ssl.enabled.protocols", LIST, "TLSv1.2, TLSv1.3", "TLS versions allowed."),
+    _works(MEDIUM, "ssl.keystore.type", STRING, "JKS", "Format of the key store file: PEM, PKCS12 or JKS."),
+    _works(HIGH, "ssl.keystore.location", STRING, None, "File with the client's certificate and key."),
+    _works(HIGH, "ssl.keystore.password", PASSWORD, None, "Password of the key store file."),
+    _works(HIGH, "ssl.key.password", PASSWORD, None, "Password of the client's private key."),
+    _works(HIGH, "ssl.keystore.key", PASSWORD, None, "The client's private key, as PEM text (type PEM)."),
     _works(
-        "ssl.endpoint.identification.algorithm",
-        STRING,
-        "https",
-        "Whether the broker's certificate must name its host; empty turns the check off.",
+        HIGH, "ssl.keystore.certificate.chain", PASSWORD, None, "The client's certificates, as PEM text (type PEM)."
     ),
-    _works("ssl.key.password", PASSWORD, None, "Password of the client's private key."),
-    _works("ssl.keystore.certificate.chain", PASSWORD, None, "The client's certificates, as PEM text (type PEM)."),
-    _works("ssl.keystore.key", PASSWORD, None, "The client's private key, as PEM text (type PEM)."),
-    _works("ssl.keystore.location", STRING, None, "File with the client's certificate and key."),
-    _works("ssl.keystore.password", PASSWORD, None, "Password of the key store file."),
-    _works("ssl.keystore.type", STRING, "JKS", "Format of the key store file: PEM, PKCS12 or JKS."),
-    _works("ssl.truststore.certificates", PASSWORD, None, "Trusted certificates, as PEM text (type PEM)."),
+    _works(HIGH, "ssl.truststore.certificates", PASSWORD, None, "Trusted certificates, as PEM text (type PEM)."),
+    _works(MEDIUM, "ssl.truststore.type", STRING, "JKS", "Format of the trust store file: PEM, PKCS12 or JKS."),
     _works(
+        HIGH,
         "ssl.truststore.location",
         STRING,
         None,
         "File with trusted certificates; without one, those of the operating system.",
     ),
-    _works("ssl.truststore.password", PASSWORD, None, "Password of the trust store file."),
-    _works("ssl.truststore.type", STRING, "JKS", "Format of the trust store file: PEM, PKCS12 or JKS."),
-    _jvm("ssl.engine.factory.class", CLASS, None, "Java class that sets up TLS."),
-    _jvm("ssl.keymanager.algorithm", STRING, "SunX509", "Java's algorithm to choose a key."),
-    _jvm("ssl.trustmanager.algorithm", STRING, "PKIX", "Java's algorithm to check certificates."),
-    _jvm("ssl.provider", STRING, None, "Java provider of TLS."),
-    _jvm("ssl.secure.random.implementation", STRING, None, "Java's source of random numbers for TLS."),
+    _works(HIGH, "ssl.truststore.password", PASSWORD, None, "Password of the trust store file."),
+    _jvm(LOW, "ssl.keymanager.algorithm", STRING, "SunX509", "Java's algorithm to choose a key."),
+    _jvm(LOW, "ssl.trustmanager.algorithm", STRING, "PKIX", "Java's algorithm to check certificates."),
+    _works(
+        LOW,
+        "ssl.endpoint.identification.algorithm",
+        STRING,
+        "https",
+        "Whether the broker's certificate must name its host; empty turns the check off.",
+    ),
+    _jvm(LOW, "ssl.secure.random.implementation", STRING, None, "Java's source of random numbers for TLS."),
+    _jvm(LOW, "ssl.engine.factory.class", CLASS, None, "Java class that sets up TLS."),
+    _jvm(MEDIUM, "sasl.kerberos.service.name", STRING, None, "Kerberos name of the brokers."),
+    _jvm(LOW, "sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "Command that renews a Kerberos ticket."),
+    _jvm(LOW, "sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", "Part of a ticket's life before renewal."),
+    _jvm(LOW, "sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", "Random part of the renewal time."),
+    _jvm(LOW, "sasl.kerberos.min.time.before.relogin", LONG, "60000", "Milliseconds between two ticket renewals."),
+    _works_setting(
+        LOW,
+        TokenSettings,
+        "sasl.login.refresh.window.factor",
+        DOUBLE,
+        "Part of a token's life before renewal.",
+        minimum=0.5,
+        maximum=1.0,
+    ),
+    _works_setting(
+        LOW,
+        TokenSettings,
+        "sasl.login.refresh.window.jitter",
+        DOUBLE,
+        "Random part of the token renewal time.",
+        minimum=0.0,
+        maximum=0.25,
+    ),
+    _works_setting(
+        LOW,
+        TokenSettings,
+        "sasl.login.refresh.min.period.seconds",
+        SHORT,
+        "Seconds between two token renewals.",
+        minimum=0,
+        maximum=900,
+    ),
+    _works_setting(
+        LOW,
+        TokenSettings,
+        "sasl.login.refresh.buffer.seconds",
+        SHORT,
+        "Seconds before its end a token is renewed.",
+        minimum=0,
+        maximum=3600,
+    ),
+    _works(
+        MEDIUM, "sasl.mechanism", STRING, "GSSAPI", "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
+    ),
+    _works(MEDIUM, "sasl.jaas.config", PASSWORD, None, "Login module with what it logs in with."),
+    _jvm(MEDIUM, "sasl.client.callback.handler.class", CLASS, None, "Java class that answers the login's questions."),
+    _works(
+        MEDIUM,
+        "sasl.login.callback.handler.class",
+        CLASS,
+        None,
+        "How OAUTHBEARER obtains a token: one of Kafka's classes.",
+    ),
+    _jvm(MEDIUM, "sasl.login.class", CLASS, None, "Java class that performs the login."),
+    _works(
+        LOW, "sasl.login.connect.timeout.ms", INT, None, "Milliseconds to connect to a token server; 30000 without."
+    ),
+    _works(
+        LOW, "sasl.login.read.timeout.ms", INT, None, "Milliseconds to wait for a token server's answer; 30000 without."
+    ),
+    _works_setting(
+        LOW, TokenSettings, "sasl.login.retry.backoff.max.ms", LONG, "Longest pause after failed token requests."
+    ),
+    _works_setting(
+        LOW,
+        TokenSettings,
+        "sasl.login.retry.backoff.ms",
+        LONG,
+        "First pause after a failed token request, in milliseconds.",
+    ),
+    _works(
+        _MEDIUM_4_1,
+        _OAUTH + "jwt.retriever.class",
+        CLASS,
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+        "How a token is retrieved: one of Kafka's classes.",
+    ),
+    _jvm(
+        _MEDIUM_4_1,
+        _OAUTH + "jwt.validator.class",
+        CLASS,
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+        "Java class that checks tokens.",
+    ),
+    _works(_MEDIUM_4_1, _OAUTH + "scope", STRING, None, "Scope asked for at the token server."),
+    _works(_MEDIUM_4_1, _OAUTH + "client.credentials.client.id", STRING, None, "Client id sent to the token server."),
+    _works(
+        _MEDIUM_4_1,
+        _OAUTH + "client.credentials.client.secret",
+        PASSWORD,
+        None,
+        "Client secret sent to the token server.",
+    ),
+    _works_setting(
+        _MEDIUM_4_1,
+        AssertionSettings,
+        _OAUTH + "assertion.algorithm",
+        STRING,
+        "Algorithm that signs the client's assertion.",
+    ),
+    _works(_MEDIUM_4_1, _OAUTH + "assertion.claim.aud", STRING, None, "Audience claimed by the assertion."),
+    _works_setting(
+        _LOW_4_1, AssertionSettings, _OAUTH + "assertion.claim.exp.seconds", INT, "Seconds the assertion is valid."
+    ),
+    _works(_MEDIUM_4_1, _OAUTH + "assertion.claim.iss", STRING, None, "Issuer claimed by the assertion."),
+    _works_setting(
+        _MEDIUM_4_1,
+        AssertionSettings,
+        _OAUTH + "assertion.claim.jti.include",
+        BOOL,
+        "Whether the assertion has an id of its own.",
+    ),
+    _works_setting(
+        _LOW_4_1,
+        AssertionSettings,
+        _OAUTH + "assertion.claim.nbf.seconds",
+        INT,
+        "Seconds the assertion is valid into the past.",
+    ),
+    _works(_MEDIUM_4_1, _OAUTH + "assertion.claim.sub", STRING, None, "Subject claimed by the assertion."),
+    _works(_MEDIUM_4_1, _OAUTH + "assertion.file", STRING, None, "File that holds a ready assertion."),
+    _works(
+        _MEDIUM_4_1, _OAUTH + "assertion.private.key.file", STRING, None, "File with the key that signs the assertion."
+    ),
+    _works(
+        _MEDIUM_4_1,
+        _OAUTH + "assertion.private.key.passphrase",
+        PASSWORD,
+        None,
+        "Passphrase of the key that signs the assertion.",
+    ),
+    _works(_MEDIUM_4_1, _OAUTH + "assertion.template.file", STRING, None, "File with further claims of the assertion."),
+    _broker(LOW, _OAUTH + "scope.claim.name", STRING, "scope", "Claim that holds a token's scope."),
+    _broker(LOW, _OAUTH + "sub.claim.name", STRING, "sub", "Claim that holds a token's subject."),
+    _works(MEDIUM, _OAUTH + "token.endpoint.url", STRING, None, "Where tokens are obtained."),
+    _broker(MEDIUM, _OAUTH + "jwks.endpoint.url", STRING, None, "Where the keys that verify tokens are found."),
+    _broker(LOW, _OAUTH + "jwks.endpoint.refresh.ms", LONG, "3600000", "Milliseconds between two reads of the keys."),
+    _broker(LOW, _OAUTH + "jwks.endpoint.retry.backoff.max.ms", LONG, "10000", "Longest pause after failed reads."),
+    _broker(
+        LOW, _OAUTH + "jwks.endpoint.retry.backoff.ms", LONG, "100", "First pause after a failed read of the keys."
+    ),
+    _broker(LOW, _OAUTH + "clock.skew.seconds", INT, "30", "Seconds two clocks may differ when a token is checked."),
+    _broker(LOW, _OAUTH + "expected.audience", LIST, "", "Audiences a token may name."),
+    _broker(LOW, _OAUTH + "expected.issuer", STRING, None, "Issuer a token must name."),
+    _works_setting(
+        LOW, TokenSettings, _OAUTH + "header.urlencode", BOOL, "Whether client id and secret are URL-encoded."
+    ),
 )

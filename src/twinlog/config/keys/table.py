@@ -6,15 +6,19 @@ To turn a key on in a later version, change its `effect` in the file that lists 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 
 from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
 from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
-from twinlog.config.keys.key import Key, Level
+from twinlog.config.keys.key import Key, Level, UpdateMode
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
+from twinlog.settings.failed_records import FailedRecordSettings
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import written
 
 
 class KeyTable:
@@ -69,6 +73,13 @@ TOP_LEVEL_CONNECTOR_NAMES = frozenset(
 PER_TOPIC_PREFIXES = tuple(f"{key.name}." for key in CONNECTOR_KEYS if key.per_topic)
 """The texts in front of a topic pattern; a key with this prefix counts at top level for every flow."""
 
+OLD_NAMES: Mapping[str, str] = MappingProxyType({key.name: key.old_name for key in CONNECTOR_KEYS if key.old_name})
+"""Keys with their names before Kafka 2.7; the old name counts if the new name is missing."""
+
+_NEW_NAMES = {old: new for new, old in OLD_NAMES.items()}
+FAILED_RECORDS = "failed_records"
+"""The field of a flow's settings that keys of `FailedRecordSettings` fill."""
+
 ALL_KEYS: tuple[Key, ...] = (
     *PROCESS_KEYS,
     *CONNECTOR_KEYS,
@@ -88,3 +99,34 @@ RESERVED_ALIASES = frozenset(
 `source` and `target` are left out: keys below an alias never collide with `source.cluster.alias`, and many files use
 them.
 """
+
+
+@cache
+def live_fields() -> Mapping[str, tuple[UpdateMode, UpdateMode]]:
+    """The fields of a flow's settings that a running process takes over.
+
+    The first mode is for a changed value, the second for a value that appears or disappears.
+
+    The second differs from the first if the key switches work on and off.
+    """
+    found: dict[str, tuple[UpdateMode, UpdateMode]] = {}
+    for name, how in written(FlowSettings).items():
+        value = _live(how.key)
+        if value is not None and how.key != "enabled":
+            found[name] = (value, _live(how.switch) or value)
+    found[FAILED_RECORDS] = (UpdateMode.PAUSE, UpdateMode.PAUSE)
+    return MappingProxyType(found)
+
+
+def _live(name: str) -> UpdateMode | None:
+    """How another value of the key is taken over while the process runs; None if it needs a restart."""
+    key = CONNECTOR.exact.get(name)
+    return None if key is None or key.update is UpdateMode.RESTART else key.update
+
+
+def fields_of(key: Key) -> tuple[str, ...]:
+    """The fields of a flow's settings that a key fills, or switches on and off."""
+    name = _NEW_NAMES.get(key.name, key.name)
+    found = tuple(field for field, how in written(FlowSettings).items() if name in (how.key, how.switch))
+    of_failed = any(how.key == name for how in written(FailedRecordSettings).values())
+    return (*found, FAILED_RECORDS) if of_failed else found

@@ -5,85 +5,25 @@ Names, types and defaults are Kafka 4.3's (Connect class DistributedConfig). Few
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 from twinlog.config.keys.client import ADMIN_KEYS
 from twinlog.config.keys.connector import TWINLOG_KEYS
-from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm
+from twinlog.config.keys.key import Effect, InWorkerFile, Key, KeyType, Level, ValueForm, default_of, setting
 from twinlog.config.keys.process import PROCESS_KEYS, REST_KEYS
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 
 _NO_CONVERSION = "Must be there, as in Connect; records are copied as bytes, and nothing converts their {}."
-_TOPIC = "Settings with which the topic is created."
-
-_WORKS: dict[str, str | None] = {
-    "offset.storage.topic": "Topic that keeps the connectors' offsets, on the cluster that they write to.",
-    "offset.storage.*": _TOPIC,
-    "offset.storage.file.filename": "File that keeps the offsets of a standalone worker, in Connect's form.",
-    "offset.flush.interval.ms": (
-        "How often a standalone worker writes that file. In the topic a position is at most two seconds old."
-    ),
-    "config.storage.topic": "Topic that keeps the connectors' configurations, of one partition.",
-    "config.storage.replication.factor": None,
-    "config.storage.*": _TOPIC,
-    "status.storage.topic": "Topic that keeps the states of connectors and tasks.",
-    "status.storage.partitions": None,
-    "status.storage.replication.factor": None,
-    "status.storage.*": _TOPIC,
-    "group.id": "Name of the workers that share the connectors; no consumer group may have it.",
-    "client.id": "Name of the worker's own clients; `connect-` and the group's name where it is missing.",
-    "key.converter": _NO_CONVERSION.format("keys"),
-    "value.converter": _NO_CONVERSION.format("values"),
-    "connect.protocol": "With `sessioned` requests between workers are signed; others are accepted unsigned.",
-    "connector.client.config.override.policy": None,
-    "connector.client.config.override.allowlist": None,
-    "config.providers": "Names of the sources of ${name:path:key} references, in this file and in connectors.",
-    "config.providers.*": (
-        "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`; "
-        "[other classes](security.md#secrets) may be listed."
-    ),
-    "session.timeout.ms": (
-        "Milliseconds without a heartbeat after which a worker counts as lost (10000 in Connect), and others run its "
-        "connectors; one is sent twice a second."
-    ),
-    "rebalance.timeout.ms": None,
-    "inter.worker.key.generation.algorithm": None,
-    "inter.worker.key.size": None,
-    "inter.worker.key.ttl.ms": None,
-    "inter.worker.signature.algorithm": None,
-    "inter.worker.verification.algorithms": None,
-    "ssl.client.auth": None,
-    "topic.tracking.enable": None,
-    "topic.tracking.allow.reset": None,
-    "twinlog.driver.host": None,
-    "twinlog.driver.bind.address": None,
-    "twinlog.driver.port": None,
-    "twinlog.unknown.keys": None,
-    "twinlog.warm.up.enabled": (
-        "Start Spark before the first connector comes, and prepare later starts of it in the background, as `twinlog "
-        "warm-up` does, where that was never done."
-    ),
-}
-"""Keys that work, with words about them if the words in `WORKER_KEYS` misfit a worker's file."""
-
-_DEFAULTS = {"session.timeout.ms": "6000", "twinlog.unknown.keys": "warn"}
-"""The work of a killed worker must run elsewhere within ten seconds, also with a file that lacks the key."""
-
-_NO_EFFECT = {
-    "heartbeat.interval.ms": "A worker sends a heartbeat twice a second.",
-    "scheduled.rebalance.max.delay.ms": "What a lost worker ran is run elsewhere at once.",
-    "worker.sync.timeout.ms": "A worker reads on until it has read all that the group's leader has written.",
-    "worker.unsync.backoff.ms": "A worker that has not caught up goes on trying.",
-    "header.converter": _NO_CONVERSION.format("headers").replace("Must be there, as in Connect; r", "R"),
-    "topic.creation.enable": "Remote topics are created by the connectors themselves.",
-}
+_HERE = InWorkerFile()
+_TOPIC = InWorkerFile("Settings with which the topic is created.")
 
 _OWN = (
-    Key(
+    setting(
+        WorkerSettings,
         "twinlog.connector.classes",
         KeyType.LIST,
-        "",
         "Python classes that connectors may name, as `package.module:Class`, or `package.module` for all of a module.",
         Level.PROCESS,
     ),
@@ -100,31 +40,23 @@ def worker_file_keys() -> tuple[Key, ...]:
 
 
 def _here(key: Key) -> Key:
-    name = key.name
-    if name in _WORKS:
-        key = replace(key, effect=Effect.WORKS, doc=_WORKS[name] or key.doc, default=_DEFAULTS.get(name, key.default))
-    elif name in _NO_EFFECT:
-        key = replace(key, doc=_NO_EFFECT[name])
-    elif name in _REST:
-        key = replace(key, effect=Effect.WORKS)
-    elif name in _CLIENT:
-        key = replace(key, effect=_CLIENT[name].effect)
-    return key
+    here = key.in_worker_file
+    if here is not None:
+        effect = Effect.WORKS if here.works else key.effect
+        return replace(key, effect=effect, doc=here.doc or key.doc, default=here.default or key.default)
+    return replace(key, effect=_CLIENT[key.name].effect) if key.name in _CLIENT else key
 
 
-def _by_name(keys: Iterable[Key]) -> dict[str, Key]:
-    return {key.name: key for key in keys}
-
-
-_CLIENT = _by_name(ADMIN_KEYS)
-_REST = _by_name(REST_KEYS)
+_CLIENT = {key.name: key for key in ADMIN_KEYS}
 
 
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
 
 _works = partial(Key, level=Level.CLUSTER)
+_works_setting = partial(setting, level=Level.CLUSTER)
 _jvm = partial(Key, level=Level.CLUSTER, effect=Effect.JVM)
+_jvm_setting = partial(setting, level=Level.CLUSTER, effect=Effect.JVM)
 
 TOP_LEVEL_PREFIXES = (
     "offset.storage",
@@ -148,38 +80,64 @@ MAC_ALGORITHMS = ("HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384
 """Java's names of the algorithms that sign requests between workers."""
 
 WORKER_KEYS = (
-    _works("offset.storage.topic", STRING, None, "Topic on the target that stores positions.", form=ValueForm.TOPIC),
     _works(
+        "offset.storage.topic",
+        STRING,
+        None,
+        "Topic on the target that stores positions.",
+        form=ValueForm.TOPIC,
+        in_worker_file=InWorkerFile("Topic that keeps the connectors' offsets, on the cluster that they write to."),
+    ),
+    _works_setting(
+        FlowSettings,
         "offset.storage.partitions",
         INT,
-        "25",
         "Partitions of the positions topic when it is created; -1 is the broker's default.",
         minimum=-1,
         nonzero=True,
     ),
-    _works(
+    _works_setting(
+        FlowSettings,
         "offset.storage.replication.factor",
         SHORT,
-        "3",
         "Replicas of the positions topic when it is created; -1 is the broker's default.",
         minimum=-1,
         nonzero=True,
     ),
-    _works(
-        "offset.flush.interval.ms", LONG, "60000", "Accepted; positions are written at least once a second.", minimum=0
+    _works_setting(
+        WorkerSettings,
+        "offset.flush.interval.ms",
+        LONG,
+        "Accepted; positions are written at least once a second.",
+        minimum=0,
+        in_worker_file=InWorkerFile(
+            "How often a standalone worker writes that file. In the topic a position is at most two seconds old."
+        ),
     ),
-    _works(
+    _works_setting(
+        FlowSettings,
         "exactly.once.source.support",
         ENUM,
-        "disabled",
         "Whether records and positions are written in one transaction; first `preparing`, then `enabled` everywhere.",
         choices=("disabled", "preparing", "enabled"),
         any_case=True,
     ),
     _works(
-        "group.id", STRING, None, "Name of the processes that share a flow to this target, `source-mm2` if missing."
+        "group.id",
+        STRING,
+        None,
+        "Name of the processes that share a flow to this target, `source-mm2` if missing.",
+        in_worker_file=InWorkerFile("Name of the workers that share the connectors; no consumer group may have it."),
     ),
-    _jvm("client.id", STRING, "", "Name of the worker's own clients."),
+    _jvm(
+        "client.id",
+        STRING,
+        "",
+        "Name of the worker's own clients.",
+        in_worker_file=InWorkerFile(
+            "Name of the worker's own clients; `connect-` and the group's name where it is missing."
+        ),
+    ),
     _jvm(
         "task.shutdown.graceful.timeout.ms",
         LONG,
@@ -187,15 +145,22 @@ WORKER_KEYS = (
         "A stop takes five seconds at most, on a Spark cluster thirty.",
     ),
     *(replace(key, level=Level.CLUSTER) for key in REST_KEYS),
-    _jvm(
+    _jvm_setting(
+        RestSettings,
         "ssl.client.auth",
         ENUM,
-        "none",
         "Whether callers of the REST listener need a certificate.",
         choices=("required", "requested", "none"),
+        in_worker_file=_HERE,
     ),
-    _jvm("offset.storage.file.filename", STRING, None, "File that stores a standalone worker's positions."),
-    _jvm("offset.storage.*", STRING, None, "Settings of the positions topic."),
+    _jvm(
+        "offset.storage.file.filename",
+        STRING,
+        None,
+        "File that stores a standalone worker's positions.",
+        in_worker_file=InWorkerFile("File that keeps the offsets of a standalone worker, in Connect's form."),
+    ),
+    _jvm("offset.storage.*", STRING, None, "Settings of the positions topic.", in_worker_file=_TOPIC),
     _jvm("offset.flush.timeout.ms", LONG, "5000", "Milliseconds the worker waits for positions to be written."),
     _jvm(
         "config.storage.topic",
@@ -203,18 +168,66 @@ WORKER_KEYS = (
         None,
         "Config topic: the worker's connectors and their settings.",
         form=ValueForm.TOPIC,
+        in_worker_file=InWorkerFile("Topic that keeps the connectors' configurations, of one partition."),
     ),
-    _jvm("config.storage.replication.factor", SHORT, "3", "Replicas of the config topic.", minimum=-1, nonzero=True),
-    _jvm("config.storage.*", STRING, None, "Settings of the config topic."),
     _jvm(
-        "status.storage.topic", STRING, None, "Status topic: the states of connectors and tasks.", form=ValueForm.TOPIC
+        "config.storage.replication.factor",
+        SHORT,
+        "3",
+        "Replicas of the config topic.",
+        minimum=-1,
+        nonzero=True,
+        in_worker_file=_HERE,
     ),
-    _jvm("status.storage.partitions", INT, "5", "Partitions of the status topic.", minimum=-1, nonzero=True),
-    _jvm("status.storage.replication.factor", SHORT, "3", "Replicas of the status topic.", minimum=-1, nonzero=True),
-    _jvm("status.storage.*", STRING, None, "Settings of the status topic."),
-    _jvm("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys."),
-    _jvm("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values."),
-    _jvm("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers."),
+    _jvm("config.storage.*", STRING, None, "Settings of the config topic.", in_worker_file=_TOPIC),
+    _jvm(
+        "status.storage.topic",
+        STRING,
+        None,
+        "Status topic: the states of connectors and tasks.",
+        form=ValueForm.TOPIC,
+        in_worker_file=InWorkerFile("Topic that keeps the states of connectors and tasks."),
+    ),
+    _jvm(
+        "status.storage.partitions",
+        INT,
+        "5",
+        "Partitions of the status topic.",
+        minimum=-1,
+        nonzero=True,
+        in_worker_file=_HERE,
+    ),
+    _jvm(
+        "status.storage.replication.factor",
+        SHORT,
+        "3",
+        "Replicas of the status topic.",
+        minimum=-1,
+        nonzero=True,
+        in_worker_file=_HERE,
+    ),
+    _jvm("status.storage.*", STRING, None, "Settings of the status topic.", in_worker_file=_TOPIC),
+    _jvm(
+        "key.converter",
+        CLASS,
+        None,
+        "Records are copied as bytes; nothing converts their keys.",
+        in_worker_file=InWorkerFile(_NO_CONVERSION.format("keys")),
+    ),
+    _jvm(
+        "value.converter",
+        CLASS,
+        None,
+        "Records are copied as bytes; nothing converts their values.",
+        in_worker_file=InWorkerFile(_NO_CONVERSION.format("values")),
+    ),
+    _jvm(
+        "header.converter",
+        CLASS,
+        None,
+        "Records are copied as bytes; nothing converts their headers.",
+        in_worker_file=InWorkerFile("Records are copied as bytes, and nothing converts their headers.", works=False),
+    ),
     _jvm("key.converter.*", STRING, None, "Settings of the key converter."),
     _jvm("value.converter.*", STRING, None, "Settings of the value converter."),
     _jvm("header.converter.*", STRING, None, "Settings of the header converter."),
@@ -227,63 +240,118 @@ WORKER_KEYS = (
         "How many addresses of a host the worker tries.",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
-    _jvm(
+    _jvm_setting(
+        GroupSettings,
         "connect.protocol",
         ENUM,
-        "sessioned",
         "How workers share connectors.",
         choices=("eager", "compatible", "sessioned"),
+        in_worker_file=InWorkerFile(
+            "With `sessioned` requests between workers are signed; others are accepted unsigned."
+        ),
     ),
     _jvm("connections.max.idle.ms", LONG, "540000", "Milliseconds until the worker's idle connections close."),
-    _jvm(
+    _jvm_setting(
+        WorkerSettings,
         "connector.client.config.override.policy",
         CLASS,
-        "All",
         "Which client settings a connector may override: All, None, Principal, or those of the allowlist.",
         accepted_classes=OVERRIDE_POLICIES,
+        in_worker_file=_HERE,
     ),
-    _jvm(
+    _jvm_setting(
+        WorkerSettings,
         "connector.client.config.override.allowlist",
         LIST,
-        "",
         "Client settings that connectors may override with the policy Allowlist.",
+        in_worker_file=_HERE,
     ),
-    _jvm("config.providers", LIST, "", "Write it at top level instead."),
-    _jvm("config.providers.*", STRING, None, "Write it at top level instead."),
-    _jvm("heartbeat.interval.ms", INT, "3000", "Milliseconds between two heartbeats of a worker to its group."),
-    _jvm("session.timeout.ms", INT, "10000", "Milliseconds without a heartbeat after which a worker counts as lost."),
-    _jvm("rebalance.timeout.ms", INT, "60000", "Milliseconds workers have to join again in a rebalance."),
+    _jvm(
+        "config.providers",
+        LIST,
+        "",
+        "Write it at top level instead.",
+        in_worker_file=InWorkerFile(
+            "Names of the sources of ${name:path:key} references, in this file and in connectors."
+        ),
+    ),
+    _jvm(
+        "config.providers.*",
+        STRING,
+        None,
+        "Write it at top level instead.",
+        in_worker_file=InWorkerFile(
+            "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and "
+            "`.param.*`; [other classes](security.md#secrets) may be listed."
+        ),
+    ),
+    _jvm(
+        "heartbeat.interval.ms",
+        INT,
+        "3000",
+        "Milliseconds between two heartbeats of a worker to its group.",
+        in_worker_file=InWorkerFile("A worker sends a heartbeat twice a second.", works=False),
+    ),
+    _jvm(
+        "session.timeout.ms",
+        INT,
+        "10000",
+        "Milliseconds without a heartbeat after which a worker counts as lost.",
+        in_worker_file=InWorkerFile(
+            "Milliseconds without a heartbeat after which a worker counts as lost (10000 in Connect), and others run "
+            "its connectors; one is sent twice a second.",
+            default=default_of(GroupSettings, "session.timeout.ms"),
+        ),
+    ),
+    _jvm_setting(
+        GroupSettings,
+        "rebalance.timeout.ms",
+        INT,
+        "Milliseconds workers have to join again in a rebalance.",
+        in_worker_file=_HERE,
+    ),
     _jvm(
         "scheduled.rebalance.max.delay.ms",
         INT,
         "300000",
         "Milliseconds before the tasks of a lost worker run elsewhere.",
         minimum=0,
+        in_worker_file=InWorkerFile("What a lost worker ran is run elsewhere at once.", works=False),
     ),
-    _jvm(
+    _jvm_setting(
+        GroupSettings,
         "inter.worker.key.generation.algorithm",
         ENUM,
-        "HmacSHA256",
         "How the session key is made, with which requests between workers are signed.",
         choices=MAC_ALGORITHMS,
         any_case=True,
+        in_worker_file=_HERE,
     ),
-    _jvm("inter.worker.key.size", INT, None, "Bits of the session key.", minimum=40),
-    _jvm("inter.worker.key.ttl.ms", INT, "3600000", "Milliseconds a session key is used.", minimum=0),
-    _jvm(
+    _jvm("inter.worker.key.size", INT, None, "Bits of the session key.", minimum=40, in_worker_file=_HERE),
+    _jvm_setting(
+        GroupSettings,
+        "inter.worker.key.ttl.ms",
+        INT,
+        "Milliseconds a session key is used.",
+        minimum=0,
+        in_worker_file=_HERE,
+    ),
+    _jvm_setting(
+        GroupSettings,
         "inter.worker.signature.algorithm",
         ENUM,
-        "HmacSHA256",
         "How requests between workers are signed.",
         choices=MAC_ALGORITHMS,
         any_case=True,
+        in_worker_file=_HERE,
     ),
-    _jvm(
+    _jvm_setting(
+        GroupSettings,
         "inter.worker.verification.algorithms",
         LIST,
-        "HmacSHA256",
         "Which signatures are accepted.",
         choices=MAC_ALGORITHMS,
+        in_worker_file=_HERE,
     ),
     _jvm("metadata.max.age.ms", LONG, "300000", "Milliseconds until the worker reads metadata again.", minimum=0),
     _jvm(
@@ -304,13 +372,7 @@ WORKER_KEYS = (
     _jvm("metric.reporters", LIST, None, "Java classes that report metrics."),
     _jvm("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0."),
     _jvm("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", minimum=1),
-    _jvm(
-        "metrics.recording.level",
-        ENUM,
-        "INFO",
-        "Which Java metrics are kept.",
-        choices=("INFO", "DEBUG", "TRACE"),
-    ),
+    _jvm("metrics.recording.level", ENUM, "INFO", "Which Java metrics are kept.", choices=("INFO", "DEBUG", "TRACE")),
     _jvm("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample of a Java metric.", minimum=0),
     _jvm("metrics.context.*", STRING, None, "Labels of Java metrics."),
     _jvm(
@@ -343,14 +405,41 @@ WORKER_KEYS = (
         "Upper limit of `socket.connection.setup.timeout.ms` as it doubles.",
         minimum=0,
     ),
-    _jvm("topic.creation.enable", BOOL, "true", "Whether the worker creates topics; remote topics never used it."),
-    _jvm("topic.tracking.enable", BOOL, "true", "Whether the worker records a connector's topics."),
-    _jvm("topic.tracking.allow.reset", BOOL, "true", "Whether the record of a connector's topics may be cleared."),
-    _jvm("worker.sync.timeout.ms", INT, "3000", "Milliseconds a worker has to catch up with the others."),
+    _jvm(
+        "topic.creation.enable",
+        BOOL,
+        "true",
+        "Whether the worker creates topics; remote topics never used it.",
+        in_worker_file=InWorkerFile("Remote topics are created by the connectors themselves.", works=False),
+    ),
+    _jvm_setting(
+        WorkerSettings,
+        "topic.tracking.enable",
+        BOOL,
+        "Whether the worker records a connector's topics.",
+        in_worker_file=_HERE,
+    ),
+    _jvm_setting(
+        WorkerSettings,
+        "topic.tracking.allow.reset",
+        BOOL,
+        "Whether the record of a connector's topics may be cleared.",
+        in_worker_file=_HERE,
+    ),
+    _jvm(
+        "worker.sync.timeout.ms",
+        INT,
+        "3000",
+        "Milliseconds a worker has to catch up with the others.",
+        in_worker_file=InWorkerFile(
+            "A worker reads on until it has read all that the group's leader has written.", works=False
+        ),
+    ),
     _jvm(
         "worker.unsync.backoff.ms",
         INT,
         "300000",
         "Milliseconds a worker stays out of the group that did not catch up in `worker.sync.timeout.ms`.",
+        in_worker_file=InWorkerFile("A worker that has not caught up goes on trying.", works=False),
     ),
 )

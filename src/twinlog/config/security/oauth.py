@@ -19,7 +19,7 @@ from twinlog.config.security.jaas import Login
 from twinlog.config.security.oauth_strimzi import HANDLER as STRIMZI
 from twinlog.config.security.oauth_strimzi import StrimziOAuthOptions, in_kafkas_words
 from twinlog.config.security.tls import read_tls
-from twinlog.config.text.reading import ConfigReader, plain_fields
+from twinlog.config.text.reading import ConfigReader, read_fields
 from twinlog.settings.oauth import Algorithm, AssertionSettings, TokenSettings
 from twinlog.settings.tls import TlsSettings
 
@@ -69,7 +69,7 @@ class _TokenSettingsReader:
         except ValueRefusedError as error:
             self.reading.problems.refuse(self.jaas, error.found, error.expected)
             return None
-        return None if settings is None else replace(settings, **plain_fields(TokenSettings, self.reading))
+        return None if settings is None else replace(settings, **read_fields(TokenSettings, self.reading))
 
     def _handler(self) -> Literal["unsecured", "retrieved"]:
         entry = self.reading.get_entry("sasl.login.callback.handler.class")
@@ -228,7 +228,7 @@ class _TokenSettingsReader:
             algorithm=self._algorithm(),
             header=json.dumps(header),
             claims=json.dumps(claims),
-            **plain_fields(AssertionSettings, reading),
+            **read_fields(AssertionSettings, reading),
         )
 
     def _algorithm(self) -> Algorithm:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from twinlog.config.keys.connector import OLD_NAMES
 from twinlog.config.keys.key import Key, KeyType, ValueForm
-from twinlog.config.keys.table import PROCESS
+from twinlog.config.keys.table import OLD_NAMES, PROCESS
 from twinlog.config.properties import PropertyEntry, without_inline_comment
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.text.per_topic import compile_topic_pattern, refused_pattern

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from twinlog.config.keys.connector import OLD_NAMES
 from twinlog.config.keys.key import Key, Level
 from twinlog.config.keys.scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys.suggest import expected_instead
-from twinlog.config.keys.table import CLIENTS, CONNECTOR
+from twinlog.config.keys.table import CLIENTS, CONNECTOR, OLD_NAMES
 from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.text.parse import ParsedFile, own_class, parse_file
 from twinlog.config.text.reading import ConfigReader, Problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from twinlog.config.keys.key import Key, KeyType
@@ -15,6 +16,9 @@ from twinlog.errors import ConfigProblem
 from twinlog.mirror.topology.patterns import PatternError
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.written import written
+
+SHORTEST_S = 0.1
+"""Replaces an interval of 0, with which MirrorMaker 2 would never pause."""
 
 
 def refused_value(entry: PropertyEntry, refused: ValueRefusedError) -> ConfigProblem:
@@ -96,10 +100,16 @@ class ConfigReader:
         assert isinstance(value, int)
         return value
 
-    def number_if_any(self, name: str) -> int | None:
-        """A SHORT, INT or LONG that lacks a default; None if the value is missing."""
+    def value_if_any(self, name: str) -> Value | None:
+        """A value of the key's own type; None if both value and default are missing, or if the value is empty."""
         value = self._value(name)
-        return value if isinstance(value, int) else None
+        return None if value == "" else value
+
+    def interval(self, name: str, switch: str) -> float | None:
+        """The seconds between two rounds of the work of `switch`; None if it is switched off or the interval is
+        negative."""
+        seconds = self.number(name)
+        return max(float(seconds), SHORTEST_S) if self.flag(switch) and seconds >= 0 else None
 
     def items(self, name: str) -> tuple[str, ...]:
         """A LIST; empty if both value and default are missing."""
@@ -137,7 +147,8 @@ class ConfigReader:
 
     def _value(self, name: str) -> Value | None:
         key = self._table.exact[name]
-        entry = self.get_entry(name)
+        renamed = bool(key.old_name) and name not in self.layer and key.old_name in self.layer
+        entry = self.get_entry(key.old_name if renamed else name)
         if entry is not None:
             try:
                 return parse_value(key, entry.value)
@@ -146,11 +157,18 @@ class ConfigReader:
         return None if key.default is None else parse_value(key, key.default)
 
 
-def plain_fields(kind: type, *readings: ConfigReader) -> dict[str, Any]:
-    """The fields of a settings class that hold plain values, each from the reader of `readings` that knows its key."""
-    found = {}
+def read_fields(kind: type, *readings: ConfigReader) -> dict[str, Any]:
+    """The fields of a settings class that a key alone fills, each from the reader of `readings` that knows its key."""
+    defaults = {field.name: field.default for field in fields(kind)}
+    found: dict[str, Any] = {}
     for name, how in written(kind).items():
-        if how.plain:
-            reading = next(reading for reading in readings if reading.has_key(how.key))
+        if not how.plain:
+            continue
+        reading = next(reading for reading in readings if reading.has_key(how.key))
+        if how.switch:
+            found[name] = reading.interval(how.key, how.switch)
+        elif defaults[name] is None:
+            found[name] = reading.value_if_any(how.key)
+        else:
             found[name] = reading.value(how.key)
     return found

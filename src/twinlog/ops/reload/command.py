@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.config.file_kind import FileKind, kind_of
-from twinlog.config.keys.live_keys import UpdateMode
+from twinlog.config.keys.key import UpdateMode
 from twinlog.config.queries import checked_file
 from twinlog.console.command_log import log_warnings
 from twinlog.console.waiting import waits_reported

@@ -62,7 +62,7 @@ def _flow(settings: FlowSettings) -> Iterator[tuple[str, Any]]:
         "source_admin": (settings.source, "admin"),
         "target_admin": (settings.target, "admin"),
     }
-    for own in _plain_fields(settings):
+    for own in _read_fields(settings):
         value = getattr(settings, own.name)
         if isinstance(value, ConsumerSettings | ProducerSettings | AdminSettings):
             yield from _client(value, *roles[own.name])
@@ -75,7 +75,7 @@ def _flow(settings: FlowSettings) -> Iterator[tuple[str, Any]]:
 
 
 def _client(settings: Any, alias: str, role: str) -> Iterator[tuple[str, Any]]:
-    for own in _plain_fields(settings):
+    for own in _read_fields(settings):
         value = getattr(settings, own.name)
         if isinstance(value, ClientSettings):
             yield from _client(value, alias, role)
@@ -86,6 +86,6 @@ def _client(settings: Any, alias: str, role: str) -> Iterator[tuple[str, Any]]:
         yield f"{alias}.{key}" if key.startswith(_OF_THE_CLUSTER) else f"{alias}.{role}.{key}", value
 
 
-def _plain_fields(settings: Any) -> list[Field[Any]]:
+def _read_fields(settings: Any) -> list[Field[Any]]:
     """Fields that may be shown and compared; secret fields are also absent from the repr."""
     return [own for own in fields(settings) if own.repr and own.name not in _LEFT_OUT]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from twinlog.config.file_changes import FileChange, KeyChange
-from twinlog.config.keys.live_keys import UpdateMode
+from twinlog.config.keys.key import UpdateMode
 from twinlog.model.compact_json import ascii_json
 
 MOST_KEYS = 500

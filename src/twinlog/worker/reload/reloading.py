@@ -16,7 +16,7 @@ from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.config.file_changes import FileChange, RunningFile, compare
-from twinlog.config.keys.live_keys import UpdateMode
+from twinlog.config.keys.key import UpdateMode
 from twinlog.config.load import LoadedFile
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.unit.config import kafkas_files
 from twinlog.cli.main import app
-from twinlog.config.keys.live_keys import UpdateMode
+from twinlog.config.keys.key import UpdateMode
 from twinlog.ops.reload import command as module
 from twinlog.ops.reload import requests as reloads
 from twinlog.ops.reload.requests import ReloadAnswers

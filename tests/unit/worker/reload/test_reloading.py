@@ -12,7 +12,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.config.file_changes import RunningFile
-from twinlog.config.keys.live_keys import UpdateMode
+from twinlog.config.keys.key import UpdateMode
 from twinlog.config.load import load_file
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.reload.reload_report import ReloadedKey, ReloadReport

@@ -10,22 +10,13 @@ import pytest
 
 import twinlog
 from tests.unit.worker.test_slots import settings
-from twinlog.config.keys.key import Effect, Key, Level
-from twinlog.config.keys.live_keys import (
-    CLASSIFIED,
-    LIVE,
-    NEEDS_RESTART,
-    UpdateMode,
-    fields_of,
-    live,
-    live_fields,
-    takes,
-)
-from twinlog.config.keys.table import ALL_KEYS
+from twinlog.config.keys.key import Effect, Level, UpdateMode
+from twinlog.config.keys.table import ALL_KEYS, fields_of, live_fields
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.copier_settings import copiers_view
 
 WORKING = [key for key in ALL_KEYS if key.effect is Effect.WORKS]
+DECIDED = {Level.PROCESS, Level.FLOW, Level.ONE_FLOW}
 OF_TASKS = (
     *("arrow", "batches", "copier", "kafka", "transforms"),
     *(
@@ -38,17 +29,16 @@ OF_TASKS = (
 
 
 def test_every_key_is_classified() -> None:
-    undecided = [key.name for key in WORKING if key.level in CLASSIFIED and not _decided(key)]
-    assert not undecided, "write these keys into LIVE or NEEDS_RESTART of config/keys/live_keys.py"
+    undecided = [key.name for key in WORKING if key.level in DECIDED and key.update is None]
+    assert not undecided, "give the rows of these keys an `update`"
 
 
-def _decided(key: Key) -> bool:
-    return (live(key.name) is not None) != (key.name in NEEDS_RESTART)
-
-
-def test_the_tables_have_no_key_that_there_is_not() -> None:
-    names = {key.name for key in WORKING if key.level in CLASSIFIED}
-    assert not [name for name in (*LIVE, *NEEDS_RESTART) if name not in names]
+def test_no_other_key_is_classified() -> None:
+    others = [
+        key.name for key in ALL_KEYS if key.update is not None and (key not in WORKING or key.level not in DECIDED)
+    ]
+    assert not others
+    assert not [key.name for key in WORKING if key.update is UpdateMode.NOTHING]
 
 
 @pytest.mark.parametrize(
@@ -65,12 +55,16 @@ def test_the_tables_have_no_key_that_there_is_not() -> None:
     ],
 )
 def test_what_a_running_process_does_with_a_key(name: str, how: UpdateMode) -> None:
-    assert {takes(key) for key in ALL_KEYS if key.name == name} == {how}
+    assert {key.update_mode for key in ALL_KEYS if key.name == name} == {how}
 
 
 def test_every_live_key_of_a_flow_fills_a_field_that_is_taken_over() -> None:
     for key in WORKING:
-        if key.level in (Level.FLOW, Level.ONE_FLOW) and takes(key) is not UpdateMode.RESTART and key.name != "enabled":
+        if (
+            key.level in (Level.FLOW, Level.ONE_FLOW)
+            and key.update_mode is not UpdateMode.RESTART
+            and key.name != "enabled"
+        ):
             assert fields_of(key), key.name
             assert set(fields_of(key)) <= live_fields().keys()
     assert "enabled" not in live_fields()
@@ -78,7 +72,7 @@ def test_every_live_key_of_a_flow_fills_a_field_that_is_taken_over() -> None:
 
 def test_fields_that_need_a_restart_are_not_taken_over() -> None:
     for key in WORKING:
-        if takes(key) is UpdateMode.RESTART:
+        if key.update_mode is UpdateMode.RESTART:
             assert not live_fields().keys() & set(fields_of(key)), key.name
 
 
@@ -126,7 +120,7 @@ def test_code_of_tasks_reads_no_such_field() -> None:
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in hidden and _is_settings(node.value)
     ]
-    assert not read, "these fields are to be PAUSE in config/keys/live_keys.py"
+    assert not read, "the keys of these fields are to have PAUSE as their `update`"
 
 
 def files_of(place: Path) -> list[Path]:
