@@ -11,8 +11,7 @@ from pathlib import Path
 
 import javaproperties
 
-from twinlog.config.security.jaas import JaasError
-from twinlog.config.security.jaas_file import OPTION, LoginEntry, named_file, parse_jaas_file
+from twinlog.config.security.jaas import FILE_OPTION, JaasEntry, JaasError, named_file, parse_jaas_file
 from twinlog.connect.rest.users import Users, hashed
 from twinlog.errors import ConfigError, ConfigProblem
 
@@ -29,13 +28,16 @@ def read_users(kafka_opts: str) -> Users:
     try:
         jaas = named_file(kafka_opts)
     except JaasError as error:
-        raise _problem("KAFKA_OPTS", OPTION, str(error), f"-D{OPTION}=/path/to/jaas.conf") from None
+        raise _problem("KAFKA_OPTS", FILE_OPTION, str(error), f"-D{FILE_OPTION}=/path/to/jaas.conf") from None
     if jaas is None:
         raise _problem(
-            "KAFKA_OPTS", OPTION, "nothing", f"-D{OPTION}=/path/to/jaas.conf, because of BasicAuthSecurityRestExtension"
+            "KAFKA_OPTS",
+            FILE_OPTION,
+            "nothing",
+            f"-D{FILE_OPTION}=/path/to/jaas.conf, because of BasicAuthSecurityRestExtension",
         )
     try:
-        sections = parse_jaas_file(_text(jaas, "utf-8", OPTION))
+        sections = parse_jaas_file(_text(jaas, "utf-8", FILE_OPTION))
     except JaasError as error:
         raise _problem(str(jaas), SECTION, str(error), _EXAMPLE) from None
     entries = sections.get(SECTION, ())
@@ -45,7 +47,7 @@ def read_users(kafka_opts: str) -> Users:
     return _users_of(entries[0], str(jaas))
 
 
-def _users_of(entry: LoginEntry, jaas: str) -> Users:
+def _users_of(entry: JaasEntry, jaas: str) -> Users:
     if entry.simple_name != _MODULE:
         raise _problem(jaas, SECTION, f"the login module {entry.module}", f"the only one known here: {_EXAMPLE}")
     named = entry.options.get("file", "").strip()

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twinlog.config.properties import PropertyEntry
+from twinlog.config.security.jaas import escaped
 from twinlog.config.security.oauth_strimzi import HANDLER
-from twinlog.config.security.stream_tokenizer import escaped
 from twinlog.config.strimzi.check import ResourceCheck
 from twinlog.config.strimzi.document import DocumentNode
 from twinlog.config.strimzi.fields import forbidden

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from twinlog.config.security.stream_tokenizer import escaped
+from twinlog.config.security.jaas import escaped
 from twinlog.config.strimzi.document import DocumentNode
 from twinlog.config.strimzi.options import DIRECTORY_VARIABLE
 from twinlog.config.text.providers import SECRETS_OF_KUBERNETES, Lookup, MissingError

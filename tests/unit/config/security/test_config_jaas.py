@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.config.security.jaas import JaasError, parse_entry, parse_jaas
-from twinlog.config.security.stream_tokenizer import escaped
+from twinlog.config.security.jaas import JaasError, escaped, parse_entry, parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

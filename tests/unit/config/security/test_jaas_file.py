@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.config.security.jaas import JaasError
-from twinlog.config.security.jaas_file import named_file, parse_jaas_file
+from twinlog.config.security.jaas import JaasError, named_file, parse_jaas_file
 
 SEED = """KafkaConnect {
     org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required
