@@ -8,7 +8,7 @@ import threading
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.connect.connector_flows import ConnectorFlows
-from twinlog.connect.group.earlier_leaders import EarlierLeaders
+from twinlog.connect.group.earlier_workers import EarlierLeaders
 from twinlog.connect.group.group import ConnectGroup
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState

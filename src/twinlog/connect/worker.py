@@ -10,8 +10,7 @@ from functools import partial
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig
-from twinlog.connect.group.group import JoinGroup, StandaloneGroup
-from twinlog.connect.group.membership import WorkerGroup
+from twinlog.connect.group.group import JoinGroup, StandaloneGroup, WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
 from twinlog.connect.metrics import metrics_server
 from twinlog.connect.rest.api import RestApi

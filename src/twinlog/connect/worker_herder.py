@@ -11,9 +11,8 @@ from twinlog.config.connector import ConnectorFlow, connector_kind
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
-from twinlog.connect.group.group import JoinGroup
+from twinlog.connect.group.group import SILENT, JoinGroup
 from twinlog.connect.group.member import WorkerState
-from twinlog.connect.group.membership import SILENT
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.offset_requests import OffsetRequests
 from twinlog.connect.permission import RequestGuard

@@ -12,11 +12,10 @@ from functools import partial
 from twinlog.clock import LONG_AGO, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.group.earlier_workers import PreviousWorkers
 from twinlog.connect.group.group import JoinGroup
-from twinlog.connect.group.member import Assignment
-from twinlog.connect.group.rebalances import RebalanceLogger
+from twinlog.connect.group.member import Assignment, RebalanceLogger
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.group.workers_before import PreviousWorkers
 from twinlog.connect.leader_duties import LeaderDuties
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.stage import JOINS, READS_TOPICS, Stages

@@ -18,7 +18,7 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from twinlog.kafka.coordinator import membership
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
-from twinlog.worker.election import election, fitness
+from twinlog.worker.election import election
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
@@ -97,8 +97,8 @@ def test_who_leaves_is_followed_at_once(settings: FlowSettings, monkeypatch: pyt
 def test_who_did_not_reach_the_source_is_not_ready_before_it_does(
     settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitness, "CONNECT_S", 1.0)
-    monkeypatch.setattr(fitness, "REACH_S", 0.2)
+    monkeypatch.setattr(election, "SOURCE_CONNECT_S", 1.0)
+    monkeypatch.setattr(election, "REACH_S", 0.2)
     nowhere = replace(settings, source_admin=AdminSettings(ClientSettings(("127.0.0.1:1",))))
     with elections(nowhere, 2) as (first, second):
         first.give_up("m-1", unfit_s=0.1)

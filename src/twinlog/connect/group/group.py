@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import NoReturn, Protocol
 
-from twinlog.connect.group.member import Assignment, WorkerState
+from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
 from twinlog.connectors.model import ConnectorName
+from twinlog.errors import ClusterError, GroupTakenError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
+from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.metrics.window import RecentTimes
-from twinlog.worker.placement.processes import ConnectorWeight
+from twinlog.settings.worker import GroupSettings
+from twinlog.worker.group_membership import GroupMembership
+from twinlog.worker.placement.processes import ConnectorWeight, WorkerId, assign_connectors
+
+log = logging.getLogger(__name__)
+
+CONFIRM_S = 5.0
+RETRY_S = 0.5
+REFUSED_S = 10.0
+APART_S = 60.0
+LEAVE_S = 6.0
+LOOK_S = 1.0
+SILENT = (
+    "its coordinator has not answered for a session; this worker writes nothing, and others may run its connectors now"
+)
+LOG_AFTER_S = 2.0
+_OUTAGE = object()
 
 
 class ConnectGroup(Protocol):
@@ -125,3 +147,186 @@ class StandaloneGroup:
 
     def stop(self, *, leave: bool = True) -> None:
         """Do nothing: a standalone worker has all connectors for itself."""
+
+
+class _OtherTopicsError(RefusedError):
+    """The workers of the group have the state of their connectors in other topics than this worker."""
+
+
+class WorkerGroup(GroupMembership):
+    """This worker in its group.
+
+    `connectors()` are all connectors with their weights, `owned()` are the connectors that this worker still runs.
+    `changed()` is called after `assignment` changed, and `crashed(error)` when the membership fails unexpectedly.
+    """
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        settings: GroupSettings,
+        connectors: Weights,
+        owned: Names,
+        changed: Callable[[], None],
+        crashed: Callable[[Exception], None],
+    ) -> None:
+        rebalance_s = settings.rebalance_timeout_ms / 1000
+        super().__init__(admin, settings.group_id, settings.session_timeout_ms / 1000, rebalance_s)
+        self.assignment: Assignment | None = None
+        self.revoked: frozenset[ConnectorName] = frozenset()
+        self.reason: str | None = None
+        self.joined = False
+        self.term = 0
+        self.myself = WorkerState("", "")
+        self.ready: Callable[[], bool] = lambda: True
+        self._topics = tuple(
+            topic.name for topic in (settings.config_storage, settings.offset_storage, settings.status_storage)
+        )
+        self._connectors = connectors
+        self._owned = owned
+        self._changed = changed
+        self._crashed = crashed
+        self._sent = self.myself
+        """The state of this worker that its last join sent to the leader."""
+        self._planned: Mapping[ConnectorName, WorkerId] = {}
+        """For the leader: the next worker of each connector that another worker has to end first."""
+        self._lock = threading.Lock()
+        self._logged = LogOnce(self._clock)
+
+    def leads_for_s(self, term: int | None = None) -> float:
+        left_s = self.lease_s if self.assignment is not None else 0.0
+        return left_s if term is None or term == self.term else 0.0
+
+    def confirm_membership(self, term: int) -> bool:
+        """Ask the coordinator whether this worker has been a member since `term` was read.
+
+        An administrator may remove a leader, and another worker leads before the removed leader hears of it. Raises
+        ClusterError.
+        """
+        until = self._clock.monotonic() + CONFIRM_S
+        while self.term == term:
+            generation = self._membership.generation
+            if generation is None:
+                return False
+            result = self._admin.call(self._membership.send_heartbeat)
+            if result is HeartbeatResult.UNKNOWN_MEMBER:
+                return False
+            if result is not HeartbeatResult.OTHER_GENERATION:
+                return self.term == term
+            # A new generation may just have begun, which this worker is about to join.
+            enters = self._session.joining or self._membership.generation is not generation
+            if self._clock.monotonic() >= until or not enters:
+                return False
+            self._clock.sleep(RETRY_S / 5)
+        return False
+
+    def stop(self, timeout_s: float = LEAVE_S, *, leave: bool = True) -> None:
+        super().stop(timeout_s, leave=leave)
+        self._lose_membership()
+
+    # Everything below runs on the loop's thread.
+
+    def _crash(self, error: Exception) -> None:
+        # An exception of a closing loop is expected.
+        if not self._stopping:
+            self._crashed(error)
+
+    async def _wait_out(self, error: ClusterError) -> None:
+        if isinstance(error, GroupTakenError):
+            await self._trouble(
+                "its members are of another kind, such as Kafka Connect's workers, or consumers; stop those, and "
+                "wait for the session.timeout.ms of a killed member, or choose another group.id"
+            )
+        elif isinstance(error, _OtherTopicsError):
+            # An administrator has to fix the worker's file and to restart the worker. The long pause keeps its tries to
+            # join rare, as each try disturbs the other workers.
+            await self._trouble(str(error), wait_s=APART_S)
+        elif isinstance(error, RefusedError):
+            await self._trouble(str(error), wait_s=REFUSED_S)
+        else:
+            await self._trouble(str(error))
+
+    async def _remain(self) -> None:
+        self.reason = None
+        self._note_recovered()
+        while not (self._stopping or self._session.again):
+            await self._wake.wait(LOOK_S)
+            self._watch()
+
+    def _watch(self) -> None:
+        """Notice a coordinator that is silent for a session, and its next answer.
+
+        During the silence, requests to the coordinator still wait, and all writes wait too.
+        """
+        if self.assignment is None or self.leads_for_s() > 0:
+            self._note_recovered()
+        elif self._logged.is_due(_OUTAGE, 0.0, *DOUBLING_S):
+            log.warning("cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
+
+    async def _trouble(self, reason: str, wait_s: float = RETRY_S) -> None:
+        self.reason = reason
+        if self._membership.generation is None:
+            self._lose_membership()
+        if not self._stopping:
+            # The reason may change during an outage. A reason with a long pause before the next try lasts until an
+            # administrator acts, and is logged at once.
+            if self._logged.is_due(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
+                log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
+            until = self._clock.monotonic() + wait_s
+            while not self._stopping and (left_s := until - self._clock.monotonic()) > 0:
+                await self._wake.wait(left_s)
+
+    def _note_recovered(self) -> None:
+        if self._logged.end_condition(_OUTAGE):
+            log.info("takes part in group %s again", self._membership.group)
+
+    def _metadata(self) -> bytes:
+        known = self.myself
+        self._sent = WorkerState(known.url, known.worker_id, frozenset(self._owned()), self._topics, self.ready())
+        return self._sent.encode()
+
+    async def _accept(self, generation: Generation, given: bytes) -> None:
+        assignment = decode_assignment(given, generation.number, leads=generation.leads)
+        if not self._sent.shares_topics(assignment.topics):
+            await self._leave_those(assignment)
+        with self._lock:
+            if self._stopping:
+                return
+            self.assignment = assignment
+            self.revoked = self._sent.owned - assignment.connectors
+            self.joined = True
+        self._changed()
+
+    async def _leave_those(self, others: Assignment) -> NoReturn:
+        """Leave the group, and raise the error about workers with other connectors than this worker."""
+        await self._membership.leave_group()
+        self._lose_membership()
+        raise _OtherTopicsError(
+            f"the worker at {others.leader_url}, which leads it, has its state in {', '.join(others.topics)}, and this "
+            f"worker in {', '.join(self._topics)}; all workers of a group need the same config.storage.topic, "
+            "offset.storage.topic and status.storage.topic, and another set of connectors another group.id"
+        )
+
+    def _assignments(self, generation: Generation) -> dict[str, bytes]:
+        if not generation.leads:
+            return {}
+        workers = {member: WorkerState.decode(data) for member, data in generation.members.items()}
+        leader = workers[generation.member_id]
+        # A worker with other topics knows other connectors: it gets an empty assignment.
+        able = {member: worker for member, worker in workers.items() if worker.shares_topics(leader.topics)}
+        given = dict.fromkeys(workers, frozenset[ConnectorName]())
+        owned = {member: one.owned for member, one in able.items()}
+        unready = {member for member, one in able.items() if not one.ready}
+        spread = assign_connectors(owned, self._connectors(), self._planned, unready)
+        self._planned = spread.planned
+        given |= spread.given
+        owners = {name: workers[member].url for member, names in given.items() for name in names}
+        return {member: encode_assignment(leader, names, owners) for member, names in given.items()}
+
+    def _lose_membership(self) -> None:
+        """End the membership: another worker may run this worker's connectors and tasks."""
+        with self._lock:
+            had, self.assignment = self.assignment, None
+            self.term += 1
+            self._lease.expire_lease()
+        if had is not None:
+            self._changed()

@@ -1,12 +1,16 @@
-"""The messages of a group: the metadata of a worker that joins, and the assignment from the leader."""
+"""The messages of a group: the metadata of a worker that joins, and the assignment from the leader, with its log."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinlog.connectors.model import ConnectorName
 from twinlog.model.compact_json import ascii_json, object_of
+from twinlog.model.topics import listed
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +99,39 @@ def _names(value: object) -> frozenset[ConnectorName]:
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+class RebalanceLogger:
+    """Logs each assignment that differs from the assignment before; used by a single thread."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group = group_id
+        self._logged: Assignment | None = None
+
+    def report(self, assignment: Assignment | None) -> None:
+        """Log the changes that a rebalance brings to this worker; called every moment.
+
+        The membership itself logs its end and its return.
+        """
+        before = self._logged
+        if assignment is None or assignment is before:
+            return
+        self._logged = assignment
+        given = assignment.connectors
+        had: frozenset[ConnectorName] = frozenset() if before is None else before.connectors
+        if before is not None and (before.leader_url, before.leads, had) == (
+            assignment.leader_url,
+            assignment.leads,
+            given,
+        ):
+            return
+        leader = f"{assignment.leader_url}{' (this worker)' if assignment.leads else ''}"
+        changes = (("new", given - had), ("revoked", had - given))
+        log.info(
+            "joined group %s at generation %d, leader %s; assigned connectors: %d%s",
+            self._group,
+            assignment.generation,
+            leader,
+            len(given),
+            "".join(f"; {word}: {listed(names)}" for word, names in changes if names),
+        )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import TwinlogError
-from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
-from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult, Membership
+from twinlog.kafka.coordinator.membership import REBALANCE_S, Generation, HeartbeatResult, Membership
 from twinlog.kafka.net.loop import Loop
 
 T = TypeVar("T")
@@ -24,12 +24,45 @@ VOID_S = 3 * BEAT_S
 On its own connection a later join may arrive after the heartbeat.
 """
 
+MARGIN_S = 1.0
+"""The seconds before the end of its session from which on a leader counts as replaced."""
+
+
+class LeadershipLease:
+    """The time until which this process is certainly the leader, by the answers of the coordinator.
+
+    The coordinator starts a session when a heartbeat arrives, which is after its sending. So another leader comes at
+    the earliest a session timeout after the sending. The coordinator also replaces a leader that fails to join again,
+    or fails to confirm its join, within the time for a rebalance. This rebalance begins at the earliest with the last
+    heartbeat of a stable generation.
+    """
+
+    def __init__(self, rebalance_s: float = REBALANCE_S) -> None:
+        """`rebalance_s` is the time for a rebalance, in seconds, with which this process joins."""
+        self._rebalance_s = rebalance_s
+        self._member_until = self._stable_until = LONG_AGO
+
+    def extend_lease(self, sent_at: float, session_s: float, *, stable: bool) -> None:
+        """Extend the lease by an accepted request that was sent at `sent_at`; `stable` outside of a rebalance."""
+        self._member_until = max(self._member_until, sent_at + session_s)
+        if stable:
+            self._stable_until = max(self._stable_until, sent_at + self._rebalance_s)
+
+    def expire_lease(self) -> None:
+        """End the lease: another process may lead now."""
+        self._member_until = self._stable_until = LONG_AGO
+
+    @property
+    def until(self) -> float:
+        """The end of the lease in monotonic seconds."""
+        return min(self._member_until, self._stable_until) - MARGIN_S
+
 
 class GroupSession:
     """A membership with its heartbeats, on the loop of its client. Each positive answer extends the lease.
 
     `lost()` is called when the coordinator has dropped this member. After that, and at each rebalance, the member must
-    join `again`. `answered()` and `unanswered(error)` are called for heartbeats.
+    join `again`. `heard(None)` is called for an answered heartbeat, `heard(error)` for an unanswered heartbeat.
     """
 
     def __init__(
@@ -37,10 +70,8 @@ class GroupSession:
         loop: Loop,
         membership: Membership,
         lease: LeadershipLease,
-        *,
         lost: Callable[[], None],
-        answered: Callable[[], None] = lambda: None,
-        unanswered: Callable[[TwinlogError], None] = lambda error: None,
+        heard: Callable[[TwinlogError | None], None],
     ) -> None:
         self.again = False
         """Whether to join again; the caller clears this flag before `join`."""
@@ -52,8 +83,7 @@ class GroupSession:
         self._membership = membership
         self._lease = lease
         self._lost = lost
-        self._answered = answered
-        self._unanswered = unanswered
+        self._heard = heard
         self._joining_since: float | None = None
         self._void = False
         """Whether the expected answer is lost."""
@@ -113,9 +143,9 @@ class GroupSession:
             try:
                 result = await self._membership.send_heartbeat()
             except TwinlogError as error:
-                self._unanswered(error)
+                self._heard(error)
                 continue
-            self._answered()
+            self._heard(None)
             if self._membership.generation is generation:
                 self._take(result, generation, sent_at)
 

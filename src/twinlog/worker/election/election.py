@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.kafka.coordinator.group_session import GroupSession
-from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
-from twinlog.kafka.coordinator.membership import Generation, GroupDescription, Membership
-from twinlog.metrics.window import RecentTimes
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.membership import Generation, GroupDescription
+from twinlog.kafka.net.loop import Loop
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.election.announcements import Announcements
-from twinlog.worker.election.fingerprint import fingerprint
-from twinlog.worker.election.fitness import SourceProbe
-from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint
-from twinlog.worker.election.role import ElectionRole, ElectionState
+from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint, fingerprint
+from twinlog.worker.election.role import Announcements, ElectionRole, ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
+from twinlog.worker.group_membership import GroupMembership
 from twinlog.worker.placement.processes import FlowMembers
 
 log = logging.getLogger(__name__)
@@ -54,12 +51,15 @@ def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str
 RETRY_S = 0.2
 OTHERS_S = 0.5
 REFUSED_S = 10.0
-CONNECT_S = 5.0
 
 GIVE_UP_S = 1.0
 
+SOURCE_CONNECT_S = 5.0
+REACH_S = 10.0
+"""Seconds between two tries to reach the source, for a process that gave a flow up because of the source."""
 
-class Election:
+
+class Election(GroupMembership):
     """This process's part in the election for a flow; begins with `start` on a thread of its own.
 
     `changed` is called after each change of `standing`. The leader, which runs the flow, stays while processes join and
@@ -81,53 +81,30 @@ class Election:
         self._roster = roster
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
         client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
-        self._admin = connect(settings.target, client)
-        self._loop = self._admin.client.loop
-        self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
+        super().__init__(connect(settings.target, client), settings.group_id)
         self._announce = Announcements(
             settings,
             self._member.name,
             settings.group_id,
-            self._admin.clock,
+            self._clock,
             is_twin=lambda member: roster.flow_of(member) not in (None, settings.name),
         )
-        self._role = ElectionRole(settings, self._announce, self._admin.clock, changed)
-        self._lease = LeadershipLease()
-        self._session = GroupSession(
-            *(self._loop, self._membership, self._lease),
-            lost=self._lost,
-            answered=self._role.record_answer,
-            unanswered=lambda error: self._role.unanswered(error, self._lease.until),
-        )
-        self._wake = self._session.wake
+        self._role = ElectionRole(settings, self._announce, self._clock, changed)
         self._fitness = SourceProbe(self._loop, settings, self._begin, self._wake.set)
         self._last_term: LeaderTerm | None = None
         self._given_up: tuple[LeaderTerm, str | None] | None = None
         """The term that this process ended itself, and the process to which it left the flow."""
-        self.epoch = 0
-        """The number of the group's present generation."""
-        self.rebalances = 0
-        """The number of generations of the group in which this process has taken part."""
-        self.synced_at: float | None = None
-        """The start of the last of these generations, in monotonic seconds."""
-        self.rebalance_times = RecentTimes()
-        """The time from joining until the leader was known."""
         self._sent_ready = False
-        self._stopping = self._closed = False
-        self._leaves = True
-        self._ended = threading.Event()
 
     # For other threads.
 
     def start(self) -> None:
         self._roster.on_ready(self._look_again)
-        self._loop.call_threadsafe(lambda: self._begin(self._run))
+        super().start()
 
     def leads_for_s(self) -> float:
         """The number of seconds for which this process is surely the only leader; 0 if another process may lead."""
-        if self.standing is not ElectionState.LEADING:
-            return 0.0
-        return max(0.0, self._lease.until - self._admin.clock.monotonic())
+        return self.lease_s if self.standing is ElectionState.LEADING else 0.0
 
     @property
     def unfit(self) -> bool:
@@ -205,21 +182,8 @@ class Election:
 
         self._loop.call_threadsafe(end)
         # The caller continues once the loop has ended the term, regardless of the time that takes.
-        while not (self._admin.clock.wait(ended, GIVE_UP_S) or self._ended.is_set()):
+        while not (self._clock.wait(ended, GIVE_UP_S) or self._ended.is_set()):
             log.debug("%s: still waiting for the event loop to end the term", self.settings.name)
-
-    def stop(self, timeout_s: float, *, leave: bool = True) -> None:
-        """Leave, so that another process may lead at once; the flow must have ended here before.
-
-        If that is uncertain, set `leave` to false: another process then leads once the session of this process has
-        ended.
-        """
-        if self._closed:
-            return
-        self._closed, self._leaves = True, leave
-        self._loop.call_threadsafe(self._ask_to_stop)
-        self._admin.clock.wait(self._ended, timeout_s)
-        self._admin.close()
 
     def _look_again(self) -> None:
         if not self._closed:
@@ -228,64 +192,42 @@ class Election:
     # Everything below runs on the loop's thread.
 
     def _ask_to_stop(self) -> None:
-        self._stopping = True
         self._fitness.stop()
-        self._session.stop()
+        super()._ask_to_stop()
 
-    def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        # The loop ends the coroutine when it closes; this end is expected.
-        self._loop.spawn(coroutine).add_errback(self._crashed)
+    def _crash(self, error: Exception) -> None:
+        log.error("%s: the election ended", self.settings.name, exc_info=error)
+        self._role.set_state(ElectionState.REFUSED, f"internal error: {error!r}")
 
-    def _crashed(self, error: BaseException) -> None:
-        if isinstance(error, Exception):
-            log.error("%s: the election ended", self.settings.name, exc_info=error)
-            self._role.set_state(ElectionState.REFUSED, f"internal error: {error!r}")
+    def _note_heartbeat(self, error: TwinlogError | None) -> None:
+        if error is None:
+            self._role.record_answer()
+        else:
+            self._role.unanswered(error, self._lease.until)
 
-    async def _run(self) -> None:
-        try:
-            self._begin(self._session.send_heartbeats)
-            while not self._stopping:
-                await self._try_to_take_part()
-            self._role.set_state(ElectionState.JOINING)
-            self._roster.set_members(self.settings.name, None)
-            if self._leaves:
-                await self._membership.leave_group()
-        except TwinlogError as error:
-            log.debug("%s: could not leave the group: %s", self.settings.name, error)
-        finally:
-            self._ended.set()
+    async def _leave(self) -> None:
+        self._role.set_state(ElectionState.JOINING)
+        self._roster.set_members(self.settings.name, None)
+        await super()._leave()
 
-    async def _try_to_take_part(self) -> None:
-        try:
-            await self._take_part()
-        except GroupTakenError:
+    async def _wait_out(self, error: ClusterError) -> None:
+        if isinstance(error, GroupTakenError):
             await self._wait_for_others()
-        except RefusedError as error:
+        elif isinstance(error, RefusedError):
             self._announce.refused(error)
             # A leader keeps the flow until its lease ends: the permission may come back.
             if self.standing is not ElectionState.LEADING:
                 self._role.set_state(ElectionState.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
-        except ClusterError as error:
+        else:
             self._announce.trouble(error, connected=self._admin.client.connected)
             if self._membership.generation is None:
-                self._lost()
+                self._lose_membership()
             await self._wake.wait(RETRY_S)
-
-    async def _take_part(self) -> None:
-        """Join, send or get the assignment, and wait until the next rebalance."""
-        if not self._admin.client.connected:
-            await self._connect()
-        self._session.again = False
-        if not await self._join():
-            return
-        self._announce.log_joined(self._membership.session_s)
-        while not (self._stopping or self._session.again or self._sent_ready != self._ready):
-            await self._wake.wait()
 
     async def _connect(self) -> None:
         try:
-            await self._admin.client.connect(CONNECT_S)
+            await super()._connect()
         except RefusedError:
             raise
         except ClusterError as error:
@@ -296,50 +238,40 @@ class Election:
         if self.standing is ElectionState.JOINING:
             self._role.reason = None
 
-    async def _join(self) -> bool:
-        """Join the next generation; False if the session gave up."""
-        begun = self._admin.clock.monotonic()
-        generation = await self._session.join(self._present().encode())
-        if generation is None:
-            return False
-        self._role.record_answer()
-        return await self._sync(generation, begun)
+    async def _remain(self) -> None:
+        self._announce.log_joined(self._membership.session_s)
+        while not (self._stopping or self._session.again or self._sent_ready != self._ready):
+            await self._wake.wait()
 
     @property
     def _ready(self) -> bool:
         return self._roster.ready and not self.unfit
 
-    def _present(self) -> Member:
-        """The metadata of this process for the group's leader."""
+    def _metadata(self) -> bytes:
         self._sent_ready = self._ready
         over = self._given_up is not None and self._given_up[0] == self._last_term
         heir = self._given_up[1] if over and self._given_up is not None else None
-        return replace(self._member, ready=self._sent_ready, term=self._last_term, over=over, heir=heir)
+        return replace(self._member, ready=self._sent_ready, term=self._last_term, over=over, heir=heir).encode()
 
-    async def _sync(self, generation: Generation, begun: float) -> bool:
-        assignments: dict[str, bytes] = {}
+    def _assignments(self, generation: Generation) -> Mapping[str, bytes]:
+        self._role.record_answer()
         self._roster.set_member_id(self.settings.name, generation.member_id)
-        if generation.leads:
-            members = {member: Member.decode(data) for member, data in generation.members.items()}
-            flow = self.settings.name
-            appointed = appoint(
-                flow, generation.number, members, self._roster.count_flows(flow), self._admin.clock.wall()
-            )
-            # The elections of this process's other flows count this appointment from now on.
-            self._note(appointed)
-            assignments = dict.fromkeys(members, appointed.encode())
-        given = await self._session.sync(generation, assignments)
-        if given is None:
-            return False
-        self.rebalances, self.epoch = self.rebalances + 1, generation.number
-        self.synced_at = self._admin.clock.monotonic()
-        self.rebalance_times.add(begun, self.synced_at)
+        if not generation.leads:
+            return {}
+        members = {member: Member.decode(data) for member, data in generation.members.items()}
+        flow = self.settings.name
+        appointed = appoint(flow, generation.number, members, self._roster.count_flows(flow), self._clock.wall())
+        # The elections of this process's other flows count this appointment from now on.
+        self._note(appointed)
+        return dict.fromkeys(members, appointed.encode())
+
+    async def _accept(self, generation: Generation, given: bytes) -> None:
         leadership = Leadership.decode(given)
         self._last_term = leadership.term
         if self._given_up is None or self._given_up[0] != leadership.term:
             self._note(leadership)
         if leadership.term.runner != generation.member_id:
-            self._lost()
+            self._lose_membership()
             self._role.stand_by(leadership, generation.member_id)
         elif self._given_up is not None and self._given_up[0] == leadership.term:
             # The group's leader is yet to learn that this process gave the flow up.
@@ -348,7 +280,6 @@ class Election:
         else:
             self._given_up = None
             self._role.begin_leading(leadership, generation.member_id)
-        return True
 
     def _note(self, leadership: Leadership) -> None:
         ready: dict[str, bool] = {}
@@ -356,7 +287,7 @@ class Election:
             ready[mate.name] = mate.ready or ready.get(mate.name, False)
         self._roster.set_members(self.settings.name, FlowMembers(leadership.leader.name, ready))
 
-    def _lost(self) -> None:
+    def _lose_membership(self) -> None:
         """End this process's leadership, because another process may lead from now on."""
         self._lease.expire_lease()
         self._role.lose_leadership()
@@ -364,7 +295,7 @@ class Election:
     async def _wait_for_others(self) -> None:
         """Log the members of another kind that the group has, and try again soon."""
         self._membership.reset_member()
-        self._lost()
+        self._lose_membership()
         self._roster.set_members(self.settings.name, None)
         group, target = self._membership.group, self.settings.target
         try:
@@ -377,3 +308,52 @@ class Election:
             self._announce.taken(reason)
         self._role.set_state(ElectionState.WAITING, reason)
         await self._wake.wait(OTHERS_S)
+
+
+class SourceProbe:
+    """The probe of this process for a flow, on the election's loop; `begin` starts a coroutine there.
+
+    `regained()` is called when the source has been reached from here.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: FlowSettings,
+        begin: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
+        regained: Callable[[], None],
+    ) -> None:
+        self.unfit = False
+        """Whether this process gave the flow up because the source was out of reach, and is still out of reach."""
+        self._loop = loop
+        self._settings = settings
+        self._begin = begin
+        self._regained = regained
+        self._stopped = False
+
+    def mark_unreachable(self, at_least_s: float) -> None:
+        """Be unfit for this number of seconds, and until the source is reached."""
+        if not self.unfit:
+            self.unfit = True
+            self._begin(lambda: self._regain(at_least_s))
+
+    def stop(self) -> None:
+        """Stop the tries."""
+        self._stopped = True
+
+    async def _regain(self, wait_s: float) -> None:
+        while not self._stopped:
+            await self._loop.sleep(wait_s)
+            wait_s = REACH_S
+            source = ClusterClient(self._loop, self._settings.source, self._settings.source_admin.client)
+            try:
+                await source.connect(SOURCE_CONNECT_S)
+            except Exception as error:
+                # Any error is possible here, and the election must be independent of it.
+                log.debug("%s: still not ready: %r", self._settings.name, error)
+            else:
+                self.unfit = False
+                self._regained()
+                break
+            finally:
+                source.close()

@@ -1,16 +1,154 @@
-"""The role of this process for a flow: it runs the flow, is on standby for another process, or meets an obstacle."""
+"""The role of this process for a flow: it runs the flow, is on standby for another process, or meets an obstacle.
+
+The log has each change of the role once, and an obstacle once a minute.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 
-from twinlog.clock import Clock
-from twinlog.errors import RefusedError, TwinlogError
+from twinlog.clock import SYSTEM, Clock
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.coordinator.membership import SESSION_S
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.election.announcements import Announcements
 from twinlog.worker.election.member import Leadership
 from twinlog.worker.status.outage import clock_time
+
+log = logging.getLogger(__name__)
+
+
+LOG_AFTER_S = 5.0
+"""A coordinator may take seconds to start on a new cluster; this time is left out of the log."""
+
+
+class Announcements:
+    """The log messages of a flow's election; `name` is the name of this process.
+
+    `is_twin` returns whether a member of the group is another flow of this process, with an alias of the same target.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        name: str,
+        group: str,
+        clock: Clock = SYSTEM,
+        is_twin: Callable[[str], bool] = lambda member: False,
+    ) -> None:
+        self._is_twin = is_twin
+        self._clock = clock
+        self._flow = settings.name
+        self._target = settings.target
+        self._name = name
+        self._group = group
+        self._logged = LogOnce(clock)
+        self._troubled_since: float | None = None
+        self._unanswered = False
+
+    def refused(self, error: TwinlogError) -> None:
+        """The target refuses this process in the group."""
+        if self._logged.is_new(str(error), AGAIN_S):
+            log.error("%s: %s", self._flow, error)
+
+    def unreachable(self, error: ClusterError) -> None:
+        """All brokers of the target are silent."""
+        if self._logged.is_new("connect", AGAIN_S):
+            log.warning("%s: cannot connect yet, trying again: %s", self._flow, error)
+
+    def trouble(self, error: ClusterError, *, connected: bool) -> None:
+        """The group is silent; a target that is out of reach was logged already."""
+        now = self._clock.monotonic()
+        self._troubled_since = now if self._troubled_since is None else self._troubled_since
+        if connected and now - self._troubled_since > LOG_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
+            log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
+
+    def log_joined(self, session_s: float) -> None:
+        """This process is a member; its membership ends `session_s` seconds after its last heartbeat."""
+        self._troubled_since = None
+        if session_s > SESSION_S and self._logged.is_new("session"):
+            log.info(
+                "%s: the brokers want sessions of %.0f s at least, so another process takes over only after that time",
+                *(self._flow, session_s),
+            )
+
+    def log_leading(self, leadership: Leadership, me: str, *, anew: bool) -> None:
+        """This process, the member `me`, runs the flow; `anew` is true at the start of its leadership."""
+        if anew:
+            log.info("%s: this process (%s) runs the flow", self._flow, self._name)
+        for member, other in leadership.mates.items():
+            # The twin, in this process too, logs its own standby.
+            if member == me or self._is_twin(member):
+                continue
+            if self._logged.is_new((other.name, other.differs)):
+                log.info("%s: %s stands by", self._flow, other.name)
+                if other.differs:
+                    log.warning(
+                        "%s: %s stands by with other settings than this process: %s",
+                        *(self._flow, other.name, ", ".join(other.differs)),
+                    )
+
+    def stands_by(self, leadership: Leadership, differences: tuple[str, ...]) -> None:
+        """Another process runs the flow, with settings that differ from this process's settings in some keys."""
+        if self._is_twin(leadership.term.runner):
+            return
+        if not self._logged.is_new(("standing by", leadership.term, differences)):
+            return
+        log.info("%s: standing by for %s", self._flow, leadership)
+        if differences:
+            log.warning(
+                "%s: the settings of this process differ from those of %s, which runs the flow: %s; "
+                "they take effect if this process takes over",
+                *(self._flow, leadership.leader.name, ", ".join(differences)),
+            )
+
+    def log_lost(self) -> None:
+        """This process ran the flow, and by now another process may run it."""
+        log.warning(
+            "%s: this process was silent for too long, another one may run the flow now; this one stops copying",
+            self._flow,
+        )
+
+    def unconfirmed(self, error: TwinlogError) -> None:
+        """This process runs the flow, and the coordinator's confirmation is missing."""
+        if self._logged.is_new("unconfirmed", AGAIN_S):
+            log.warning(
+                "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
+                *(self._flow, self._group, self._target, error),
+            )
+
+    def unanswered(self, error: TwinlogError) -> None:
+        """This process is on standby, and the group is silent, or refuses it."""
+        self._unanswered = True
+        refused = isinstance(error, RefusedError)
+        if not self._logged.is_new(("unanswered", refused), AGAIN_S):
+            return
+        if refused:
+            log.warning(
+                "%s: %s refuses this process, which neither sees who runs the flow nor can take it over, trying again: "
+                "%s",
+                *(self._flow, self._target, error),
+            )
+        else:
+            log.warning(
+                "%s: %s does not answer, so this process neither sees who runs the flow nor can take it over, trying "
+                "again: %s",
+                *(self._flow, self._target, error),
+            )
+
+    def log_answer(self) -> None:
+        """The group has answered."""
+        if self._unanswered:
+            self._unanswered = False
+            log.info("%s: %s answers again", self._flow, self._target)
+
+    def taken(self, reason: str) -> None:
+        """Members of another kind are in the group."""
+        if self._logged.is_new(reason, AGAIN_S):
+            log.warning("%s: %s", self._flow, reason)
+
 
 SILENT_S = 5.0
 """A standby process logs the silence of the group after this time."""

@@ -16,9 +16,9 @@ from harness.virtual.faults import Fault
 from harness.virtual.groups import VirtualGroup
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from twinlog.connect.group.earlier_workers import UNHEARD_S
+from twinlog.connect.group.group import WorkerGroup
 from twinlog.connect.group.member import WorkerState
-from twinlog.connect.group.membership import WorkerGroup
-from twinlog.connect.group.workers_before import UNHEARD_S
 from twinlog.connectors.model import ConnectorName
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code

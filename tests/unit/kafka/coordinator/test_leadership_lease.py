@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.kafka.coordinator.leadership_lease import MARGIN_S, LeadershipLease
+from twinlog.kafka.coordinator.group_session import MARGIN_S, LeadershipLease
 from twinlog.kafka.coordinator.membership import REBALANCE_S
 
 SESSION_S = 6.0

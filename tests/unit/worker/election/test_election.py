@@ -12,11 +12,11 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.worker.election import announcements
+from twinlog.worker import group_membership
 from twinlog.worker.election import election as module
-from twinlog.worker.election.announcements import Announcements
+from twinlog.worker.election import role
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.role import Announcements, ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
 
 NOWHERE = ClientSettings(("127.0.0.1:1",))
@@ -33,7 +33,7 @@ SETTINGS = FlowSettings(
 def test_a_target_that_is_down_is_logged_now_and_then(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "CONNECT_S", 0.05)
+    monkeypatch.setattr(group_membership, "CONNECT_S", 0.05)
     monkeypatch.setattr(module, "RETRY_S", 0.01)
     member = Election(SETTINGS, lambda: None, ElectionRegistry(ready=True))
     tries: list[float] = []
@@ -63,6 +63,6 @@ def test_a_refusal_that_lasts_is_logged_again(
     for _ in range(3):
         announced.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 1
-    monkeypatch.setattr(announcements, "AGAIN_S", 0.0)
+    monkeypatch.setattr(role, "AGAIN_S", 0.0)
     announced.refused(RefusedError("group a-mm2 lacks READ"))
     assert caplog.text.count("a->z: group a-mm2 lacks READ") == 2

@@ -9,9 +9,8 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.unit.worker.election.test_election import SETTINGS
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.worker.election.announcements import Announcements
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member, MemberInfo
-from twinlog.worker.election.role import SILENT_S, ElectionRole, ElectionState
+from twinlog.worker.election.role import SILENT_S, Announcements, ElectionRole, ElectionState
 
 LEADERSHIP = Leadership(Member("other"), LeaderTerm(3, "id", 1.0), {"me": MemberInfo("this", True, ("tasks.max",))})
 

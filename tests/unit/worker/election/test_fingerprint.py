@@ -14,7 +14,7 @@ from twinlog.settings.flow import (
     FlowSettings,
     ProducerSettings,
 )
-from twinlog.worker.election.fingerprint import differing, fingerprint
+from twinlog.worker.election.member import differing, fingerprint
 
 CLIENT = ClientSettings(("h:1",), "SASL_PLAINTEXT", "PLAIN", "mirror", "secret-1")
 FLOW = FlowSettings(

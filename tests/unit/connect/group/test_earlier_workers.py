@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.connect.group.earlier_leaders import RETRY_S, EarlierLeaders
+from twinlog.connect.group.earlier_workers import RETRY_S, EarlierLeaders
 from twinlog.connect.group.member import Assignment
 from twinlog.errors import ClusterError, RefusedError
 
