@@ -15,6 +15,38 @@ FETCHES = {
 }
 """Where fetch requests are made, with the reason."""
 
+APPENDS = {
+    "kafka/producer/appender.py": "sends the queues of partitions, several batches at a time",
+    "kafka/producer/topic_writer.py": "sends records of twinlog's own topics, a batch of a partition at a time",
+}
+"""Where produce requests are made, with the reason."""
+
+CLIENTS = {"client", "_client", "source", "_source", "target", "_target"}
+"""The names of clients of a cluster."""
+
+STAMPS = {
+    "kafka/producer/append_queue.py": "numbers the batches of idempotent and transactional producers",
+    "kafka/record/own_records.py": "makes batches of a producer without an id, which have no number",
+}
+"""Where a batch gets its producer, with the reason."""
+
+PRODUCE_CODES = {
+    *("OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"),
+    *("PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"),
+    *("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "CORRUPT_MESSAGE", "INVALID_RECORD", "INVALID_TIMESTAMP"),
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+}
+"""The codes of `Code` that only the answer to a produce request, or to a request of a transaction, has."""
+
+DECIDES = {
+    "kafka/producer/produce_errors.py": "has the table",
+    "kafka/protocol/error_codes.py": "has the codes, and which of them may pass",
+    "kafka/coordinator/transactions.py": "asks the coordinator of a transaction",
+    "copier/partition/dead_letters.py": "writes a record with a refused timestamp again at the present time",
+    "copier/partition/refused_appends.py": "explains the answer of brokers before Kafka 2.4",
+}
+"""Where these codes are named, with the reason."""
+
 
 def modules(excluded: dict[str, str], word: str) -> Iterator[tuple[str, ast.Module]]:
     """The modules of the package that are not excluded and have a word."""
@@ -33,6 +65,25 @@ def calls_of(tree: ast.AST, name: str) -> list[int]:
     ]
 
 
+def codes_of(tree: ast.AST) -> list[str]:
+    """The codes of produce errors that a module names."""
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return sorted(names & PRODUCE_CODES)
+
+
+def appends_of(tree: ast.AST) -> list[int]:
+    """The lines on which a module makes a produce request: a broker, batches and a timeout are given to a client."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "append"
+        and len(node.args) > 1
+        and {getattr(node.func.value, "id", ""), getattr(node.func.value, "attr", "")} & CLIENTS
+    ]
+
+
 def test_fetch_requests_are_made_by_the_readers_of_the_client() -> None:
     """`leader_fetch.RangeFetch` reads a range of a partition, `fetch_once` asks many leaders once."""
     found = [(name, line) for name, tree in modules(FETCHES, "FetchSession") for line in calls_of(tree, "FetchSession")]
@@ -48,3 +99,25 @@ def test_each_module_with_fetch_requests_is_known() -> None:
 def test_a_second_fetch_loop_is_found() -> None:
     code = "while x:\n    y = fetch_session.FetchSession(client, 1)\n    FetchSession(client, 2)\nFetchSession.x()"
     assert calls_of(ast.parse(code), "FetchSession") == [2, 3]
+
+
+def test_produce_requests_are_made_by_the_appender_and_the_topic_writer() -> None:
+    found = [(name, appends_of(tree)) for name, tree in modules({}, "append(")]
+    assert {name for name, lines in found if lines} == set(APPENDS)
+
+
+def test_the_batches_of_a_producer_are_numbered_in_one_place() -> None:
+    found = [(name, line) for name, tree in modules({}, "stamp(") for line in calls_of(tree, "stamp")]
+    assert {name for name, _ in found} == set(STAMPS)
+    assert len(found) == len(STAMPS)
+
+
+def test_one_table_decides_about_produce_errors() -> None:
+    found = {name for name, tree in modules({}, "Code.") if codes_of(tree)}
+    assert found | {"kafka/protocol/error_codes.py"} == set(DECIDES)
+
+
+def test_a_second_appender_is_found() -> None:
+    code = "await self._client.append(1, {}, 2)\nstamp(batch, *producer, 3)\nx = code == Code.MESSAGE_TOO_LARGE"
+    tree = ast.parse(code)
+    assert (appends_of(tree), calls_of(tree, "stamp"), codes_of(tree)) == ([1], [2], ["MESSAGE_TOO_LARGE"])

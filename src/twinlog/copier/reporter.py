@@ -13,8 +13,8 @@ from twinlog.copier.copier import Copier
 from twinlog.copier.partition.counters import CopyCounts
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
+from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
-from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.kafka.record.compression import LZ4
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
@@ -260,7 +260,7 @@ class Reporter:
             try:
                 await self._topic.append([(self._name.encode(), piece.encode())], timestamp_ms=report.at_ms)
             except NotAppendedError as error:
-                if error.code not in TOO_LARGE:
+                if remedy_for(error.code) is not Remedy.SPLIT:
                     return waiting
                 waiting[:1] = self._smaller(piece, error.size)
             except RefusedError as error:

@@ -6,17 +6,16 @@ import logging
 import threading
 
 from twinlog.batches.split import split_append
-from twinlog.dataframes.refusals import halved, reason, refusal
-from twinlog.errors import ClusterError, TopicGoneError, TwinlogError
+from twinlog.errors import ClusterError, CopyError, FencedError, RecordTooLargeError, TopicGoneError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.producer.sent import SentAppend
+from twinlog.kafka.producer.produce_errors import NO_ANSWER, NOWHERE, Remedy, SentAppend, decide, explain_refusal
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.retry import TROUBLED_S, Backoff, RetryPolicy
+from twinlog.kafka.retry import TROUBLED_S, Backoff
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -195,24 +194,46 @@ class RecordAppender:
             self._changed.notify_all()
 
     def _refused(self, partition: TopicPartition, sent: SentAppend) -> None:
-        queue, client = self._queues[partition], self._settings.client
-        self._troubles[partition] = reason(sent)
-        if sent.again:
-            pause = RetryPolicy.of(client).pause_s(sent.failures)
-            queue.retry_failed(self._now() + pause)
-            self._appender.refresh()
-        elif halved(sent):
-            parts = split_append(sent.append, CopyRules(max_batch_bytes=sent.append.bytes // 2))
-            with self._changed:
-                self._waiting_bytes += sum(part.bytes for part in parts) - sent.append.bytes
-            queue.replace_first(parts)
-        elif sent.code == Code.DUPLICATE_SEQUENCE_NUMBER and not self._identity.transactional:
-            # The batch was appended before, and the broker has forgotten its offset.
-            queue.accept_first(TargetOffset(-1))
-        else:
-            self._fail(refusal(sent, partition, self._client, transactional=self._identity.transactional))
-            return
+        queue, transactional = self._queues[partition], self._identity.transactional
+        self._troubles[partition] = "no answer" if sent.code == NO_ANSWER else explain_refusal(sent)
+        decision = decide(sent, self._settings.client, transactional=transactional)
+        match decision.remedy:
+            case Remedy.RETRY:
+                queue.retry_failed(self._now() + decision.pause_s)
+                self._appender.refresh()
+            case Remedy.SPLIT if sent.append.count > 1:
+                parts = split_append(sent.append, CopyRules(max_batch_bytes=sent.append.bytes // 2))
+                with self._changed:
+                    self._waiting_bytes += sum(part.bytes for part in parts) - sent.append.bytes
+                queue.replace_first(parts)
+            case Remedy.ACCEPT:
+                queue.accept_first(NOWHERE)
+            case _:
+                self._fail(self._error_of(decision.remedy, sent, partition))
+                return
         self._appender.offer_queue(queue)
+
+    def _error_of(self, remedy: Remedy, sent: SentAppend, where: TopicPartition) -> TwinlogError:
+        """The error that ends the writing."""
+        cluster, reason = f"cluster {self._client.alias}", explain_refusal(sent)
+        match remedy:
+            case Remedy.AUTHORIZE:
+                return self._client.lacks("WRITE", f"topic {where.topic}", "writing to it")
+            case Remedy.SPLIT:
+                return RecordTooLargeError(
+                    f"{where}: a record needs a batch of {sent.append.bytes} bytes, and the topic takes less; raise "
+                    "its max.message.bytes, or write a smaller value",
+                    size=sent.append.bytes,
+                )
+            case Remedy.FENCE | Remedy.ABORT if self._identity.transactional:
+                return FencedError(
+                    f"{cluster}: {where}: the transaction has ended: another attempt of this task began, or it was "
+                    f"open for longer than kafka.transaction.timeout.ms ({reason})"
+                )
+            case Remedy.RESOLVE:
+                return ClusterError(f"{cluster}: {where} lost records that were acknowledged: {reason}")
+            case _:
+                return CopyError(f"{where}: {cluster} refuses a batch of {sent.append.count} records: {reason}")
 
     async def _watch(self) -> None:
         """Fail when an append is unacknowledged after `delivery.timeout.ms`, and log it long before."""

@@ -259,9 +259,9 @@ class BatchTransactions:
 
     def _older_checkpoint(self, number: int, found: str) -> CopyError:
         return CopyError(
-            f"micro-batch {number} of query {self._query} is to be written, and the target {found}: the checkpoint is "
-            "older than what was written, as that of a backup is. Begin with a new checkpointLocation at the offsets "
-            "that are to be read"
+            f"micro-batch {number} of query {self._query} comes next, and the target {found}: the checkpoint is older "
+            "than what was written, as the checkpoint of a backup is. Begin with a new checkpointLocation at the "
+            "offsets of the next records"
         )
 
     async def _become_root(self, seen: set[ProducerEpoch]) -> ProducerEpoch:

@@ -13,7 +13,6 @@ from twinlog.clock import wall_ms
 from twinlog.dataframes.outgoing import RowPartitioner, copied, joined
 from twinlog.dataframes.range_reader import ALIAS
 from twinlog.dataframes.record_appender import RecordAppender
-from twinlog.dataframes.refusals import too_large
 from twinlog.dataframes.transactions import BatchTransactions
 from twinlog.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult
 from twinlog.errors import RecordTooLargeError, TwinlogError
@@ -229,4 +228,14 @@ def _encoded(partition: TopicPartition, rows: Any, producer: ProducerSettings, m
     try:
         yield from encode(rows, most_bytes=most_bytes, codec=codec, level=level, largest=largest)
     except RecordTooLargeError as error:
-        raise too_large(error, partition) from None
+        raise _too_large(error, partition) from None
+
+
+def _too_large(error: RecordTooLargeError, where: TopicPartition) -> RecordTooLargeError:
+    """The error for a row that is too large for a request of this producer."""
+    return RecordTooLargeError(
+        f"{where}: a row needs a batch of up to {error.size} bytes, and kafka.max.request.size is {error.limit}; raise "
+        "it, and the topic's max.message.bytes if that is smaller, or write a smaller value",
+        size=error.size,
+        limit=error.limit,
+    )

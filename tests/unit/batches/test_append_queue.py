@@ -9,7 +9,7 @@ from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.append_queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.producer.sent import UNVERIFIED, SentAppend
+from twinlog.kafka.producer.produce_errors import UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import read_batch
 from twinlog.model.types import TopicName, TopicPartition

@@ -14,7 +14,7 @@ from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import CopyError, TwinlogError
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.producer.sent import NO_ANSWER
+from twinlog.kafka.producer.produce_errors import NO_ANSWER
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body

@@ -19,7 +19,7 @@ from twinlog.errors import CopyError
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.producer.sent import SentAppend
+from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body

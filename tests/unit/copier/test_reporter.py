@@ -79,7 +79,7 @@ class Target:
         return {name: self.topic(name) for name in names}
 
     async def append(
-        self, node: int, topics: dict[str, list[Any]], timeout_s: float, *, control: bool
+        self, node: int, topics: dict[str, list[Any]], timeout_s: float, *, control: bool, transactional_id: str | None
     ) -> dict[Any, Appended]:
         self.asked += 1
         if self.down:

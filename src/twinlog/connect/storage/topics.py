@@ -68,9 +68,7 @@ class StateTopic(Generic[R]):
         self._claim = (
             None
             if transactional_id is None
-            else ClaimedTopic(
-                self._new_writer(), admin.client, transactional_id, TIMEOUT_S, transaction_ms=TRANSACTION_MS
-            )
+            else ClaimedTopic(self._new_writer(), admin.client, transactional_id, transaction_ms=TRANSACTION_MS)
         )
         self._open = False
         """Whether this worker lacks the permission to claim the topic, and writes unclaimed."""

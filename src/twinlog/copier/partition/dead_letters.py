@@ -8,7 +8,7 @@ from zlib import crc32
 
 from twinlog.clock import wall_ms
 from twinlog.copier.partition.counters import CopierCounters
-from twinlog.copier.partition.produce_errors import WriteDeadLetter
+from twinlog.copier.partition.refused_appends import WriteDeadLetter
 from twinlog.copier.partition.unit import RoutedFetchOwner
 from twinlog.errors import ClusterError, CopyError, NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.new_topic import create_topic
@@ -16,6 +16,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -115,7 +116,7 @@ class DeadLetters:
         if isinstance(error, NotAppendedError):
             self._tally.dead_letter_failures += 1
             # Code 0 means a missing answer.
-            retriable = not error.code or error.code in error_codes.RETRIABLE
+            retriable = not error.code or remedy_for(error.code) is Remedy.RETRY
             return None if retriable else self._not_taken(part, append, error)
         retriable = isinstance(error, ClusterError) and not isinstance(error, RefusedError)
         return None if retriable else error
@@ -180,7 +181,7 @@ class DeadLetters:
             yield PREFIX + name, text.encode()
 
     def _not_taken(self, part: RoutedFetchOwner, append: Append, error: NotAppendedError) -> CopyError:
-        large = error.code in error_codes.TOO_LARGE
+        large = remedy_for(error.code) is Remedy.SPLIT
         why = f"{error.size} bytes" if large else error_codes.name_of(error.code)
         return CopyError(
             f"{part.remote}: the target refuses the record at source offset {append.first_source_offset} of "

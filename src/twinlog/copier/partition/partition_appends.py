@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from twinlog.batches.split import isolate, split_append
 from twinlog.clock import Clock
-from twinlog.copier.partition import produce_errors, unit
+from twinlog.copier.partition import refused_appends, unit
 from twinlog.copier.partition.batch_limit import BatchLimit
 from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
 from twinlog.copier.partition.dead_letters import RefusedAppend
 from twinlog.copier.partition.hooks import CopierHooks
-from twinlog.copier.partition.produce_errors import (
+from twinlog.copier.partition.refused_appends import (
     Accept,
     Appending,
     FailAppend,
@@ -32,7 +32,7 @@ from twinlog.copier.partition.unit import PendingRoutedFetch
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, PreparedFetch
-from twinlog.kafka.producer.sent import SentAppend
+from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset
@@ -264,7 +264,7 @@ class PartitionAppends:
 
     def _refused(self, sent: SentAppend) -> None:
         """The first append in the window was refused or got no answer, and all other appends are answered."""
-        match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
+        match refused_appends.react(sent, self._appending(), self._rules, random.random()):
             case Retry(pause_s, reason):
                 self._owner.report_trouble(reason)
                 self.queue.retry_failed(self._now() + pause_s)
@@ -340,7 +340,7 @@ class PartitionAppends:
         """
         if not self.queue.overdue(now, self._rules.producer.delivery_timeout_ms / 1000):
             return None
-        return produce_errors.overdue(self.queue.first, self._appending(), self._rules, self._owner.trouble).error
+        return refused_appends.overdue(self.queue.first, self._appending(), self._rules, self._owner.trouble).error
 
     def _appending(self) -> Appending:
         next_target, late_appends = self.copied.acknowledged.next_target, self.queue.late.expected

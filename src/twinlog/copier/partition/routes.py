@@ -16,9 +16,9 @@ from math import inf
 from typing import Protocol
 
 from twinlog.batches.split import isolate, split_append
-from twinlog.copier.partition import produce_errors
+from twinlog.copier.partition import refused_appends
 from twinlog.copier.partition.dead_letters import RefusedAppend
-from twinlog.copier.partition.produce_errors import (
+from twinlog.copier.partition.refused_appends import (
     Accept,
     Appending,
     FailAppend,
@@ -45,7 +45,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import SentAppend
+from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
@@ -155,7 +155,7 @@ class Routes:
             assert isinstance(unit, RoutedFetch)
             appending = self._appending(where, unit)
             rules = self._rules(unit.owner)
-            self._give_up(queue, produce_errors.overdue(queue.first, appending, rules, unit.owner.trouble).error)
+            self._give_up(queue, refused_appends.overdue(queue.first, appending, rules, unit.owner.trouble).error)
 
     def forget_unused(self, now: float) -> None:
         """Forget topics `FORGET_S` after their last routed record; `now` is in monotonic seconds.
@@ -342,7 +342,7 @@ class Routes:
         """The first append in the window of a queue was refused or got no answer, and nothing is in flight."""
         queue, unit = self._queues[where], sent.append.route
         assert isinstance(unit, RoutedFetch)
-        match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
+        match refused_appends.react(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
             case Retry(pause_s, reason):
                 unit.owner.report_trouble(reason)
                 queue.retry_failed(self._loop.clock.monotonic() + pause_s)

@@ -13,8 +13,7 @@ from enum import Enum
 
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import NO_ANSWER, UNVERIFIED, SendState, SentAppend
-from twinlog.kafka.protocol.error_codes import OUT_OF_STEP, Code
+from twinlog.kafka.producer.produce_errors import UNVERIFIED, SendState, SentAppend
 from twinlog.kafka.record.sequence_numbers import sequence_after
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
@@ -97,6 +96,14 @@ class ProducerIdentity:
     epoch: int
     transactional: bool = False
 
+    def stamp_batch(self, batch: bytearray | memoryview, sequence: int, count: int) -> int:
+        """Write the producer and a sequence number into a batch of `count` records; returns the next sequence number.
+
+        Every batch of an idempotent or transactional producer gets its number here.
+        """
+        stamp(batch, self.producer_id, self.epoch, sequence, transactional=self.transactional)
+        return sequence_after(sequence, count)
+
 
 class AppendQueue:
     """Appends of a remote partition in source order.
@@ -167,9 +174,7 @@ class AppendQueue:
     @property
     def late_bytes_left(self) -> int | None:
         """The bytes that late appends may still have, if the target answered every sent append; otherwise None."""
-        if not self._window or any(
-            sent.state is SendState.IN_FLIGHT or sent.code not in (0, UNVERIFIED) for sent in self._window
-        ):
+        if not self._window or not all(sent.settled for sent in self._window):
             return None
         return max(0, self.late.bytes)
 
@@ -214,7 +219,7 @@ class AppendQueue:
     @property
     def unanswered(self) -> bool:
         """Whether a sent append may still arrive, because its answer is missing."""
-        return any(sent.state is SendState.IN_FLIGHT or sent.code == NO_ANSWER for sent in self._window)
+        return any(sent.unanswered for sent in self._window)
 
     @property
     def next_sequence(self) -> int:
@@ -253,9 +258,7 @@ class AppendQueue:
         sent = SentAppend(append, self._next_sequence)
         if self.late.bytes > 0:
             self.late.count(sent)
-        who = self.identity
-        stamp(append.data, who.producer_id, who.epoch, sent.sequence, transactional=who.transactional)
-        self._next_sequence = sequence_after(self._next_sequence, append.count)
+        self._next_sequence = self.identity.stamp_batch(append.data, sent.sequence, append.count)
         self._window.append(sent)
         self._in_flight += 1
         return sent
@@ -282,14 +285,11 @@ class AppendQueue:
         if not self._in_flight and window and window[0].state is SendState.FAILED:
             # Each remaining append has failed, or follows a failed append; the error of the first append counts.
             first = window[0]
-            if first.behind and first.code in OUT_OF_STEP:
-                # The previous append was missing then and has arrived since (Kafka's TransactionManager.canRetry).
+            if first.overtook:
                 self._again()
                 return
             self.stopped = True
-            first.failures += 1
-            first.unreached += not first.reached
-            first.corrupt += first.code == Code.CORRUPT_MESSAGE
+            first.count_failure()
             if not self._ended:
                 self._troubled(first)
 

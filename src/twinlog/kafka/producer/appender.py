@@ -9,7 +9,7 @@ from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import AppendQueue
-from twinlog.kafka.producer.sent import NO_ANSWER, SentAppend
+from twinlog.kafka.producer.produce_errors import NO_ANSWER, SentAppend
 from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TargetOffset, TopicName
 

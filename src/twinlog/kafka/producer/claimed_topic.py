@@ -1,25 +1,32 @@
-"""Appends twinlog's records to a topic in transactions: the last process that claimed the topic is its only writer."""
+"""Appends twinlog's records to a topic in transactions: the last process that claimed the topic is its only writer.
+
+The brokers refuse the later requests of earlier writers, however late these arrive. Readers of committed records never
+see records of refused requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from functools import partial
 
-from twinlog.clock import wall_ms
-from twinlog.errors import ClusterError, FencedError, NotAppendedError
+from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
-from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import LATEST
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.compression import NONE
-from twinlog.kafka.record.stamp import stamp
-from twinlog.model.types import TopicPartition
+from twinlog.kafka.record.compression import GZIP
+from twinlog.kafka.retry import RetryPolicy, retry
+from twinlog.model.types import TopicName, TopicPartition
 
 VISIBLE_S = 10.0
 LOOK_S = 0.02
+
+TIMEOUT_MS = 10_000
+"""The transaction of a dead writer is aborted after this time in ms, or as soon as another writer begins."""
+
+TRY_FOR_S = 60.0
 
 
 class ClaimedTopic:
@@ -35,10 +42,8 @@ class ClaimedTopic:
         writer: TopicWriter,
         client: ClusterClient,
         transactional_id: str,
-        timeout_s: float,
         *,
         transaction_ms: int,
-        codec: int = NONE,
     ) -> None:
         """`writer` knows the topic and belongs to this object alone.
 
@@ -46,8 +51,6 @@ class ClaimedTopic:
         """
         self._writer = writer
         self._client = client
-        self._timeout_s = timeout_s
-        self._codec = codec
         self._where = TopicPartition(writer.topic, 0)
         self._coordinator = TransactionCoordinator(client, transactional_id, transaction_ms)
         self._holder: ProducerEpoch | None = None
@@ -97,41 +100,23 @@ class ClaimedTopic:
     async def _append(self, records: list[OwnRecord], holder: ProducerEpoch) -> int | None:
         """Append records; returns the offset of the last record."""
         last = None
-        for bodies in (await self._writer.encode(records)).get(self._where, ()):
+        for append in (await self._writer.encode(records)).get(self._where, ()):
             if last is None:
                 refused = await self._coordinator.add(holder, [self._where])
                 if refused:
-                    self._refuse(refused[self._where])
-            last = await self._send(list(bodies), holder)
+                    raise self._writer.error_of(self._where.partition, refused[self._where], transactional=True)
+            last = await self._send(append, holder)
         if last is not None and not await self._coordinator.end(holder, commit=True):
             raise ClusterError(
                 f"cluster {self._client.alias}: {self._where}: the transaction was ended by its coordinator"
             )
         return last
 
-    async def _send(self, bodies: list[bytes], holder: ProducerEpoch) -> int:
-        now = wall_ms(self._client.loop.clock)
-        batch = encode_batch(((now, body) for body in bodies), self._codec)
-        stamp(batch, *holder, self._sequence, transactional=True)
-        self._sequence += len(bodies)
-        topic = self._client.topic(self._where.topic)
-        if topic is None or self._where.partition not in topic.leaders:
-            self._refuse(Code.LEADER_NOT_AVAILABLE)
-        try:
-            answers = await self._client.append(
-                topic.leaders[self._where.partition].node,
-                {self._where.topic: [(self._where.partition, batch)]},
-                self._timeout_s,
-                control=True,
-                transactional_id=self._coordinator.transactional_id,
-            )
-        except ClusterError:
-            self._writer.look_again()
-            raise
-        answer = answers.get((self._where.topic, self._where.partition))
-        if answer is None or answer.code != Code.NONE:
-            self._refuse(Code.REQUEST_TIMED_OUT if answer is None else answer.code)
-        return answer.base_offset + len(bodies) - 1
+    async def _send(self, append: Append, holder: ProducerEpoch) -> int:
+        identity = ProducerIdentity(*holder, transactional=True)
+        self._sequence = identity.stamp_batch(append.data, self._sequence, append.count)
+        name = self._coordinator.transactional_id
+        return await self._writer.append_encoded(self._where, append, name) + append.count - 1
 
     async def _wait_until_visible(self, last: int) -> None:
         """Wait for the marker of a transaction, which is written after the end is decided."""
@@ -146,12 +131,31 @@ class ClaimedTopic:
                 )
             await self._client.loop.sleep(LOOK_S)
 
-    def _refuse(self, code: int) -> NoReturn:
-        """Raise the error of an error code."""
-        self._writer.look_again()
-        text = f"cluster {self._client.alias}: {self._where}: {error_codes.explain(code)}"
-        if code in error_codes.FENCED:
-            raise FencedError(f"{text}: another process writes to it now")
-        if error_codes.refused(code):
-            raise self._writer.lacks_write()
-        raise NotAppendedError(text, code)
+
+class TransactionalWriter:
+    """The writer under a transactional id; `begin` comes first. At most a single append runs at a time.
+
+    Every call tries again for a minute, and then raises ClusterError. Every call raises RefusedError if the principal
+    lacks WRITE on the topic or on the transactional id, and FencedError once another writer has begun.
+    """
+
+    def __init__(self, client: ClusterClient, topic: TopicName, transactional_id: str) -> None:
+        self._client = client
+        self._policy = RetryPolicy.of(client.settings, TRY_FOR_S, warns=True)
+        timeout_s = client.settings.request_timeout_ms / 1000
+        writer = TopicWriter(client, topic, timeout_s, "writing the journal", codec=GZIP)
+        self._topic = ClaimedTopic(writer, client, transactional_id, transaction_ms=TIMEOUT_MS)
+
+    async def begin(self) -> None:
+        """Become the writer."""
+        await retry(self._client.loop, self._policy, self._topic.claim_topic)
+
+    async def append(self, records: Sequence[OwnRecord]) -> None:
+        """Append all records or none; returns once the transaction is committed."""
+        await retry(self._client.loop, self._policy, partial(self._append, records))
+
+    async def _append(self, records: Sequence[OwnRecord]) -> None:
+        if not self._topic.claimed:
+            # The outcome of the last transaction is unknown.
+            await self._topic.claim_again()
+        await self._topic.append(records)

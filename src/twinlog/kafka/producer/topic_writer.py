@@ -1,7 +1,8 @@
-"""Appends twinlog's records to a topic: positions, maps, offset syncs, checkpoints, heartbeats, progress.
+"""Appends twinlog's records to a topic, a batch of each partition at a time: positions, maps, offset syncs, progress.
 
-The producer is not idempotent: the second copy of a record has the same content. Positions in a transaction must be
-written once, so these positions use the queues of copied records (`mirror.offsets.position_log`).
+The producer is not idempotent: the second copy of a record has the same content. Records that must be written once are
+part of a transaction (`ClaimedTopic`); positions in a transaction use the queues of copied records
+(`mirror.offsets.position_log`).
 """
 
 from __future__ import annotations
@@ -9,23 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from twinlog.clock import wall_ms
-from twinlog.errors import ClusterError, NotAppendedError, RefusedError
+from twinlog.errors import ClusterError, FencedError, NotAppendedError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.metadata import TopicMetadata
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.produce_errors import IN_THE_LOG, Remedy, remedy_for
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.own_records import own_batch, portions, record_body
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 OwnRecord = tuple[bytes, bytes | None] | tuple[bytes | None, bytes | None, Iterable[tuple[str, bytes | None]]]
 """Key, value (None deletes) and optional headers; only a record for partition 0 may lack a key."""
 
 RETRY_S = 0.1
 
-_IN_THE_LOG = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-"""Codes of records that are in the leader's log, and that followers may still get."""
+_Batches = list[tuple[int, bytes | bytearray | memoryview]]
+"""Encoded batches, each with its partition's number."""
 
 _Round = list[tuple[int, Sequence[bytes]]]
 """The content of a request: for each partition a batch, as the partition's number and the bodies of its records."""
@@ -104,8 +108,9 @@ class TopicWriter:
                 raise
             except ClusterError as error:
                 troubles.append(error)
-        too_large = error_codes.TOO_LARGE
-        self._moved = not all(isinstance(error, NotAppendedError) and error.code in too_large for error in troubles)
+        self._moved = not all(
+            isinstance(error, NotAppendedError) and remedy_for(error.code) is Remedy.SPLIT for error in troubles
+        )
         try:
             if troubles:
                 raise troubles[0]
@@ -113,20 +118,42 @@ class TopicWriter:
             # The traceback of an error holds this frame.
             troubles.clear()
 
-    async def encode(self, records: Iterable[OwnRecord]) -> dict[TopicPartition, list[Sequence[bytes]]]:
-        """The bodies of records for each partition of the topic, in portions that each make a batch.
+    async def encode(self, records: Iterable[OwnRecord]) -> dict[TopicPartition, list[Append]]:
+        """Records as batches for each partition of the topic, which the caller appends in a transaction.
 
-        The caller appends the bodies in a transaction. Raises as `append` does.
+        Raises as `append` does.
         """
         topic = await self._look_up()
+        now = wall_ms(self._client.loop.clock)
         return {
-            TopicPartition(self.topic, partition): list(portions(bodies))
+            TopicPartition(self.topic, partition): [
+                Append(
+                    encode_batch(((now, body) for body in some), self._codec),
+                    len(some),
+                    SourceOffset(0),
+                    SourceOffset(0),
+                    now,
+                    (),
+                )
+                for some in portions(bodies)
+            ]
             for partition, bodies in self._bodies(records, topic).items()
         }
 
-    def look_again(self) -> None:
-        """Ask for the topic's leaders before the next append or `encode`."""
+    async def append_encoded(self, where: TopicPartition, append: Append, transactional_id: str) -> TargetOffset:
+        """Append a batch of `encode` with its sequence number, in an open transaction; returns the batch's base offset.
+
+        Raises FencedError when another producer has the transactional id, otherwise as `append` does.
+        """
+        topic = self._client.topic(self.topic)
+        leader = None if topic is None else topic.leaders.get(where.partition)
+        if leader is None:
+            raise self.error_of(where.partition, Code.LEADER_NOT_AVAILABLE)
         self._moved = True
+        sent: _Batches = [(where.partition, append.data)]
+        (base_offset,) = await self._send(leader.node, sent, [append.count], transactional_id)
+        self._moved = False
+        return base_offset
 
     def _bodies(self, records: Iterable[OwnRecord], topic: TopicMetadata) -> dict[int, list[bytes]]:
         found: dict[int, list[bytes]] = {}
@@ -159,30 +186,52 @@ class TopicWriter:
         return bool(topic.leaders) if self._by_key else 0 in topic.leaders
 
     async def _append_on(self, node: int, batches: _Round, stamp: int) -> None:
-        sent: list[tuple[int, bytes | bytearray | memoryview]] = [
+        sent: _Batches = [
             (partition, own_batch(((stamp, body) for body in bodies), self._codec)) for partition, bodies in batches
         ]
+        await self._send(node, sent, [len(bodies) for _, bodies in batches])
+
+    async def _send(
+        self, node: int, sent: _Batches, counts: Sequence[int], transactional_id: str | None = None
+    ) -> list[TargetOffset]:
+        """Send batches with these counts of records; returns their base offsets."""
         # Sending takes the batches out of the list.
-        sizes = [len(batch) for _, batch in sent]
+        sizes = [(partition, len(batch)) for partition, batch in sent]
         doubtful, self.in_doubt = self.in_doubt, True
-        answers = await self._client.append(node, {self.topic: sent}, self._timeout_s, control=self._control)
+        answers = await self._client.append(
+            node, {self.topic: sent}, self._timeout_s, control=self._control, transactional_id=transactional_id
+        )
         self.in_doubt = doubtful
         wrong: tuple[int, int, int] | None = None
-        for (partition, bodies), size in zip(batches, sizes, strict=True):
+        offsets: list[TargetOffset] = []
+        for (partition, size), count in zip(sizes, counts, strict=True):
             answer = answers.get((self.topic, partition))
             # The result of a partition that the response lacks is unknown.
             code = Code.REQUEST_TIMED_OUT if answer is None else answer.code
-            if code == Code.NONE:
-                self.appended += len(bodies)
+            if answer is not None and code == Code.NONE:
+                self.appended += count
+                offsets.append(TargetOffset(answer.base_offset))
                 continue
-            self.in_doubt = self.in_doubt or code in _IN_THE_LOG
-            wrong = code, partition, size
-            if error_codes.refused(code):
-                raise self.lacks_write()
+            self.in_doubt = self.in_doubt or code in IN_THE_LOG
+            wrong = partition, code, size
+            if remedy_for(code) is Remedy.AUTHORIZE:
+                break
         if wrong is not None:
-            code, partition, size = wrong
-            text = f"cluster {self._client.alias}: {self.topic}-{partition}: {error_codes.explain(code)}"
-            raise NotAppendedError(text, code, size)
+            raise self.error_of(*wrong, transactional=transactional_id is not None)
+        return offsets
+
+    def error_of(
+        self, partition: int, code: int, size: int = 0, *, transactional: bool = False
+    ) -> NotAppendedError | RefusedError | FencedError:
+        """The error for an error code of a broker; the leaders are asked for before the next append or `encode`."""
+        self._moved = True
+        remedy = remedy_for(code, transactional=transactional)
+        text = f"cluster {self._client.alias}: {self.topic}-{partition}: {error_codes.explain(code)}"
+        if remedy is Remedy.AUTHORIZE:
+            return self.lacks_write()
+        if remedy is Remedy.FENCE and transactional:
+            return FencedError(f"{text}: another process writes to it now")
+        return NotAppendedError(text, code, size)
 
     def lacks_write(self) -> RefusedError:
         """The error for a missing permission."""

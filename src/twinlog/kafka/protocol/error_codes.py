@@ -135,36 +135,6 @@ REFUSED = frozenset(
     }
 )
 
-
-TRANSACTION_LOST = frozenset(
-    {
-        Code.DUPLICATE_SEQUENCE_NUMBER,
-        Code.INVALID_TXN_STATE,
-        Code.INVALID_PRODUCER_ID_MAPPING,
-        Code.PRODUCER_FENCED,
-        Code.TRANSACTION_ABORTABLE,
-    }
-)
-"""Codes after which an append within a transaction can only fail: its transaction must be aborted."""
-
-TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-"""Codes of a batch that exceeds the topic's limit."""
-
-RECORD_REFUSED = frozenset({Code.INVALID_TIMESTAMP, Code.INVALID_RECORD})
-"""Codes of a batch with a record that the topic refuses for its content, as its timestamp or its missing key.
-
-The answer names the refused records (KIP-467).
-"""
-
-OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
-"""Codes of a batch whose sequence number contradicts the target's state of the producer."""
-
-PRODUCER_LOST = OUT_OF_STEP | {Code.INVALID_PRODUCER_EPOCH}
-"""Codes after which the target's state of the producer differs from the producer's own state.
-
-The copier must then find the records that arrived.
-"""
-
 FENCED = frozenset({Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING})
 """Another producer has the transactional id."""
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import SentAppend
+from twinlog.kafka.producer.produce_errors import Remedy, SentAppend, decide
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.retry import RetryPolicy
 from twinlog.mirror.offsets.position_writer import position_records, positions_writer
 from twinlog.mirror.offsets.positions import Position
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 
@@ -63,15 +60,7 @@ class PositionLog:
 
     async def encode(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, list[Append]]:
         """Positions by source partition as batches for each partition of the topic. Raises ClusterError."""
-        batches = await self._writer.encode(position_records(self._settings, positions))
-        now = wall_ms(self._client.loop.clock)
-        return {
-            where: [
-                Append(encode_batch((now, body) for body in some), len(some), SourceOffset(0), SourceOffset(0), now, ())
-                for some in portions
-            ]
-            for where, portions in batches.items()
-        }
+        return await self._writer.encode(position_records(self._settings, positions))
 
     def send(self, batches: Mapping[TopicPartition, list[Append]]) -> None:
         """Append batches; their partitions take part in the open transaction."""
@@ -93,17 +82,17 @@ class PositionLog:
         self._answered(None)
 
     def _troubled(self, where: TopicPartition, sent: SentAppend) -> None:
-        code, queue = sent.code, self._queues[where]
-        if sent.again:
-            client = self._settings.producer.client
-            pause = RetryPolicy.of(client).pause_s(sent.failures)
-            queue.retry_failed(self._client.loop.clock.monotonic() + pause)
-            # Records wait for their positions, so this queue alone notices that the leader moved.
-            self._leaderless()
-            self._offer(queue)
-        elif error_codes.refused(code):
-            self._answered(self._writer.lacks_write())
-        elif code in error_codes.PRODUCER_LOST or code in error_codes.TRANSACTION_LOST:
-            self._answered(ClusterError(f"{where}: {error_codes.explain(code)}"))
-        else:
-            self._answered(RefusedError(f"{where} does not take positions: {error_codes.explain(code)}"))
+        queue = self._queues[where]
+        decision = decide(sent, self._settings.producer.client, transactional=True)
+        match decision.remedy:
+            case Remedy.RETRY:
+                queue.retry_failed(self._client.loop.clock.monotonic() + decision.pause_s)
+                # Records wait for their positions, so this queue alone notices that the leader moved.
+                self._leaderless()
+                self._offer(queue)
+            case Remedy.AUTHORIZE:
+                self._answered(self._writer.lacks_write())
+            case Remedy.RESOLVE | Remedy.FENCE | Remedy.ABORT:
+                self._answered(ClusterError(f"{where}: {error_codes.explain(sent.code)}"))
+            case _:
+                self._answered(RefusedError(f"{where} does not take positions: {error_codes.explain(sent.code)}"))

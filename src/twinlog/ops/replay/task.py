@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -103,9 +104,10 @@ class Replay:
             arrived = self._arrived(part)
             progress(arrived.next_source - part.start)
             row = replace(row, found=arrived.records)
-            for count, size, offsets in self._appended(part, arrived):
-                row = replace(row, appended=row.appended + count, bytes=row.bytes + size)
-                progress(offsets)
+            with closing(self._appended(part, arrived)) as copied:
+                for count, size, offsets in copied:
+                    row = replace(row, appended=row.appended + count, bytes=row.bytes + size)
+                    progress(offsets)
         except TwinlogError as error:
             row = replace(row, problem=str(error))
         return row
@@ -155,7 +157,7 @@ class Replay:
                 raise ClusterError(f"cluster {client.alias}: {into} has no leader, or its replicas do not catch up")
             self._loop.run(self._loop.sleep, LOOK_S)
 
-    def _appended(self, part: PartitionToReplay, arrived: ReplayedRecords) -> Iterator[tuple[int, int, int]]:
+    def _appended(self, part: PartitionToReplay, arrived: ReplayedRecords) -> Generator[tuple[int, int, int]]:
         """Copies fetch by fetch; yields records, bytes, and source offsets that are done."""
         flow, client = self._rules.flow, self._target.client
         reader = self._reader(part, arrived.next_source, lost=_refuse_loss(part))
@@ -164,16 +166,19 @@ class Replay:
             rules = rules.merging_all()
         appender = PartitionAppender(client, part.into, arrived.records, flow.producer, self._rules.patience_s)
         position = SourceOffset(arrived.next_source)
-        while (fetched := reader.raw()) is not None:
-            records, aborted, past = fetched
-            past = min(past, part.end)
-            while position < past:
-                prepared = prepare(records, position, rules, aborted)
-                appends = [kept for one in prepared.appends if (kept := before(one, part.end)) is not None]
-                self._loop.run(appender.append, appends)
-                done = SourceOffset(min(prepared.position, part.end))
-                yield sum(one.count for one in appends), sum(one.bytes for one in appends), done - position
-                position = done
+        try:
+            while (fetched := reader.raw()) is not None:
+                records, aborted, past = fetched
+                past = min(past, part.end)
+                while position < past:
+                    prepared = prepare(records, position, rules, aborted)
+                    appends = [kept for one in prepared.appends if (kept := before(one, part.end)) is not None]
+                    self._loop.run(appender.append, appends)
+                    done = SourceOffset(min(prepared.position, part.end))
+                    yield sum(one.count for one in appends), sum(one.bytes for one in appends), done - position
+                    position = done
+        finally:
+            self._loop.run(appender.close)
 
     def _reader(self, part: PartitionToReplay, start: int, *, lost: Callable[[int, int], None]) -> LogReader:
         return LogReader(

@@ -9,7 +9,7 @@ from functools import partial
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.kafka.producer.transactional_writer import TransactionalWriter
+from twinlog.kafka.producer.claimed_topic import TransactionalWriter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords

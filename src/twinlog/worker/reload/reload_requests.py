@@ -17,8 +17,8 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
-from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.log_once import LogOnce
 from twinlog.model.compact_json import ascii_json
 from twinlog.model.topic_names import RELOADS
@@ -195,6 +195,6 @@ class ReloadRequests:
                 admin.call(partial(writer.append, [record], timestamp_ms=report.at_ms))
                 break
             except NotAppendedError as error:
-                if error.code not in TOO_LARGE:
+                if remedy_for(error.code) is not Remedy.SPLIT:
                     raise
         self.start()

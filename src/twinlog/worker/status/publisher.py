@@ -10,8 +10,8 @@ from functools import partial
 from twinlog.clock import wall_ms
 from twinlog.errors import NotAppendedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
-from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.kafka.record.compression import LZ4
 from twinlog.log_once import LogOnce
 from twinlog.model.topic_names import progress_topic
@@ -51,7 +51,7 @@ class Publisher:
         try:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:
-            if isinstance(error, NotAppendedError) and error.code in TOO_LARGE:
+            if isinstance(error, NotAppendedError) and remedy_for(error.code) is Remedy.SPLIT:
                 # The next report has fewer topics, in the end none.
                 self._most_bytes = max(1, len(record[1]) // 2)
                 self._too_large(error.size)

@@ -32,7 +32,7 @@ class Leader:
         self.admin = ClusterAdmin("worker", ClientSettings(cluster.bootstrap), loop)
         self.admin.connect()
         writer = TopicWriter(self.admin.client, TOPIC, 5.0, "writing", by_key=True, wait_s=5.0)
-        self.topic = ClaimedTopic(writer, self.admin.client, "connect-cluster-workers", 5.0, transaction_ms=60_000)
+        self.topic = ClaimedTopic(writer, self.admin.client, "connect-cluster-workers", transaction_ms=60_000)
         self._reader = TopicReader(self.admin, TOPIC, committed=True)
         self._read: list[bytes] = []
 

@@ -67,7 +67,7 @@ class Target:
         return dict.fromkeys(topics, self._known)
 
     async def append(
-        self, node: int, topics: dict[str, list[Any]], timeout_s: float, *, control: bool
+        self, node: int, topics: dict[str, list[Any]], timeout_s: float, *, control: bool, transactional_id: str | None
     ) -> dict[Any, Appended]:
         if node in self.down:
             raise ClusterError("no answer")

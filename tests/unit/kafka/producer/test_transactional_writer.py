@@ -12,7 +12,7 @@ from twinlog.errors import FencedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.kafka.producer.transactional_writer import TransactionalWriter
+from twinlog.kafka.producer.claimed_topic import TransactionalWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ClientSettings

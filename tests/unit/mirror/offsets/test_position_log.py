@@ -12,7 +12,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appender import NO_ANSWER
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import CORRUPT_RETRIES
+from twinlog.kafka.producer.produce_errors import CORRUPT_RETRIES
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body

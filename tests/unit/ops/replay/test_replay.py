@@ -110,6 +110,47 @@ def test_who_writes_there_meanwhile_is_noticed(clusters: Clusters) -> None:
     assert row.appended < 400
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (Code.TOPIC_AUTHORIZATION_FAILED, "WRITE on topic s.t.replay"),
+        (Code.MESSAGE_TOO_LARGE, "s.t.replay-0 takes no batch of "),
+        (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "s.t.replay-0 has lost track of what was appended"),
+        (Code.INVALID_PRODUCER_EPOCH, "s.t.replay-0 has lost track of what was appended"),
+        (Code.INVALID_RECORD, "s.t.replay-0 refuses a batch: "),
+    ],
+)
+def test_a_refusal_that_lasts_ends_the_replay_and_a_further_run_copies_the_rest(
+    clusters: Clusters, code: int, words: str
+) -> None:
+    put(clusters[0], "t", 400, 12)
+    clusters[1].codes(PRODUCE, "s.t.replay", 0, 0, code)
+    row = replay(clusters, 0, 400)
+    assert words in (row.problem or "")
+    assert len(copied(clusters)) < 400
+    assert replay(clusters, 0, 400).problem is None
+    assert copied(clusters) == expected(clusters, 0, 400)
+
+
+def test_what_the_target_has_already_counts_as_appended(clusters: Clusters) -> None:
+    """A broker remembers the offsets of five batches, and answers a later retry with an error."""
+    put(clusters[0], "t", 400, 12)
+    clusters[1].fault(PRODUCE, Fault(lost=True, done=True), topic="s.t.replay")
+    clusters[1].codes(PRODUCE, "s.t.replay", 0, Code.DUPLICATE_SEQUENCE_NUMBER)
+    row = replay(clusters, 0, 400)
+    assert (row.problem, row.appended) == (None, 400)
+    assert copied(clusters) == expected(clusters, 0, 400)
+
+
+def test_a_target_that_takes_nothing_is_given_up(clusters: Clusters) -> None:
+    put(clusters[0], "t", 100, 12)
+    began = clusters[0].now()
+    clusters[1].fault(PRODUCE, Fault(lost=True), times=1_000)
+    row = replay(clusters, 0, 100)
+    assert "s.t.replay-0 has taken nothing for 20 s: no answer; the same command goes on" in (row.problem or "")
+    assert clusters[0].now() - began < 120
+
+
 def test_what_retention_deletes_meanwhile_is_no_silent_hole(clusters: Clusters) -> None:
     put(clusters[0], "t", 100, 10)
     clusters[0].log("t").delete_before(30)

@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 from kafka.errors import for_code
 
-from twinlog.copier.partition.produce_errors import (
+from twinlog.copier.partition.refused_appends import (
     Accept,
     Appending,
-    Decision,
     FailAppend,
     Isolate,
     ProduceRules,
+    Reaction,
     Resolve,
     Retry,
     Skip,
     Split,
     WriteDeadLetter,
-    decide,
     overdue,
+    react,
 )
 from twinlog.errors import CopyError, NotAcknowledgedError, RecordTooLargeError, RefusedError, RefusedRecordError
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, SentAppend
+from twinlog.kafka.producer.produce_errors import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.protocol.produce_request import Appended, RecordError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -110,8 +110,8 @@ def refused(code: int, records: int = 3, **of_sent: Any) -> SentAppend:
     return SentAppend(append, 0, code=code, **{"failures": 1, **of_sent})
 
 
-def decided(sent: SentAppend, part: Appending = PART, rules: ProduceRules = RULES, chance: float = 0.5) -> Decision:
-    return decide(sent, part, rules, chance)
+def decided(sent: SentAppend, part: Appending = PART, rules: ProduceRules = RULES, chance: float = 0.5) -> Reaction:
+    return react(sent, part, rules, chance)
 
 
 @pytest.mark.parametrize("transactional", [False, True])
@@ -154,7 +154,7 @@ def test_the_answer_is_what_operators_see(code: int) -> None:
     ],
 )
 def test_a_duplicate_is_accepted_only_where_its_place_is_known(
-    next_target: int | None, late_appends: bool, decision: Decision
+    next_target: int | None, late_appends: bool, decision: Reaction
 ) -> None:
     part = replace(PART, next_target=next_target, late_appends=late_appends)
     assert decided(refused(Code.DUPLICATE_SEQUENCE_NUMBER), part) == decision

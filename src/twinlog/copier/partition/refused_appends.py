@@ -1,10 +1,9 @@
-"""Decides about an append that the target did not take, from its answer, a few facts and the settings alone.
+"""The reaction of a partition to an append that the target did not take: the remedy for the answer, and the policies.
 
-The rules are those of Kafka's producer (classes Sender and TransactionManager), with four additions. If the target lost
-the producer's state, the copier reads the log. A batch that is too large is split. A batch with refused records is cut
-around these records (KIP-467). A batch that stays corrupt is sent a few times only.
+`kafka.producer.produce_errors.decide` has the remedy. If the target lost the producer's state, the copier reads the
+log. The flow's policies apply to a record that the target refuses alone.
 
-`PartitionAppends` and `Routes` carry the decision out.
+`PartitionAppends` and `Routes` carry the reaction out.
 """
 
 from __future__ import annotations
@@ -16,11 +15,17 @@ from typing import Literal, TypeAlias
 from twinlog.copier.partition.batch_limit import left_out, refused_as_too_large
 from twinlog.errors import CopyError, NotAcknowledgedError, RefusedError, RefusedRecordError, TwinlogError
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, SentAppend
+from twinlog.kafka.producer.produce_errors import (
+    UNVERIFIED,
+    ProduceDecision,
+    Remedy,
+    SentAppend,
+    decide,
+    explain_refusal,
+)
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.retry import RetryPolicy
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings, ProducerSettings, RecordPolicy
 from twinlog.settings.written import key_of
 
@@ -98,7 +103,7 @@ class FailAppend:
     error: TwinlogError
 
 
-Decision: TypeAlias = Retry | Resolve | Accept | Split | Isolate | Skip | WriteDeadLetter | FailAppend
+Reaction: TypeAlias = Retry | Resolve | Accept | Split | Isolate | Skip | WriteDeadLetter | FailAppend
 
 LeftOutKind = Literal["oversized", "refused"]
 """The kind of event for a record that is left out."""
@@ -131,38 +136,37 @@ class ProduceRules:
     lacks: Callable[[str, str, str], RefusedError]
 
 
-def decide(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Decision:
-    """Decide about the first append in the window; it was refused or got no answer, and all other appends are answered.
+def react(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Reaction:
+    """React to the first append in the window; it was refused or got no answer, and all other appends are answered.
 
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
     """
-    code = sent.code
-    if sent.again:
-        return _again(sent, part, rules, chance)
-    if part.transactional and code in error_codes.TRANSACTION_LOST:
-        return Resolve(_reason(code))
-    if code == Code.DUPLICATE_SEQUENCE_NUMBER:
-        # The append arrived long ago, and the broker forgot its offset. Kafka's producer completes the batch, too.
-        known = part.next_target is not None and not part.late_appends
-        return Accept(part.next_target) if known and part.next_target is not None else Resolve(_reason(code))
-    if code == UNVERIFIED:
-        return Resolve("target: it may have another append with these sequence numbers, the log is read")
-    if code in error_codes.PRODUCER_LOST:
-        return Resolve(_reason(code))
-    if code in error_codes.TOO_LARGE:
-        return _too_large(sent.append, part, rules)
-    if error_codes.refused(code):
-        return FailAppend(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
-    nameless = sent.refusal is not None and not sent.refusal.names_records
-    if code in error_codes.RECORD_REFUSED or (nameless and code == Code.CORRUPT_MESSAGE):
-        return _refused_record(sent, part, rules)
-    append = sent.append
-    return FailAppend(
-        CopyError(
-            f"{part.remote}: the target refuses source offsets {append.first_source_offset} to "
-            f"{append.next_source_offset - 1} of {part.source}: {_explained(sent)}"
-        )
-    )
+    decision = decide(sent, rules.producer.client, transactional=part.transactional, chance=chance)
+    reason = f"target: {decision.reason}"
+    match decision.remedy:
+        case Remedy.RETRY:
+            return _again(sent, part, rules, decision)
+        case Remedy.ACCEPT if part.next_target is not None and not part.late_appends:
+            return Accept(part.next_target)
+        case Remedy.RESOLVE if sent.code == UNVERIFIED:
+            return Resolve("target: it may have another append with these sequence numbers, the log is read")
+        case Remedy.ACCEPT | Remedy.RESOLVE | Remedy.FENCE | Remedy.ABORT:
+            return Resolve(reason)
+        case Remedy.SPLIT:
+            return _too_large(sent.append, part, rules)
+        case Remedy.ISOLATE:
+            return _refused_record(sent, part, rules)
+        case Remedy.AUTHORIZE:
+            return FailAppend(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
+        case Remedy.FAIL:
+            append = sent.append
+            return FailAppend(
+                CopyError(
+                    f"{part.remote}: the target refuses source offsets {append.first_source_offset} to "
+                    f"{append.next_source_offset - 1} of {part.source}: "
+                    f"{explain_refusal(sent, lambda number: _place(append, number))}"
+                )
+            )
 
 
 def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str | None) -> FailAppend:
@@ -171,13 +175,12 @@ def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str |
     return _gave_up(append, part, limit, trouble or "no answer yet")
 
 
-def _again(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Retry | FailAppend:
-    producer, client = rules.producer, rules.producer.client
-    reason = _reason(sent.code)
+def _again(sent: SentAppend, part: Appending, rules: ProduceRules, decision: ProduceDecision) -> Retry | FailAppend:
+    producer, reason = rules.producer, f"target: {decision.reason}"
     # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
     if sent.failures - sent.unreached > producer.retries:
         return _gave_up(sent.append, part, f"{key_of(ProducerSettings, 'retries')} = {producer.retries}", reason)
-    return Retry(RetryPolicy.of(client).pause_s(sent.failures, chance), reason)
+    return Retry(decision.pause_s, reason)
 
 
 def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> FailAppend:
@@ -226,28 +229,6 @@ def _refused_record(
     )
 
 
-def _reason(code: int) -> str:
-    return "target: no answer" if code == NO_ANSWER else f"target: {error_codes.name_of(code)}"
-
-
-def _explained(sent: SentAppend) -> str:
-    """The reason why the target refuses an append for good: the code, and the broker's own message (KIP-467)."""
-    text = error_codes.explain(sent.code)
-    if sent.corrupt > CORRUPT_RETRIES:
-        text += f", each of {sent.corrupt} times"
-    refusal = sent.refusal
-    if refusal is None:
-        return text
-    if refusal.message:
-        text += f"; the broker: {refusal.message}"
-    for error in refusal.record_errors[:1]:
-        offset = _source_offset(sent.append, error.number)
-        where = f"record {error.number} of the batch" if offset is None else f"source offset {offset}"
-        text += f"; {where}: {error.message or 'no reason given'}"
-    more = len(refusal.record_errors) - 1
-    return text + (f", and {more} records more" if more > 0 else "")
-
-
 def _explained_alone(sent: SentAppend) -> str:
     """The reason why the target refuses a record that was sent alone: the broker's message, if any."""
     code = Code(sent.code).name
@@ -259,10 +240,11 @@ def _explained_alone(sent: SentAppend) -> str:
     return text
 
 
-def _source_offset(append: Append, index: int) -> SourceOffset | None:
-    """The source offset of the record with number `index` within the batch, counted from 0."""
+def _place(append: Append, number: int) -> str:
+    """The name of a record of an append, by its number within the batch, counted from 0."""
+    index = number
     for first, count in append.spans:
         if 0 <= index < count:
-            return SourceOffset(first + index) if first >= 0 else None
+            return f"source offset {first + index}" if first >= 0 else f"record {number} of the batch"
         index -= count
-    return None
+    return f"record {number} of the batch"
