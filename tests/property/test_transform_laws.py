@@ -15,7 +15,7 @@ from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.road import FetchTransformer
+from twinlog.transforms.fetch_transformer import FetchTransformer
 
 WHERE = TopicPartition(TopicName("t"), 0)
 ROAD = FetchTransformer(identity, TransformSettings("a:b"), "a->b", WHERE, WHERE, lambda _: 1, lambda: 0.0)

@@ -32,7 +32,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     if not written:
         return []
     # If queries are absent, pyspark stays unloaded.
-    from twinlog.transforms.sql.check import refusals  # noqa: PLC0415
+    from twinlog.transforms.sql.query import refusals  # noqa: PLC0415
 
     try:
         found = refusals([text for _, text in written])
@@ -64,7 +64,7 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
     text = _query(flow)
     if not text:
         return None
-    from twinlog.transforms.sql.check import refusals  # noqa: PLC0415
+    from twinlog.transforms.sql.query import refusals  # noqa: PLC0415
 
     try:
         return refusals([text], ask=ask).get(text)

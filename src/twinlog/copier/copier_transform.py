@@ -18,7 +18,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 if TYPE_CHECKING:
-    from twinlog.transforms.copying import TransformLoader
+    from twinlog.transforms.loader import TransformLoader
 
 RETRY_S = 0.2
 
@@ -55,7 +55,7 @@ class CopierTransform:
         # The import of the user's modules may last longer than the copier may be silent.
         self._loading = TransformImport(self._loop.clock.monotonic(), settings.shown)
         try:
-            from twinlog.transforms.copying import TransformLoader  # noqa: PLC0415 - who copies unchanged needs no numpy
+            from twinlog.transforms.loader import TransformLoader  # noqa: PLC0415 - who copies unchanged needs no numpy
 
             self._transforming = TransformLoader(
                 self._settings, settings, self._partitions_of, self._loop.clock.monotonic

@@ -1,12 +1,15 @@
-"""Makes a single transform from the settings of a flow."""
+"""Makes the transform of a flow from its settings: loads the function by its name, and joins several transforms."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
+from twinlog.errors import TransformError
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.contract import checking
-from twinlog.transforms.function import Transform, chain, load
+from twinlog.transforms.contract import Transform, checking
 from twinlog.transforms.smt.chain import smt_transform
 
 if TYPE_CHECKING:
@@ -38,3 +41,42 @@ def sql_transform(settings: TransformSettings) -> SqlTransform | None:
     from twinlog.transforms.sql.transform import SqlTransform  # noqa: PLC0415
 
     return SqlTransform(settings.sql)
+
+
+def chain(functions: Sequence[Transform]) -> Transform:
+    """A transform that applies these transforms in their order."""
+    if len(functions) == 1:
+        return functions[0]
+
+    def chained(rows: Any) -> Any:
+        return reduce(lambda so_far, function: function(so_far), functions, rows)
+
+    return chained
+
+
+def load(path: str) -> Transform:
+    """The function that `package.module:function` names. Raises TransformError with the problem of the name."""
+    module_name, _, name = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise TransformError(f"importing {module_name} raises {type(error).__name__}: {error}") from error
+        raise TransformError(
+            f"there is no module {error.name!r}; install its package, or set PYTHONPATH, where the flow is run and on "
+            "each of Spark's executors"
+        ) from None
+    except AttributeError as error:
+        if hasattr(error, "obj") and name:
+            raise TransformError(f"the module {module_name} has no function {name!r}") from None
+        raise TransformError(f"importing {module_name} raises AttributeError: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # An unguarded script may end the process.
+        raise TransformError(f"importing {module_name} raises {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise TransformError(f"{path} is {found!r}, which is no function")
+    return found  # type: ignore[no-any-return]

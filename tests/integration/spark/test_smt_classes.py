@@ -30,7 +30,7 @@ from twinlog.errors import TransformError
 from twinlog.model.types import Alias
 from twinlog.settings.smt import SmtChain, SmtConverter
 from twinlog.transforms.smt.chain import smt_transform
-from twinlog.transforms.smt.converters import read
+from twinlog.transforms.smt.data import read
 
 TOOL = Path(__file__).parents[1] / "SmtTool.java"
 CHAINS_OF_A_KIND = 6

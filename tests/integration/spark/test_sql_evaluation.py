@@ -20,8 +20,7 @@ from harness.cheap_sql import cheap_sql
 from harness.wait import wait_for
 from twinlog.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
-from twinlog.transforms.apply import FailedRow, apply
-from twinlog.transforms.contract import checked
+from twinlog.transforms.contract import FailedRow, apply, checked
 from twinlog.transforms.sql.catalyst import COLUMNS
 from twinlog.transforms.sql.evaluate import SqlEvaluation
 from twinlog.transforms.sql.jvm import SqlJvm

@@ -9,14 +9,14 @@ import pytest
 
 from tests.unit.connect.whole_worker import whole_worker
 from twinlog.errors import EngineError
-from twinlog.transforms.sql import check
+from twinlog.transforms.sql import query
 
 QUICK, SLOW = "SELECT key FROM records", "SELECT value FROM records"
 
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "_known", {})
+    monkeypatch.setattr(query, "_known", {})
 
 
 def stopped(name: str, query: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_a_query_that_spark_looks_at_holds_up_no_change_of_others(monkeypatch: p
             assert answers.wait(60)
         return dict.fromkeys(texts)
 
-    monkeypatch.setattr(check, "_ask", ask)
+    monkeypatch.setattr(query, "_ask", ask)
     with whole_worker() as (client, _):
         quick = stopped("quick", QUICK)
         assert client.ask("POST", "/connectors", quick).status == 201
@@ -69,14 +69,14 @@ def test_a_jvm_that_does_not_start_is_not_tried_again_while_others_wait(monkeypa
         tries.append(texts)
         raise EngineError("there is no Java")
 
-    monkeypatch.setattr(check, "_ask", ask)
+    monkeypatch.setattr(query, "_ask", ask)
     with whole_worker() as (client, _):
         assert client.ask("POST", "/connectors", stopped("c", QUICK)).status == 201
     assert tries == [[QUICK]]
 
 
 def test_a_query_that_is_not_good_is_refused_by_the_answer_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "_ask", lambda texts: dict.fromkeys(texts, "it is none"))
+    monkeypatch.setattr(query, "_ask", lambda texts: dict.fromkeys(texts, "it is none"))
     with whole_worker() as (client, _):
         answer = client.ask("POST", "/connectors", stopped("c", QUICK))
         assert answer.status == 400

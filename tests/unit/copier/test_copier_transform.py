@@ -41,7 +41,7 @@ class Lost:
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_a_lost_jvm_is_waited_for_and_skips_no_record(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = Lost(3)
-    monkeypatch.setattr("twinlog.transforms.copying.sql_transform", lambda _: sql)
+    monkeypatch.setattr("twinlog.transforms.loader.sql_transform", lambda _: sql)
     settings = TransformSettings(sql="SELECT value FROM records", tolerance="all", dead_letter_topic="dead")
     with world(transform=settings, exactly_once=mode) as here:
         copier = here.begin()
@@ -66,7 +66,7 @@ def test_a_lost_jvm_is_waited_for_and_skips_no_record(mode: str, monkeypatch: py
 def test_a_crash_while_the_jvm_is_lost_is_gone_on_from_once_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """What arrived after the position is found by what the query makes of the source."""
     sql = Lost()
-    monkeypatch.setattr("twinlog.transforms.copying.sql_transform", lambda _: sql)
+    monkeypatch.setattr("twinlog.transforms.loader.sql_transform", lambda _: sql)
     with world(transform=TransformSettings(sql="SELECT value FROM records")) as here:
         here.feed(VALUES[:6])
         copier = here.begin()
@@ -93,7 +93,7 @@ def test_a_crash_while_the_jvm_is_lost_is_gone_on_from_once_there_is_another(mon
 def test_that_another_jvm_does_not_start_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark was replaced under a flow, for example."""
     sql = Lost(1)
-    monkeypatch.setattr("twinlog.transforms.copying.sql_transform", lambda _: sql)
+    monkeypatch.setattr("twinlog.transforms.loader.sql_transform", lambda _: sql)
     with world(transform=TransformSettings(sql="SELECT value FROM records"), partitions=3) as here:
         here.begin(*map(here.grant, range(3)))
         for number in range(3):

@@ -14,9 +14,8 @@ import pytest
 
 from twinlog.arrow.arrays import schema
 from twinlog.errors import TransformError
-from twinlog.transforms.apply import FailedRow, apply
-from twinlog.transforms.contract import checked, try_on_nothing
-from twinlog.transforms.function import chain, load
+from twinlog.transforms.build import chain, load
+from twinlog.transforms.contract import FailedRow, apply, checked, try_on_nothing
 
 
 def rows(count: int, first: int = 10) -> Any:

@@ -12,7 +12,7 @@ from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias
 from twinlog.settings.smt import SmtChain, SmtStage
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.copying import check_topic, check_within_cluster
+from twinlog.transforms.loader import check_topic, check_within_cluster
 
 NAMES = HeartbeatNames(".", frozenset((Alias("east"), Alias("west"))))
 

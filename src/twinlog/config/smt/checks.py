@@ -12,11 +12,10 @@ from twinlog.config.text.reading import Problems
 from twinlog.errors import PatternError, TransformError
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.settings.smt import SmtValue
-from twinlog.transforms.smt.cast import parsed_spec
-from twinlog.transforms.smt.java_dates import DateFormat, DateFormatError
+from twinlog.transforms.smt.conversions import parsed_spec
+from twinlog.transforms.smt.fields import path_of
+from twinlog.transforms.smt.java_forms import DateFormat, DateFormatError, Replacement
 from twinlog.transforms.smt.literal import literal_bytes
-from twinlog.transforms.smt.paths import path_of
-from twinlog.transforms.smt.replacement import Replacement
 
 Values = dict[str, SmtValue]
 _FILLED = {

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from twinlog.config.keys.key import Key, KeyType, Level
 from twinlog.settings.smt import Side
-from twinlog.transforms.smt.cast import CAST_TO
+from twinlog.transforms.smt.conversions import CAST_TO
 
 PACKAGE = "org.apache.kafka.connect.transforms."
 PREDICATES = PACKAGE + "predicates."

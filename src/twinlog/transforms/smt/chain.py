@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from twinlog.errors import TransformError
 from twinlog.settings.smt import Side, SmtChain, SmtPredicate, SmtStage
-from twinlog.transforms.smt.cast import cast
+from twinlog.transforms.smt.conversions import cast, timestamp_converter
 from twinlog.transforms.smt.fields import (
     FieldTransform,
     Settings,
@@ -25,7 +25,6 @@ from twinlog.transforms.smt.fields import (
 )
 from twinlog.transforms.smt.headers import drop_headers, has_header_key, header_from, insert_header
 from twinlog.transforms.smt.rows import Rows, SmtRows
-from twinlog.transforms.smt.timestamp_converter import timestamp_converter
 from twinlog.transforms.smt.topics import RowsTransform, regex_router, timestamp_router, topic_name_matches
 
 _OF_ROWS: Mapping[str, Callable[[Settings], RowsTransform]] = {

@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.transforms.smt.converters import SchemaAndValue
+from twinlog.transforms.smt.data import SchemaAndValue, basics, cells_of, field_of, fields_of, struct_of, with_default
 from twinlog.transforms.smt.fields import Settings, as_object, defaults, names, text
 from twinlog.transforms.smt.literal import header_bytes, literal_bytes
 from twinlog.transforms.smt.rows import Rows, SmtRows, entries_of, header_lists
-from twinlog.transforms.smt.schemas import basics, cells_of, field_of, fields_of, struct_of, with_default
 from twinlog.transforms.smt.topics import RowsTransform
 
 Headers = list[tuple[str, bytes | None]]

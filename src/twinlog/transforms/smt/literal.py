@@ -11,9 +11,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from twinlog.errors import TransformError
-from twinlog.transforms.smt.java_dates import DateFormat, DateFormatError
-from twinlog.transforms.smt.java_numbers import BLANK, narrowed, number_text
-from twinlog.transforms.smt.schemas import DAY_MS, DECIMAL, TYPES, Schema, fields_of
+from twinlog.transforms.smt.data import DAY_MS, DECIMAL, TYPES, Schema, fields_of
+from twinlog.transforms.smt.java_forms import BLANK, DateFormat, DateFormatError, narrowed, number_text
 
 DATE, TIME = DateFormat("yyyy-MM-dd"), DateFormat("HH:mm:ss.SSS'Z'")
 TIMESTAMP = DateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")

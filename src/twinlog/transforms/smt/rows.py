@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from twinlog.arrow.arrays import HEADERS_COLUMN
 from twinlog.errors import TransformError
 from twinlog.settings.smt import SmtChain, SmtConverter
-from twinlog.transforms.smt.converters import RecordContext, SchemaAndValue, read, write
+from twinlog.transforms.smt.data import RecordContext, SchemaAndValue, read, write
 
 Rows = Any
 """Which rows a transform is applied to, as numbers of rows in their order; None for all."""

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from twinlog.errors import PatternError, TransformError
 from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.transforms.smt.fields import Settings, text
-from twinlog.transforms.smt.java_dates import DateFormat, DateFormatError
-from twinlog.transforms.smt.replacement import Replacement
+from twinlog.transforms.smt.java_forms import DateFormat, DateFormatError, Replacement
 from twinlog.transforms.smt.rows import Rows, SmtRows, replaced
 
 _Answer = TypeVar("_Answer")

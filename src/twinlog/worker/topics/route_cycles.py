@@ -17,7 +17,7 @@ from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.smt import SmtStage
-from twinlog.transforms.smt.replacement import Replacement
+from twinlog.transforms.smt.java_forms import Replacement
 
 MOST_STEPS = 1_000
 

@@ -15,7 +15,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.smt import SmtChain, SmtConverter, SmtStage
 from twinlog.settings.transform import TransformSettings
 from twinlog.transforms.build import build
-from twinlog.transforms.road import FetchTransformer
+from twinlog.transforms.fetch_transformer import FetchTransformer
 
 NOW = 1_700_000_000_000
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 1), TopicPartition(TopicName("north.shop"), 1)

@@ -6,11 +6,9 @@ import pytest
 
 from twinlog.errors import TransformError
 from twinlog.model.java_regex.pattern import java_pattern
-from twinlog.transforms.smt.java_dates import DateFormat, DateFormatError
-from twinlog.transforms.smt.java_numbers import narrowed, number_text, widened
+from twinlog.transforms.smt.fields import path_of
+from twinlog.transforms.smt.java_forms import DateFormat, DateFormatError, Replacement, narrowed, number_text, widened
 from twinlog.transforms.smt.literal import literal_bytes
-from twinlog.transforms.smt.paths import path_of
-from twinlog.transforms.smt.replacement import Replacement
 
 LEAP_DAY_MS = 1_709_168_645_006
 """2024-02-29T01:04:05.006Z, a Thursday."""

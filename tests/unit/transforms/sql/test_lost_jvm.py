@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from tests.unit.transforms.sql.lost import ROWS, no_thread
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.transforms.apply import FailedRow, apply
+from twinlog.transforms.contract import FailedRow, apply
 from twinlog.transforms.sql import jvm as module
 from twinlog.transforms.sql.evaluate import SqlEvaluation
 from twinlog.transforms.sql.jvm import SqlJvm, reason

@@ -13,7 +13,7 @@ import pytest
 from harness.wait import wait_for
 from tests.unit.transforms.sql.lost import ROWS, Ended, WithoutRoom, rows_from
 from twinlog.errors import EngineLostError, TransformError
-from twinlog.transforms.apply import FailedRow, apply
+from twinlog.transforms.contract import FailedRow, apply
 from twinlog.transforms.sql import transform
 from twinlog.transforms.sql.transform import SqlTransform
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.transforms.sql.lost import ROWS, Ended, WithoutRoom, no_thread
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
-from twinlog.transforms.apply import FailedRow, apply
+from twinlog.transforms.contract import FailedRow, apply
 from twinlog.transforms.sql import transform
 from twinlog.transforms.sql.transform import SharedJvm, SqlTransform
 

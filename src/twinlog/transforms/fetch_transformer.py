@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from twinlog.arrow.arrays import Flags, Longs
 from twinlog.arrow.decode import RowRules, decode
 from twinlog.arrow.encode import encode
+from twinlog.arrow.partitioning import key_partitions
 from twinlog.batches.split import split_append
 from twinlog.errors import EngineError, RecordTooLargeError, TransformError
 from twinlog.kafka.producer.appends import (
@@ -29,10 +30,20 @@ from twinlog.kafka.record.compression import CODECS, NONE
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
-from twinlog.transforms.apply import FailedRow, apply
-from twinlog.transforms.contract import offsets_of
-from twinlog.transforms.function import Transform
-from twinlog.transforms.partitions import partitions_by_key
+from twinlog.transforms.contract import FailedRow, Transform, apply, offsets_of
+
+
+def partitions_by_key(keys: Any, partitions: int, without: int) -> Longs:
+    """The partition of each key of a binary column (Kafka class BuiltInPartitioner.partitionForKey).
+
+    A record with a null key goes to partition `without` modulo the number of partitions.
+    """
+    if not keys.null_count:
+        return key_partitions(keys, partitions)
+    chosen = key_partitions(pc.fill_null(keys, b""), partitions)
+    chosen[np.asarray(pc.is_null(keys).cast("uint8")).astype(np.bool_)] = without % partitions
+    return chosen
+
 
 PREFIX = "__connect.errors."
 MOST_SHOWN = 200
@@ -215,9 +226,9 @@ class FetchTransformer:
 class _TransformPreparation:
     """The rows of a fetch between decoding and appends."""
 
-    def __init__(self, road: FetchTransformer, rules: CopyRules, codec: int) -> None:
+    def __init__(self, transformer: FetchTransformer, rules: CopyRules, codec: int) -> None:
         self.prepared = PreparedFetch(SourceOffset(0))
-        self.road = road
+        self.transformer = transformer
         self.rules = rules
         self.codec = codec
         self.dead: list[Any] = []
@@ -228,12 +239,12 @@ class _TransformPreparation:
         self.first: SourceOffset | None = None
         self.at = SourceOffset(0)
         """The first source offset of the last rows that the transform got."""
-        self.until = road.now() + LONG_S
+        self.until = transformer.now() + LONG_S
 
     def transform_rows(self, batch: Any) -> None:
         """Change rows. Raises _StopError."""
         try:
-            for made in apply(self.road.function, batch, self._fail, self._begin, self.road.check):
+            for made in apply(self.transformer.function, batch, self._fail, self._begin, self.transformer.check):
                 if made.num_rows:
                     self.made.append(made)
         except EngineError as error:
@@ -249,29 +260,29 @@ class _TransformPreparation:
         self.at = offset
         if self.first is None:
             self.first = offset
-        elif offset > self.first and self.road.now() > self.until:
+        elif offset > self.first and self.transformer.now() > self.until:
             # When every record fails, the function is called twice per record, so the time is limited.
             raise _StopError(offset, None)
 
     def _fail(self, failure: FailedRow) -> None:
-        road, settings = self.road, self.road.settings
+        transformer, settings = self.transformer, self.transformer.settings
         if settings.tolerance == "none":
             way_out = f"correct it, or set {key_of(TransformSettings, 'tolerance')} = all to skip such records"
             text = (
-                f"the transform {settings.shown} fails on the record at offset {failure.offset} of {road.source}: "
-                f"{failure.reason}; {way_out}"
+                f"the transform {settings.shown} fails on the record at offset {failure.offset} of "
+                f"{transformer.source}: {failure.reason}; {way_out}"
             )
             raise _StopError(failure.offset, TransformError(text))
         record = shown(failure.row) if settings.log_errors and settings.log_messages else ""
         self.prepared.failed.append(FailedRecord(failure.offset, failure.reason, record))
         if settings.dead_letter_topic:
-            self.dead.append(dead_letter(failure, settings, road.flow, road.source))
+            self.dead.append(dead_letter(failure, settings, transformer.flow, transformer.source))
 
     def finish(self) -> None:
         """Route the dead letters, after all rows were taken."""
         if self.dead:
             (rows,) = pa.Table.from_batches(self.dead).combine_chunks().to_batches()
-            topic = TopicName(self.road.settings.dead_letter_topic)
+            topic = TopicName(self.transformer.settings.dead_letter_topic)
             self.prepared.routed.append(RoutedRows(topic, rows, self.codec, dead=True))
 
     def build_appends(self) -> None:
@@ -313,7 +324,7 @@ class _TransformPreparation:
 
     def _stays(self, rows: Any) -> Flags | None:
         """Which rows go to the partition's own remote partition; None for all of them."""
-        remote, (topic, number) = self.road.remote, self.road.here
+        remote, (topic, number) = self.transformer.remote, self.transformer.here
         here = pc.equal(rows.column("topic"), topic)
         numbers = rows.column("partition")
         if not numbers.null_count:
@@ -323,7 +334,7 @@ class _TransformPreparation:
         there = np.asarray(_filled(numbers))
         by_key = (there < 0) & topical
         if by_key.any():
-            count = self.road.partitions
+            count = self.transformer.partitions
             if not count:
                 raise TransformError(f"how many partitions {remote.topic} has is not known yet")
             chosen = np.flatnonzero(by_key)

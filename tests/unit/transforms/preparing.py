@@ -10,8 +10,8 @@ from twinlog.kafka.record.batch import read_batch
 from twinlog.kafka.record.records import Record, decode_records
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.function import Transform
-from twinlog.transforms.road import FetchTransformer
+from twinlog.transforms.contract import Transform
+from twinlog.transforms.fetch_transformer import FetchTransformer
 
 NOW = 1_700_000_000_000
 
@@ -20,7 +20,7 @@ SOURCE, REMOTE = TopicPartition(TopicName("shop"), 1), TopicPartition(TopicName(
 RULES = CopyRules()
 
 
-def road(function: Transform, partitions: int = 3, **settings: Any) -> FetchTransformer:
+def transformer(function: Transform, partitions: int = 3, **settings: Any) -> FetchTransformer:
     return FetchTransformer(
         function,
         TransformSettings("module:function", **settings),
@@ -42,7 +42,7 @@ def numbered(count: int, *, codec: str = "none", batch: int = 5, first: int = 0)
 def prepared(
     function: Transform, log: SourceLog, position: int = 0, rules: CopyRules = RULES, **how: Any
 ) -> PreparedFetch:
-    return road(function, **how).prepare(log.fetch(), position, rules)
+    return transformer(function, **how).prepare(log.fetch(), position, rules)
 
 
 def of(append: Append) -> list[Record]:

@@ -10,7 +10,18 @@ import pytest
 
 from tests import transforms
 from tests.source_log import New, SourceLog
-from tests.unit.transforms.roads import NOW, REMOTE, RULES, SOURCE, numbered, of, prepared, road, sources, values
+from tests.unit.transforms.preparing import (
+    NOW,
+    REMOTE,
+    RULES,
+    SOURCE,
+    numbered,
+    of,
+    prepared,
+    sources,
+    transformer,
+    values,
+)
 from twinlog.batches.prepare import prepare
 from twinlog.batches.split import split_append
 from twinlog.errors import CopyError, CorruptBatchError, RecordTooLargeError, TransformError
@@ -21,9 +32,8 @@ from twinlog.kafka.record.compression import CODECS
 from twinlog.mirror.offsets.exact_map import ExactMap, Translated
 from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.copying import place
-from twinlog.transforms.partitions import partitions_by_key
-from twinlog.transforms.road import FetchTransformer
+from twinlog.transforms.fetch_transformer import FetchTransformer, partitions_by_key
+from twinlog.transforms.loader import place
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -178,10 +188,10 @@ def test_a_damaged_batch_stops_the_partition_after_those_before_it() -> None:
     log = numbered(20)
     fetched = bytearray(log.fetch())
     fetched[log.starts[2] + 70] ^= 1
-    found = road(transforms.identity).prepare(memoryview(fetched), 0, RULES)
+    found = transformer(transforms.identity).prepare(memoryview(fetched), 0, RULES)
     assert (values(found), found.position) == ([b"%d" % n for n in range(10)], 10)
     with pytest.raises(CorruptBatchError):
-        road(transforms.identity).prepare(memoryview(fetched)[log.starts[2] :], 10, RULES)
+        transformer(transforms.identity).prepare(memoryview(fetched)[log.starts[2] :], 10, RULES)
 
 
 def test_aborted_records_and_markers_are_left_out_as_on_the_raw_road() -> None:
@@ -191,7 +201,7 @@ def test_aborted_records_and_markers_are_left_out_as_on_the_raw_road() -> None:
     log.end_transaction(7, abort=True)
     log.batch([New(NOW, b"4")], leader_epoch=4)
     rules = CopyRules(read_committed=True)
-    found = road(transforms.identity).prepare(log.fetch(), 0, rules, log.aborted())
+    found = transformer(transforms.identity).prepare(log.fetch(), 0, rules, log.aborted())
     assert (values(found), sources(found), found.position) == ([b"1", b"4"], [0, 4], 5)
     raw = prepare(log.fetch(), 0, rules, log.aborted())
     assert (

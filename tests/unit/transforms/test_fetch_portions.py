@@ -8,12 +8,12 @@ import pytest
 
 from tests import transforms
 from tests.source_log import New, SourceLog
-from tests.unit.transforms.roads import NOW, REMOTE, RULES, SOURCE, numbered, prepared, values
+from tests.unit.transforms.preparing import NOW, REMOTE, RULES, SOURCE, numbered, prepared, values
 from twinlog.arrow import decode as decoding
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.road import FetchTransformer
+from twinlog.transforms.fetch_transformer import FetchTransformer
 
 
 def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_again() -> None:

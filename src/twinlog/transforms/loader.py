@@ -18,10 +18,8 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
 from twinlog.transforms.build import build, sql_transform
-from twinlog.transforms.contract import offsets_of
-from twinlog.transforms.function import Transform
-from twinlog.transforms.partitions import partitions_by_key
-from twinlog.transforms.road import FetchTransformer, batches_of
+from twinlog.transforms.contract import Transform, offsets_of
+from twinlog.transforms.fetch_transformer import FetchTransformer, batches_of, partitions_by_key
 
 SURE_S = 60.0
 """The seconds for which an answer of the target about a topic's number of partitions counts."""

@@ -1,10 +1,86 @@
-"""Times as Java's `SimpleDateFormat` writes and reads them, in UTC and with English names."""
+"""Numbers, times and replacements of matches as Java writes and reads them."""
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import NamedTuple
+
+from twinlog.errors import TransformError
+from twinlog.model.java_regex.pattern import JavaPattern
+
+BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+BLANK = "".join(map(chr, range(0x21)))
+"""The characters that `String.trim` removes."""
+
+
+class Float32(float):
+    """A number of 32 bits in Java: written with the fewest digits that make it unique in 32 bits."""
+
+    __slots__ = ()
+
+
+def narrowed(number: float) -> Float32:
+    """The nearest number of 32 bits; infinity beyond the largest number, as in Java."""
+    try:
+        near = float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        return Float32(math.copysign(math.inf, number))
+    return Float32(_shortest_of_32(near)) if math.isfinite(near) else Float32(near)
+
+
+def widened(number: float) -> float:
+    """A number in 64 bits: 0.1 of 32 bits is 0.10000000149011612."""
+    if isinstance(number, Float32) and math.isfinite(number):
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    return float(number)
+
+
+def wrapped(number: int, bits: int) -> int:
+    """A whole number in so many bits; higher bits are lost."""
+    half = 1 << (bits - 1)
+    return (number + half) % (2 * half) - half
+
+
+def number_text(number: float) -> str:
+    """`Long.toString`, `Float.toString` or `Double.toString`; booleans are `true` and `false`."""
+    if isinstance(number, bool):
+        return "true" if number else "false"
+    if isinstance(number, int):
+        return str(number)
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return _scientific(repr(float(number)))
+
+
+def _shortest_of_32(number: float) -> str:
+    for digits in range(9):
+        text = f"{number:.{digits}e}"
+        if struct.pack("<f", float(text)) == struct.pack("<f", number):
+            return text
+    return repr(number)
+
+
+def _scientific(text: str) -> str:
+    parts = Decimal(text).as_tuple()
+    assert isinstance(parts.exponent, int)
+    sign = "-" if parts.sign else ""
+    digits = "".join(map(str, parts.digits))
+    point = len(digits) + parts.exponent
+    digits = digits.strip("0") if not any(parts.digits) else digits.rstrip("0")
+    if not digits:
+        return f"{sign}0.0"
+    if -3 < point <= 7:
+        whole = digits[:point].ljust(point, "0") if point > 0 else "0"
+        rest = digits[point:] if point > 0 else "0" * -point + digits
+        return f"{sign}{whole}.{rest or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_MS = int((datetime(1582, 10, 15, tzinfo=UTC) - _EPOCH).total_seconds()) * 1000
@@ -177,3 +253,54 @@ def _written(piece: Piece, time: datetime) -> str:
         "u": time.isoweekday(),
     }[letter]
     return f"{number:0{count}}"
+
+
+class Replacement:
+    """A replacement for matches of `pattern`. Raises TransformError for a text that Java would refuse."""
+
+    def __init__(self, text: str, pattern: JavaPattern) -> None:
+        self._pattern = pattern
+        self._parts = tuple(_parts(text, pattern))
+
+    def first(self, name: str) -> str:
+        """`name` with its first match replaced, at any place; a group outside the match is empty."""
+        found = self._pattern.find(name)
+        if found is None:
+            return name
+        put = "".join(part if isinstance(part, str) else found.groups[part] or "" for part in self._parts)
+        return name[: found.begin] + put + name[found.end :]
+
+
+def _parts(text: str, pattern: JavaPattern) -> list[str | int]:
+    parts: list[str | int] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            if at + 1 == len(text):
+                raise TransformError("it ends in a lone backslash; write two for one")
+            parts.append(text[at + 1])
+            at += 2
+        elif char == "$":
+            group, at = _group(text, at + 1, pattern)
+            parts.append(group)
+        else:
+            parts.append(char)
+            at += 1
+    return parts
+
+
+def _group(text: str, at: int, pattern: JavaPattern) -> tuple[int, int]:
+    named = re.compile(r"\{([a-zA-Z][a-zA-Z0-9]*)\}").match(text, at)
+    if named is not None:
+        if named[1] not in pattern.names:
+            raise TransformError(f"the expression has no group named {named[1]!r}")
+        return pattern.names[named[1]], named.end()
+    if at == len(text) or text[at] not in "0123456789":
+        raise TransformError(r"a $ begins a group such as $1 or ${name}; write \$ for the character")
+    group, at = int(text[at]), at + 1
+    if group > pattern.groups:
+        raise TransformError(f"${group} is a group that the expression does not have")
+    while at < len(text) and text[at] in "0123456789" and group * 10 + int(text[at]) <= pattern.groups:
+        group, at = group * 10 + int(text[at]), at + 1
+    return group, at
