@@ -17,8 +17,7 @@ from harness.connect_worker import ConnectWorker
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
 from twinlog.errors import RequestError, TwinlogError
-from twinlog.ops.connectors.access import Access
-from twinlog.ops.connectors.rest import ConnectRest
+from twinlog.ops.connectors.rest import Access, ConnectRest
 
 LOOK_EVERY_S = 0.02
 DEADLINE_S = 300.0

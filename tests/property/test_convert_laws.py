@@ -22,13 +22,10 @@ from twinlog.config.strimzi.load import load_resource
 from twinlog.config.text.values import parse_value
 from twinlog.config.worker import load_worker
 from twinlog.errors import ConfigError
-from twinlog.ops.convert.from_connectors import mirrors_of_connectors
-from twinlog.ops.convert.from_properties import mirrors_of_properties
-from twinlog.ops.convert.from_resource import mirrors_of_resource
 from twinlog.ops.convert.model import Mirrors, Output
+from twinlog.ops.convert.readers import mirrors_of_connectors, mirrors_of_properties, mirrors_of_resource
 from twinlog.ops.convert.secrets import SecretStore
-from twinlog.ops.convert.to_connectors import to_connectors
-from twinlog.ops.convert.to_properties import to_properties
+from twinlog.ops.convert.to_properties import to_connectors, to_properties
 from twinlog.ops.convert.to_strimzi import to_strimzi
 from twinlog.settings.flow import FlowSettings
 

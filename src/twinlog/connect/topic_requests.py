@@ -12,7 +12,7 @@ from twinlog.errors import ClusterError, OptionError, RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.moment import LAST, read_moment
 from twinlog.ops.topics.reader import TopicsReader, this_process
-from twinlog.ops.topics.topics_json import command_json, moves_json, outcome_json, topics_json
+from twinlog.ops.topics.text import command_json, moves_json, outcome_json, topics_json
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicCommand, TopicVerb

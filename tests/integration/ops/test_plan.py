@@ -37,8 +37,7 @@ from twinlog.config import load
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, ResourceType
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import LogOffsets
-from twinlog.ops.inventory.reader import read_inventory
+from twinlog.ops.inventory import LogOffsets, read_inventory
 from twinlog.settings.flow import ClientSettings
 
 Clusters = tuple[KafkaCluster, KafkaCluster]

@@ -29,8 +29,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import describe_producer_quotas
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
-from twinlog.ops.switchover.entries import JournalEntry, JournalLine, StepPhase, SwitchoverRun
-from twinlog.ops.switchover.journal import TopicJournal
+from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
 from twinlog.settings.flow import ClientSettings
 

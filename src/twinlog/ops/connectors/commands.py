@@ -1,21 +1,125 @@
-"""The commands of `twinlog connectors` that show connectors, and change their states."""
+"""The commands of `twinlog connectors` that show connectors and the states of their tasks, and change these states."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from twinlog.console.table import table
-from twinlog.ops.connectors.access import LOGIN_HELP
+from twinlog.errors import RequestError, TwinlogError
 from twinlog.ops.connectors.create import create
 from twinlog.ops.connectors.offsets import offsets
 from twinlog.ops.connectors.options import EXIT_TROUBLE, Json, Names, Yes, asks_worker, confirm, each, trouble
-from twinlog.ops.connectors.rest import ConnectRest
-from twinlog.ops.connectors.states import RUNNING, look, reasons, states
-from twinlog.ops.connectors.states import wait as wait_for
+from twinlog.ops.connectors.rest import LOGIN_HELP, ConnectRest, plain
+
+FAILED, RUNNING = "FAILED", "RUNNING"
+_IDLE = {"PAUSED", "STOPPED"}
+_STABLE = {RUNNING, FAILED} | _IDLE
+STAYS_S = 5.0
+"""How long a connector must be paused, stopped or empty of tasks before this counts as its lasting state: a command
+takes effect a moment later."""
+LOOK_EVERY_S = 0.5
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatuses:
+    """A look at some connectors: the statuses, and the names of connectors that still lack a status."""
+
+    statuses: Mapping[str, Row]
+    without: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        return any(state == FAILED for status in self.statuses.values() for state in states(status))
+
+
+def states(status: Row) -> list[str]:
+    """The states of a connector and of its tasks."""
+    return [str(part["state"]) for part in (status["connector"], *status["tasks"])]
+
+
+def look(rest: ConnectRest, names: Sequence[str]) -> ConnectorStatuses:
+    """Look at `names`, or at all connectors if `names` is empty. Raises RequestError for a missing connector."""
+    if not names:
+        known = rest.get("connectors")
+        found = rest.get("connectors", expand="status")
+        return ConnectorStatuses(
+            {name: found[name]["status"] for name in sorted(known) if "status" in found.get(name, {})},
+            tuple(sorted(name for name in known if "status" not in found.get(name, {}))),
+        )
+    statuses, without = {}, []
+    for name in dict.fromkeys(names):
+        try:
+            statuses[name] = rest.get("connectors", name, "status")
+        except RequestError as error:
+            if error.status != 404:
+                raise
+            # Right after its creation a connector lacks a status.
+            rest.get("connectors", name)
+            without.append(name)
+    return ConnectorStatuses(statuses, tuple(without))
+
+
+def wait_for_states(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> ConnectorStatuses:
+    """Look until everything is RUNNING, or some part FAILED, or the state is lasting. Raises TwinlogError when that
+    takes longer."""
+    clock = rest.clock
+    began = clock.monotonic()
+    stays: dict[str, tuple[str, float]] = {}
+    noted = ""
+    while True:
+        seen = look(rest, names)
+        now = clock.monotonic()
+        waits = [f"{name} has no status yet" for name in seen.without]
+        for name, status in seen.statuses.items():
+            pending = sorted({state for state in states(status) if state not in _STABLE})
+            idle = sorted(set(states(status)) & _IDLE)
+            text = f"{name} is {', '.join(pending or idle)}" if pending or idle else f"{name} has no tasks yet"
+            if pending:
+                waits.append(text)
+            elif idle or not status["tasks"]:
+                before, since = stays.get(name, ("", now))
+                stays[name] = text, since if before == text else now
+                if now - stays[name][1] < STAYS_S:
+                    waits.append(text)
+            else:
+                stays.pop(name, None)
+        if seen.failed or not waits:
+            return seen
+        if now - began >= timeout_s:
+            raise TwinlogError(f"after {timeout_s:g} s {'; '.join(waits)}")
+        if waits[0] != noted:
+            noted = waits[0]
+            rest.note(f"waiting: {noted}")
+        clock.sleep(LOOK_EVERY_S)
+
+
+def reasons(statuses: Iterable[Row], *, whole: bool) -> list[str]:
+    """A line or some for each connector and task that has failed."""
+    lines = []
+    for status in statuses:
+        for part in (status["connector"], *status["tasks"]):
+            if part.get("trace"):
+                who = f"{status['name']}, task {part['id']}" if "id" in part else status["name"]
+                lines.append(f"{who}: {plain(part['trace'] if whole else in_short(part['trace']))}")
+    return lines
+
+
+def in_short(trace: str) -> str:
+    """The reason of a failure, reduced by the places in Java's code: the exception, and its first cause."""
+    lines = [line.rstrip() for line in trace.strip().splitlines()]
+    if not any(line.startswith("\tat ") for line in lines):
+        return trace.strip()
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return "\n  ".join([lines[0], *causes[-1:]])
+
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 """`twinlog connectors`."""
@@ -90,7 +194,7 @@ def status(
 
     Example: twinlog connectors status 'east->west.Source' --wait
     """
-    seen = wait_for(rest, names or [], timeout) if wait else look(rest, names or [])
+    seen = wait_for_states(rest, names or [], timeout) if wait else look(rest, names or [])
     statuses = list(seen.statuses.values())
     if as_json:
         typer.echo(json.dumps(statuses, indent=2))
@@ -112,7 +216,7 @@ def status(
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
 def pause(rest: ConnectRest, names: Names) -> None:
-    """Have connectors pause: they keep their tasks and what these hold, and copy nothing.
+    """Pause connectors: they keep their tasks with their memory, and copy nothing.
 
     Example: twinlog connectors pause 'east->west.Source'
     """
@@ -122,7 +226,7 @@ def pause(rest: ConnectRest, names: Names) -> None:
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
 def resume(rest: ConnectRest, names: Names) -> None:
-    """Have paused or stopped connectors go on.
+    """Resume paused or stopped connectors.
 
     Example: twinlog connectors resume 'east->west.Source' && twinlog connectors status 'east->west.Source' --wait
     """
@@ -158,7 +262,7 @@ def restart(
         int | None, typer.Option(metavar="NUMBER", min=0, help="Restart this task alone.", show_default=False)
     ] = None,
 ) -> None:
-    """Restart connectors; without --tasks their tasks go on as they are.
+    """Restart connectors; without --tasks their tasks keep running.
 
     Example: twinlog connectors restart 'east->west.Source' --tasks --failed-only
     """
@@ -192,7 +296,7 @@ def _restarted(answer: dict[str, Any] | None) -> str:
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
 def delete(rest: ConnectRest, names: Names, yes: Yes = False) -> None:
-    """Delete connectors. Their stored offsets stay: one that is created by the same name goes on where this one was.
+    """Delete connectors. Their stored offsets stay: a new connector with the same name continues at these offsets.
 
     Example: twinlog connectors delete 'east->west.Source' --yes
     """

@@ -12,8 +12,7 @@ import typer
 
 from twinlog.console.wrong_file import print_problems
 from twinlog.errors import ConfigError, TwinlogError
-from twinlog.ops.connectors.access import DEFAULT_URL, URL, TlsFiles, access
-from twinlog.ops.connectors.rest import PATIENCE_S, ConnectRest
+from twinlog.ops.connectors.rest import DEFAULT_URL, PATIENCE_S, URL, ConnectRest, TlsFiles, access
 
 EXIT_TROUBLE, EXIT_USAGE = 1, 2
 

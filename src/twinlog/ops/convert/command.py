@@ -14,13 +14,10 @@ from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import read_properties
 from twinlog.config.strimzi.fields import Version
 from twinlog.console.wrong_file import EXIT_CONFIG, ends_if_wrong
-from twinlog.ops.convert.from_connectors import mirrors_of_connectors
-from twinlog.ops.convert.from_properties import mirrors_of_properties
-from twinlog.ops.convert.from_resource import mirrors_of_resource
 from twinlog.ops.convert.model import Mirrors, Output
+from twinlog.ops.convert.readers import mirrors_of_connectors, mirrors_of_properties, mirrors_of_resource
 from twinlog.ops.convert.secrets import SecretStore
-from twinlog.ops.convert.to_connectors import to_connectors
-from twinlog.ops.convert.to_properties import to_properties
+from twinlog.ops.convert.to_properties import to_connectors, to_properties
 from twinlog.ops.convert.to_strimzi import to_strimzi
 from twinlog.ops.convert.versions import to_version
 
@@ -71,7 +68,7 @@ def convert(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where references to Secrets lead, DIR/NAME/KEY; with -o those that stand in INPUT are written "
+            help="Where references to Secrets lead, DIR/NAME/KEY; with -o the values in INPUT are written "
             "there. Default: DIR/secrets of -o, or /mnt/secrets.",
             show_default=False,
         ),

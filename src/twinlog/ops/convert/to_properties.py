@@ -1,8 +1,13 @@
-"""Workers and connectors as a file of a dedicated MirrorMaker 2."""
+"""Workers and connectors as files: a worker's properties with the bodies of POST requests to its REST API, or the
+properties of a dedicated MirrorMaker 2.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+
+import javaproperties
 
 from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.table import CONNECTOR, PROCESS, SECURITY, WORKER, WORKER_FILE
@@ -20,8 +25,56 @@ from twinlog.ops.convert.model import (
     raw,
 )
 from twinlog.ops.convert.secrets import SecretStore
-from twinlog.ops.convert.to_connectors import property_line
 from twinlog.settings.flow import ConnectorKind
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+
+
+def to_connectors(mirrors: Mirrors, vault: SecretStore) -> Output:
+    """Each worker gets a folder if there are several workers."""
+    vault.reserve_names(mirrors.providers)
+    files: dict[str, str] = {}
+    not_converted: list[NotConverted] = list(mirrors.not_converted)
+    for worker in mirrors.workers:
+        source = worker.connectors[0].source if worker.connectors else worker.target
+        folder = f"{source}--{worker.target}/" if len(mirrors.workers) > 1 else ""
+        bodies = {
+            f"{folder}{one.name.replace('->', '--')}.json": {
+                "name": one.name,
+                "config": {
+                    key: vault.without_secrets(key, entry, _alias(key, one.source, one.target))
+                    for key, entry in one.entries.items()
+                },
+                **({"initial_state": one.state} if one.state != "RUNNING" else {}),
+            }
+            for one in worker.connectors
+        }
+        files[f"{folder}worker.properties"] = "".join(_lines(worker, vault))
+        files |= {name: json.dumps(body, indent=2, ensure_ascii=False) + "\n" for name, body in bodies.items()}
+    return Output(files, vault.kept, tuple(not_converted), mirrors.remarks)
+
+
+def _alias(key: str, source: str, target: str) -> str:
+    return source if key.startswith("source.") else target
+
+
+def _lines(worker: WorkerSpec, vault: SecretStore) -> Iterator[str]:
+    values = {key: vault.without_secrets(key, entry, worker.target) for key, entry in worker.entries.items()}
+    for key in ("key.converter", "value.converter"):
+        values.setdefault(key, CONVERTER)
+    if "bootstrap.servers" not in values:
+        found = next((one.entries.get("target.cluster.bootstrap.servers") for one in worker.connectors), None)
+        values |= {} if found is None else {"bootstrap.servers": raw(found)}
+    values |= vault.providers(values.get("config.providers", ""))
+    for key, value in values.items():
+        yield property_line(key, value)
+
+
+def property_line(key: str, value: str) -> str:
+    """A line of a properties file, as Java reads it."""
+    text = "".join(_ESCAPES.get(one) or (one if " " <= one <= "~" else javaproperties.escape(one)) for one in value)
+    return f"{javaproperties.escape(key)} = {chr(92) * value.startswith(' ')}{text}\n"
+
 
 _ALIASES = ("source.cluster.alias", "target.cluster.alias")
 _CONNECTORS_OWN = {"connector.class", "name", *_ALIASES, "enabled", OWNER}

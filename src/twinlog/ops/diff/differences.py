@@ -16,7 +16,7 @@ from twinlog.model.acls import Acl, ResourceType
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import ConfigEntry, own_settings
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory
+from twinlog.ops.inventory import Inventory
 
 Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "user", "group", "lag"]
 

@@ -48,9 +48,9 @@ def groups(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all groups may move.")] = False,
     timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long --wait waits.")] = 300.0,
     secrets: Secrets = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
-    """Show where consumer groups stand on both clusters, and which may move to the target now. Changes nothing.
+    """Show the offsets of consumer groups on both clusters, and which may move to the target now. Changes nothing.
 
     A group that may move skips no record on the target and repeats none. Without --group these are the groups that the
     flow follows and that have committed in a mirrored topic.

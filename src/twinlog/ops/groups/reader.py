@@ -26,10 +26,8 @@ from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import LogOffsets
-from twinlog.ops.inventory.reader import logs_of
-from twinlog.ops.status.cluster_groups import ClusterGroups, read_groups, read_offsets
-from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
+from twinlog.ops.inventory import LogOffsets, logs_of
+from twinlog.ops.status.readers import ClusterGroups, ClustersReader, ask_twice, read_groups, read_offsets
 from twinlog.settings.flow import FlowSettings
 
 

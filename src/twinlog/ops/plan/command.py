@@ -37,7 +37,7 @@ def plan(
         str, typer.Option(metavar="RATE", help="How fast records are copied, for the estimate of time.")
     ] = RATE,
     everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
     secrets: Secrets = None,
 ) -> None:
     """Read both clusters of each flow, and print what a run would create, change and copy, and what it would not.
@@ -59,7 +59,7 @@ def plan(
     log_checks()
 
     from twinlog.console.reading import ReadingProgress  # noqa: PLC0415
-    from twinlog.ops.plan.plan_lines import plan_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.plan.flow_plan import plan_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
     from twinlog.ops.plan.planner import FlowPlanner  # noqa: PLC0415
 
     plans, copying = [], [one for one in known if one.copies]

@@ -22,7 +22,7 @@ from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import AclOperation, ResourceType, TopicAcl
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, ConfigSource, NewTopic, Refusal, listed, own_settings
 from twinlog.model.types import Alias, TopicName
-from twinlog.ops.inventory.contents import Inventory
+from twinlog.ops.inventory import Inventory
 from twinlog.ops.plan.flow_plan import NewRemoteTopic, PartitionGrowth, Problem, ProblemKind, SettingChange
 from twinlog.settings.flow import FlowSettings
 

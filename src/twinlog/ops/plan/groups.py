@@ -15,7 +15,7 @@ from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory
+from twinlog.ops.inventory import Inventory
 from twinlog.ops.plan.flow_plan import GroupPlan
 from twinlog.settings.flow import FlowSettings
 

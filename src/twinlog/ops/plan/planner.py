@@ -24,22 +24,24 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory
-from twinlog.ops.inventory.reader import Content, read_inventory
+from twinlog.ops.inventory import Content, Inventory, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
-from twinlog.ops.plan.fits import (
+from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
+from twinlog.ops.plan.groups import FlowCopies, plan_groups
+from twinlog.ops.plan.obstacles import (
+    ClusterRights,
     after_last_copy,
     colliding,
+    hidden_topics,
+    missing_rights,
     shorter_retention,
     too_full,
     too_small_limits,
+    unreadable_groups,
+    unwritable_topics,
     written_by_others,
 )
-from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
-from twinlog.ops.plan.groups import FlowCopies, plan_groups
-from twinlog.ops.plan.rights import ClusterRights, hidden_topics, missing_rights, unreadable_groups, unwritable_topics
-from twinlog.ops.plan.starts import PlannedStarts, planned_starts
-from twinlog.ops.plan.volume import gaps, leaderless, to_copy
+from twinlog.ops.plan.volume import PlannedStarts, gaps, leaderless, planned_starts, to_copy
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.topic_refresh import TopicRefresh

@@ -48,7 +48,7 @@ def reload(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=1.0, help="Seconds to wait for the answers of the processes.")
     ] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
     """Change a running mirror with no restart: every process that runs the flows of FILE reads its file again.
 

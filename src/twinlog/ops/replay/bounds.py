@@ -8,7 +8,7 @@ from typing import Literal
 
 from twinlog.errors import OptionError
 from twinlog.model.types import TopicPartition
-from twinlog.ops.inventory.contents import LogOffsets
+from twinlog.ops.inventory import LogOffsets
 
 Option = Literal["--from", "--to"]
 

@@ -60,7 +60,7 @@ def replay(
         str | None, typer.Option(metavar="A->B", help="The flow, if the file has several.", show_default=False)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be copied, and copy nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
     master: Master = None,
     conf: Conf = None,
     secrets: Secrets = None,

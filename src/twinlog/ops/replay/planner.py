@@ -12,8 +12,7 @@ from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import LogOffsets
-from twinlog.ops.inventory.reader import logs_of
+from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.replay.bounds import Option, ReplayBound, offsets_of, require_order
 from twinlog.ops.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader

@@ -19,10 +19,8 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
 from twinlog.model.topic_names import HEARTBEATS, progress_topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
-from twinlog.ops.status.connectors import ConnectorSnapshot, ConnectorsReader
+from twinlog.ops.status.readers import ClustersReader, ConnectorSnapshot, ConnectorsReader, SyncedOffsets, ask_twice
 from twinlog.ops.status.state import BY_OTHERS, Clocks, FlowStatusFacts, ProcessSnapshot, ShownState, state_of
-from twinlog.ops.status.synced import SyncedOffsets
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.election.member import Leadership, Member

@@ -12,7 +12,7 @@ from enum import Enum
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.model.amounts import shown_age
-from twinlog.ops.status.connectors import ConnectorSnapshot
+from twinlog.ops.status.readers import ConnectorSnapshot
 from twinlog.worker.status.report import EVERY_S, DriverReport
 
 LOOKS_ON_S = 2.5 * EVERY_S

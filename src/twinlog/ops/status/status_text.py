@@ -11,8 +11,8 @@ from twinlog.console.table import table
 from twinlog.model.amounts import counted, shown_age, shown_bytes
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
-from twinlog.ops.status.connectors import ConnectorSnapshot
 from twinlog.ops.status.flow import FlowSnapshot
+from twinlog.ops.status.readers import ConnectorSnapshot
 from twinlog.ops.status.state import FlowStatusFacts
 from twinlog.worker.status.report import MOST_HELD, DriverReport, TopicProgress
 

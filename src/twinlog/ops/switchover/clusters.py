@@ -20,11 +20,17 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import GroupListing
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.ops.switchover.entries import JournalEntries
-from twinlog.ops.switchover.fence_calls import holds_everywhere, lift_fence, plan_fence, raise_fence
-from twinlog.ops.switchover.fencing import fenced_too, kept, shared
+from twinlog.ops.switchover.fencing import (
+    fenced_too,
+    holds_everywhere,
+    kept,
+    lift_fence,
+    plan_fence,
+    raise_fence,
+    shared,
+)
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
-from twinlog.ops.switchover.journal import TopicJournal
+from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     Data,
@@ -40,9 +46,9 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
     SwitchoverState,
 )
-from twinlog.ops.switchover.preflight import PreflightFacts, judge, moved_topics
+from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
+from twinlog.ops.switchover.steps.step import Side
 from twinlog.ops.switchover.target_topics import is_hollow, make_topics, missing_topics, store_start
-from twinlog.ops.switchover.world import Side
 from twinlog.settings.flow import FlowSettings
 
 MEASURED_S = 2.0
@@ -166,17 +172,17 @@ class LiveClusters:
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         if self._source_error is None:
             try:
-                found = self._fenceable(judge(self._facts(options.kind), options.fence), options)
+                found = self._fenceable(judge_preflight(self._facts(options.kind), options.fence), options)
                 return replace(found, groups=tuple(sorted(self._groups.known)))
             except ClusterError as error:
                 if options.kind is not SwitchoverKind.EMERGENCY:
                     raise
                 # The source answers only a part of the questions.
                 self._source_error = str(error)
-        return judge(self._lost(), options.fence)
+        return judge_preflight(self._lost(), options.fence)
 
     def _fenceable(self, found: Preflight, options: SwitchoverOptions) -> Preflight:
-        """With what only the plan of its fence shows to prevent it."""
+        """The pre-flight with the obstacles that only the plan of its fence shows."""
         if not found.problems and options.kind is not SwitchoverKind.EMERGENCY:
             try:
                 stays = kept(self.plan_fence(found.fence, found.topics))

@@ -98,7 +98,7 @@ Release = Annotated[
     bool, typer.Option("--release", help="After the end: let producers write to A again without a way back.")
 ]
 Status = Annotated[bool, typer.Option("--status", help="Print how far it is; change nothing.")]
-TakeOver = Annotated[bool, typer.Option("--take-over", help="Go on although another process may still work on it.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Continue although another process may still work on it.")]
 Report = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Write the report to PATH.md and PATH.json, too.", show_default=False),
@@ -106,10 +106,12 @@ Report = Annotated[
 Wave = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="Move the topics of FILE apart from others: each wave has a journal.", show_default=False
+        metavar="NAME",
+        help="Move the topics of FILE apart from other topics: each wave has a journal.",
+        show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 
 def switchover(
@@ -119,7 +121,7 @@ def switchover(
     connectors: Connectors = None,
     rehearse: Rehearse = False,
     emergency: Annotated[
-        bool, typer.Option("--emergency", help="The cluster to move from is lost: go on with what was copied.")
+        bool, typer.Option("--emergency", help="The cluster to move from is lost: continue with the copied records.")
     ] = False,
     fence: FenceBy = None,
     near: Near = 10_000,

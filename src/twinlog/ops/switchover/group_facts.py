@@ -178,7 +178,7 @@ class SwitchoverGroups:
             self._refreshed.add(name)
 
     def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
-        """See `World.groups_by_checkpoints`."""
+        """See `SwitchoverClusters.groups_by_checkpoints`."""
         topic = self._policy.checkpoints_topic(self._flow.source_name)
         last: LastRecords = {}
         TopicReader(self._target, topic, optional=True).read_last(last, deletions=False)
@@ -280,7 +280,7 @@ class SwitchoverGroups:
         return {one for one in partitions if one.topic in topics and one.partition < topics[one.topic].partitions}
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
-        """See `World.commit`; a coordinator that moves or loads is waited for."""
+        """See `SwitchoverClusters.commit_groups`; a coordinator that moves or loads is waited for."""
         wanted: dict[GroupId, GroupOffsets] = {}
         for one in offsets:
             if one.there is not None:

@@ -1,9 +1,14 @@
-"""The journal of switchovers: a compacted topic on the cluster to move to, with a single writer at a time."""
+"""The journal of switchovers: a compacted topic on the cluster to move to, with a single writer at a time.
+
+Its entries are the running switchover, and the intent and the result of each of its steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
 
 from twinlog.errors import ClusterError
@@ -15,19 +20,198 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
-from twinlog.model.types import TopicName
-from twinlog.ops.switchover.entries import (
-    JournalEntries,
-    JournalLine,
-    SwitchoverRun,
-    fence_record,
-    line_record,
-    other_fences,
-    read_entries,
-    run_record,
-    with_lines,
-)
-from twinlog.ops.switchover.model import Data, SwitchoverDirection
+from twinlog.model.compact_json import object_of, utf8_json
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions, SwitchoverState
+
+Offsets = dict[TopicPartition, int]
+OffsetsJson = dict[str, dict[str, int]]
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+    """Offsets by topic and partition."""
+    found: OffsetsJson = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The offsets that `to_json` wrote."""
+    return {
+        TopicPartition(TopicName(topic), int(partition)): offset
+        for topic, offsets in written.items()
+        for partition, offset in offsets.items()
+    }
+
+
+_FENCED = "fenced"
+
+
+class StepPhase(StrEnum):
+    """The phase of a step: its intent, or its result."""
+
+    BEGUN = "begun"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """A line of the journal; `at_ms` is its time in milliseconds since 1970."""
+
+    at_ms: int
+    data: Data
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchoverRun:
+    """A switchover: its name, its options, its state, and the process that worked on it last."""
+
+    name: str
+    ends: SwitchoverDirection
+    options: SwitchoverOptions
+    state: SwitchoverState
+    began_ms: int
+    owner: str = ""
+    seen_ms: int = 0
+    """When its owner last noted that it works on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntries:
+    """The newest switchover of a journal: its steps by name and phase."""
+
+    run: SwitchoverRun | None = None
+    steps: Mapping[tuple[str, StepPhase], JournalEntry] = field(default_factory=dict)
+    fenced: Data | None = None
+    """The fence on the cluster that keeps this journal, which is the cluster to move to."""
+
+    def begun(self, step: str) -> Data | None:
+        """Return the intent of a step; None before it began."""
+        entry = self.steps.get((step, StepPhase.BEGUN))
+        return None if entry is None else entry.data
+
+    def done(self, step: str) -> Data | None:
+        """Return the result of a step; None before it was done."""
+        entry = self.steps.get((step, StepPhase.DONE))
+        return None if entry is None else entry.data
+
+    def at_ms(self, step: str, phase: StepPhase) -> int | None:
+        """When that was."""
+        entry = self.steps.get((step, phase))
+        return None if entry is None else entry.at_ms
+
+    def next_step(self, order: Sequence[str]) -> str | None:
+        """Return the first step that is still to do; None at the end."""
+        return next((step for step in order if self.done(step) is None), None)
+
+    def last_begun(self, order: Sequence[str]) -> str | None:
+        """The last step that has begun."""
+        return next((step for step in reversed(order) if self.begun(step) is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLine:
+    """An entry to be written; `data` None takes the entry back."""
+
+    step: str
+    phase: StepPhase
+    entry: JournalEntry | None
+
+
+def run_record(run: SwitchoverRun) -> tuple[bytes, bytes]:
+    """A run as key and value of the journal."""
+    value = {
+        "run": run.name,
+        "from": run.ends.source,
+        "to": run.ends.target,
+        "options": run.options.data(),
+        "state": run.state,
+        "began_ms": run.began_ms,
+        "owner": run.owner,
+        "seen_ms": run.seen_ms,
+    }
+    return _key(run.ends, "run", ""), utf8_json(value)
+
+
+def line_record(run: SwitchoverRun, line: JournalLine) -> tuple[bytes, bytes | None]:
+    """A line as key and value; a later run writes over it."""
+    key = _key(run.ends, line.step, line.phase)
+    if line.entry is None:
+        return key, None
+    return key, utf8_json({"run": run.name, "at_ms": line.entry.at_ms, "data": line.entry.data})
+
+
+def fence_record(ends: SwitchoverDirection, plan: Data | None) -> tuple[bytes, bytes | None]:
+    """The fence on the cluster that keeps the journal of `ends`, as key and value; None once it is lifted."""
+    return _key(ends, _FENCED, ""), None if plan is None else utf8_json(plan)
+
+
+def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> JournalEntries:
+    """The newest run of these two clusters and its lines, from all records of the journal in their order.
+
+    Malformed records, and records of a form unknown to this version, are left out.
+    """
+    last = {key: value for key, value in records if key is not None}
+    runs = object_of(last.get(_key(ends, "run", "")))
+    fenced = object_of(last.get(_key(ends, _FENCED, ""))) or None
+    try:
+        run = SwitchoverRun(
+            str(runs["run"]),
+            ends,
+            SwitchoverOptions.of(runs["options"]),
+            SwitchoverState(runs["state"]),
+            int(runs["began_ms"]),
+            str(runs["owner"]),
+            int(runs["seen_ms"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return JournalEntries(fenced=fenced)
+    steps = {}
+    for key, value in last.items():
+        parts, found = _parts(key), object_of(value)
+        if parts is not None and found.get("run") == run.name and parts[3] in set(StepPhase):
+            steps[parts[2], StepPhase(parts[3])] = JournalEntry(int(found.get("at_ms", 0)), found.get("data", {}))
+    return JournalEntries(run, steps, fenced)
+
+
+def other_fences(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, Data]:
+    """The fences of other moves on the cluster that keeps the journal, by the words for them."""
+    found = {}
+    for key, value in {key: value for key, value in records if key is not None}.items():
+        parts = _parts(key)
+        if parts is not None and parts[2] == _FENCED and parts[:2] != [str(ends), ends.wave] and object_of(value):
+            name = f"switchover {'->'.join(reversed(parts[0].split('->')))}"
+            found[f"wave {parts[1]} of {name}" if parts[1] else name] = object_of(value)
+    return found
+
+
+def with_lines(
+    entries: JournalEntries, lines: Iterable[JournalLine], run: SwitchoverRun | None = None
+) -> JournalEntries:
+    """Return the entries as they are once these lines, and a run, are written; lines of an earlier run are dropped."""
+    now = entries.run if run is None else run
+    same = entries.run is not None and now is not None and entries.run.name == now.name
+    steps = dict(entries.steps) if same else {}
+    for line in lines:
+        if line.entry is None:
+            steps.pop((line.step, line.phase), None)
+        else:
+            steps[line.step, line.phase] = line.entry
+    return JournalEntries(now, steps, entries.fenced)
+
+
+def _key(ends: SwitchoverDirection, step: str, phase: str) -> bytes:
+    return utf8_json([str(ends), ends.wave, step, phase])
+
+
+def _parts(key: bytes) -> list[str] | None:
+    try:
+        parts = json.loads(key)
+    except ValueError:
+        return None
+    return parts if isinstance(parts, list) and len(parts) == 4 else None
+
 
 TOPIC = TopicName("mm2-twinlog-switchover.internal")
 """It begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 leave it out."""

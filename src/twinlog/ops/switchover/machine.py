@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.ops.switchover.entries import (
+from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalEntry,
     JournalLine,
@@ -29,10 +29,9 @@ from twinlog.ops.switchover.model import (
     TooLongError,
     UnderWayError,
 )
-from twinlog.ops.switchover.steps.step import EarlierStep, Show, StepContext
+from twinlog.ops.switchover.steps.step import EarlierStep, Journal, Show, StepContext, SwitchoverClusters
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
 from twinlog.ops.switchover.steps.waiting import ends_of, spans
-from twinlog.ops.switchover.world import Journal, SwitchoverClusters
 
 T = TypeVar("T")
 
@@ -59,13 +58,13 @@ class SwitchoverMachine:
         """The last shown words of the step under way."""
 
     def run(self, options: SwitchoverOptions) -> JournalEntries:
-        """Begin, or go on where a process was killed, until all is done; returns the journal.
+        """Begin, or continue where a process was killed, until all is done; returns the journal.
 
-        What has passed its pre-flight goes on with the options that it began with; only a source that is lost meanwhile
-        makes an emergency of it. What is done is not done again unless there was a way back since, or its fence was
-        released, but for groups, which may have read on. Raises NotReadyError, TooLongError after all was undone,
-        UnderWayError while a switchover of another kind, of other topics or clusters, or its undoing, is not at its
-        end; and as the steps do: then the journal names the step, and a later call goes on there.
+        A switchover that has passed its pre-flight keeps its first options; only a lost source turns it into an
+        emergency. A finished step is repeated only after a way back, or after the release of its fence. Groups are
+        committed again, as they may have read more. Raises NotReadyError; TooLongError after all steps were undone;
+        UnderWayError while a switchover of another kind, of other topics or clusters, or its undoing, is unfinished.
+        The error of a step is raised, too: then the journal names the step, and a later call continues there.
         """
         entries, run = self._journal.entries, self._journal.entries.run
         emergency = options.kind is SwitchoverKind.EMERGENCY

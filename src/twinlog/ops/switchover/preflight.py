@@ -1,16 +1,30 @@
-"""The pre-flight: derives the obstacles of a switchover, and notes for the operator, from facts."""
+"""The pre-flight and the rehearsal of a switchover: its obstacles, steps and duration, derived from facts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import AclOperation
+from twinlog.model.acls import AclOperation, PatternType, TopicAcl
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, Preflight, SourceEnd, SwitchoverKind
-from twinlog.ops.switchover.steps.waiting import lag
+from twinlog.ops.switchover.fencing import FIRST_RATE, acls_of, quotas_of
+from twinlog.ops.switchover.model import (
+    CopiedPosition,
+    Data,
+    FenceMethod,
+    MovedGroups,
+    MovedTopic,
+    Preflight,
+    SourceEnd,
+    SwitchoverKind,
+    SwitchoverOptions,
+)
+from twinlog.ops.switchover.steps.group_step import COMMITTED, began, judge
+from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
+from twinlog.ops.switchover.steps.steps import ORDER, STEPS
+from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, QUIET_S, STILL_S, lag
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ def moved_topics(
     return tuple(found)
 
 
-def judge(facts: PreflightFacts, wanted: FenceMethod | None) -> Preflight:
+def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Preflight:
     """Return the verdict for a switchover whose fence is `wanted`, None to choose a fence."""
     fence = wanted or (FenceMethod.QUOTA if facts.authorizer is False else FenceMethod.ACL)
     problems, notes = [], list(facts.unread)
@@ -162,3 +176,133 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
             f"{facts.target}->{facts.source} runs"
         )
     return found
+
+
+STORED_S = 1.0
+"""Until the position of a partition that became idle is stored."""
+
+REQUEST_S = 0.3
+GROUPS_PER_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedStep:
+    """A step: its calls, in words, and its duration in seconds, None when unknown."""
+
+    step: str
+    words: str
+    calls: tuple[str, ...]
+    seconds: float | None
+
+
+FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open"})
+"""While these last producers wait."""
+
+
+def unavailable_s(steps: Sequence[RehearsedStep]) -> float | None:
+    """Seconds for which producers would wait; None when unknown."""
+    found = [one.seconds for one in steps if one.step in FENCED]
+    return None if None in found else sum(second or 0.0 for second in found)
+
+
+def rehearse(world: SwitchoverClusters, options: SwitchoverOptions) -> tuple[Preflight, list[RehearsedStep]]:
+    """Read everything that the steps would read, and list the calls of each step. Raises the errors of the steps."""
+    preflight = world.preflight(options)
+    steps: list[RehearsedStep] = []
+    if preflight.problems:
+        return preflight, steps
+    for name in ORDER[options.kind]:
+        calls, seconds = _calls(world, options, preflight, name)
+        steps.append(RehearsedStep(name, STEPS[name].words, tuple(calls), seconds))
+    return preflight, steps
+
+
+def _calls(
+    world: SwitchoverClusters, options: SwitchoverOptions, preflight: Preflight, step: str
+) -> tuple[list[str], float | None]:
+    ends = world.ends
+    lost = options.kind is SwitchoverKind.EMERGENCY
+    if step == "topics":
+        plan = world.missing_topics(preflight.topics)["topics"]
+        made = [
+            f"create topic {name} on {ends.target} with {one['partitions']} partitions" for name, one in plan.items()
+        ]
+        return made, REQUEST_S * (1 + len(made) / 100)
+    if step == "fence":
+        return ([], 0.0) if lost else _fence_calls(world, preflight)
+    if step == "settle":
+        return [], LOST_STILL_S if lost else QUIET_S if preflight.fence is FenceMethod.ACL else STILL_S[preflight.fence]
+    if step == "watch":
+        return [], STILL_S[preflight.fence] if preflight.fence is FenceMethod.ACL else REQUEST_S
+    if step == "catch-up":
+        return [], _copying_s(max(0, preflight.lag - options.near), preflight.rate)
+    if step == "drain":
+        copying = _copying_s(min(preflight.lag, options.near), preflight.rate)
+        return [], None if copying is None else copying + STORED_S
+    if step == "groups":
+        return _group_calls(world, options, preflight)
+    if step == "seed":
+        kept = sum(topic.partitions for topic in preflight.topics if topic.keeps_name)
+        text = f"store the positions of flow {ends.target}->{ends.source} for {kept} partitions on {ends.source}"
+        return ([text] if kept else []), REQUEST_S
+    return [], REQUEST_S
+
+
+def _copying_s(records: int, rate: float | None) -> float | None:
+    if not records:
+        return 0.0
+    return None if not rate else records / rate
+
+
+def _fence_calls(world: SwitchoverClusters, preflight: Preflight) -> tuple[list[str], float]:
+    plan: Data = world.plan_fence(preflight.fence, preflight.topics)
+    name = world.ends.source
+    calls = [f"create ACL on {name}: {_acl(acl)}" for acl in acls_of(plan.get("add", []))]
+    calls += [f"set on {name}: {quota}" for quota in quotas_of(plan.get("set", []))]
+    if preflight.fence is FenceMethod.QUOTA:
+        calls.insert(0, f"the same on {name} with {FIRST_RATE:g} for two seconds, for producers that are fast")
+    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if preflight.fence is FenceMethod.QUOTA else 0.0)
+
+
+def _acl(acl: TopicAcl) -> str:
+    return f"{acl} (prefix)" if acl.pattern == PatternType.PREFIXED else str(acl)
+
+
+def _group_calls(
+    world: SwitchoverClusters, options: SwitchoverOptions, preflight: Preflight
+) -> tuple[list[str], float]:
+    seen: MovedGroups
+    if options.kind is SwitchoverKind.EMERGENCY:
+        seen = world.groups_by_checkpoints(preflight.topics, {})
+    else:
+        # As if producers had stopped: groups that have read all records are at the end of both logs.
+        copied = world.read_copied_positions()
+        cut = {where: one.source for where, one in copied.items()}
+        there = {where: one.target for where, one in copied.items() if one.target is not None}
+        seen = world.groups(preflight.topics, cut, there, began(world), preflight.groups)
+    judged = judge(seen)
+    calls = [
+        f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
+        if one.result == COMMITTED
+        else f"group {one.offset.group}, {one.offset.target}: {one.result}"
+        for one in judged
+    ]
+    return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
+
+
+def rehearsal_json(world: SwitchoverClusters, preflight: Preflight, steps: Sequence[RehearsedStep]) -> Data:
+    """The rehearsal as values of JSON."""
+    return {
+        "from": world.ends.source,
+        "to": world.ends.target,
+        "problems": list(preflight.problems),
+        "notes": list(preflight.notes),
+        "fence": preflight.fence,
+        "lag": preflight.lag,
+        "records_per_second": preflight.rate,
+        "topics": topics_data(preflight.topics),
+        "seconds_without_producers": unavailable_s(steps),
+        "steps": [
+            {"step": one.step, "does": one.words, "calls": list(one.calls), "seconds": one.seconds} for one in steps
+        ],
+    }

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from twinlog.model.topics import listed
-from twinlog.ops.switchover.entries import JournalEntries, StepPhase, SwitchoverRun
+from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
 from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind, SwitchoverState
 from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, REFUSED, THERE, UNKNOWN
 from twinlog.ops.switchover.steps.step import topics_of

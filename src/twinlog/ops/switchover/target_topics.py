@@ -24,7 +24,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 def store_start(flow: FlowSettings, admin: ClusterAdmin, positions: Mapping[TopicPartition, int]) -> None:
-    """See `World.seed`; `admin` is connected to the target of the flow."""
+    """See `SwitchoverClusters.seed_positions`; `admin` is connected to the target of the flow."""
     topic = positions_topic(flow)
     found = admin.call(admin.client.refresh, [topic.name])[topic.name]
     if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -63,7 +63,7 @@ async def is_hollow(client: ClusterClient, where: TopicPartition, start: int, en
 def missing_topics(
     flow: FlowSettings, source: ClusterAdmin | None, target: ClusterAdmin, topics: Collection[MovedTopic]
 ) -> Data:
-    """See `World.missing_topics`; of a source that is lost the copies have the settings."""
+    """See `SwitchoverClusters.missing_topics`; of a source that is lost the copies have the settings."""
     there = target.topics()
     lacking = [topic for topic in topics if topic.producers and topic.producers not in there]
     admin, names = (
@@ -85,7 +85,7 @@ def missing_topics(
 
 
 def make_topics(flow: FlowSettings, target: ClusterAdmin, plan: Data) -> Data:
-    """See `World.create_topics`."""
+    """See `SwitchoverClusters.create_topics`."""
     wanted = [
         NewTopic(TopicName(name), one["partitions"], flow.replication_factor, one["configs"], frozenset(one["configs"]))
         for name, one in plan["topics"].items()

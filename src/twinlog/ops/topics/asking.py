@@ -61,8 +61,7 @@ def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: TopicCommandOptions) -> 
 
 def _ask(reader: TopicsReader, settings: FlowSettings, asking: TopicCommandOptions) -> int:
     from twinlog.ops.topics.reader import this_process  # noqa: PLC0415
-    from twinlog.ops.topics.text import outcome_lines  # noqa: PLC0415
-    from twinlog.ops.topics.topics_json import outcome_json  # noqa: PLC0415
+    from twinlog.ops.topics.text import outcome_json, outcome_lines  # noqa: PLC0415
 
     asked = reader.read_asked()
     unchecked = None if asking.verb.moves or asking.dry_run else _note_unchecked
@@ -96,8 +95,7 @@ def _show(
 ) -> int | None:
     """Print what a command costs, and have it confirmed; returns the exit code where the command ends here. With `done`
     a `pause` or `resume` changes nothing."""
-    from twinlog.ops.topics.text import move_lines  # noqa: PLC0415
-    from twinlog.ops.topics.topics_json import command_json, moves_json  # noqa: PLC0415
+    from twinlog.ops.topics.text import command_json, move_lines, moves_json  # noqa: PLC0415
 
     moves = reader.preview(command)
     changes = any(move.changes for move in moves) if command.verb.moves else not done

@@ -47,7 +47,7 @@ Id = Annotated[
     typer.Option("--id", metavar="ID", help="The command's name: a second command with the same name changes nothing."),
 ]
 Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Seconds to wait until the command is done.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 Earliest = Annotated[bool, typer.Option("--earliest", help="The place: the first record that the source has.")]
 Latest = Annotated[bool, typer.Option("--latest", help="The place: the end of the source's log.")]
 Offset = Annotated[int | None, typer.Option(metavar="N", min=0, help="The place: source offset N.", show_default=False)]
@@ -117,8 +117,7 @@ def list_(
     known = _read(file, connectors or (), secrets)
 
     from twinlog.ops.topics.reader import TopicsReader  # noqa: PLC0415
-    from twinlog.ops.topics.text import lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
-    from twinlog.ops.topics.topics_json import topics_json  # noqa: PLC0415
+    from twinlog.ops.topics.text import lines, topics_json  # noqa: PLC0415
 
     wanted = _copying(known.flows, flow)
     try:

@@ -21,8 +21,8 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
+from twinlog.ops.status.readers import ClustersReader, ask_twice
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.control.deciding import decide

@@ -44,7 +44,7 @@ def translate(
         bool, typer.Option("--back", help="From the flow's target to its source; --topic is the remote topic then.")
     ] = False,
     secrets: Secrets = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
     """Translate committed offsets from a flow's source to its target, or back. Commits and changes nothing.
 

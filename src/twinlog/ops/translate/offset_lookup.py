@@ -15,8 +15,7 @@ from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.status.cluster_groups import read_offsets
-from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
+from twinlog.ops.status.readers import ClustersReader, ask_twice, read_offsets
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)

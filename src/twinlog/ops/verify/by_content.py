@@ -21,8 +21,7 @@ from twinlog.ops.verify.alignment import (
     find_next_common,
     window,
 )
-from twinlog.ops.verify.describe import between, describe, without_tail
-from twinlog.ops.verify.findings import VerifyFindings
+from twinlog.ops.verify.findings import VerifyFindings, between, describe, without_tail
 from twinlog.ops.verify.log_reader import LogReader
 from twinlog.ops.verify.model import PartitionToVerify, RecordDifference, Section
 from twinlog.ops.verify.sections import (

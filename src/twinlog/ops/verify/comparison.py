@@ -10,8 +10,7 @@ from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME
 from twinlog.ops.verify.alignment import LogPair, NearbyRecords, window
 from twinlog.ops.verify.by_content import ContentComparison
-from twinlog.ops.verify.describe import describe
-from twinlog.ops.verify.findings import VerifyFindings
+from twinlog.ops.verify.findings import VerifyFindings, describe
 from twinlog.ops.verify.model import (
     PartitionToVerify,
     RecordDifference,

@@ -15,7 +15,7 @@ from twinlog.spark.short_errors import without_trace
 
 if TYPE_CHECKING:
     from twinlog.ops.verify.model import Verdict
-    from twinlog.ops.verify.options import VerifyRequest
+    from twinlog.ops.verify.planner import VerifyRequest
 
 SCHEMA = (
     "flow string, topic string, remote_topic string, partition int, source_start bigint, source_end bigint, "
@@ -38,7 +38,7 @@ class VerifySource(DataSource):  # type: ignore[misc]
         return SCHEMA
 
     def reader(self, schema: Any) -> DataSourceReader:
-        from twinlog.ops.verify.options import read_verify_options  # noqa: PLC0415 - only where Spark plans
+        from twinlog.ops.verify.planner import read_verify_options  # noqa: PLC0415 - only where Spark plans
 
         return VerifyReader(read_verify_options(dict(self.options)))
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.unit.cli.scripted_worker import Reply, ScriptedWorker, error, scripted_worker
 from twinlog.cli.main import app
-from twinlog.ops.connectors import states as states_module
+from twinlog.ops.connectors import commands as states_module
 
 NAME = "a->b /1"
 PATH = "/connectors/a-%3Eb%20%2F1"

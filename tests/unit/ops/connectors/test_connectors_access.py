@@ -13,8 +13,7 @@ from harness.certificates import authority
 from harness.virtual.clock import VirtualClock
 from tests.unit.cli.scripted_worker import Reply, ScriptedWorker, error, scripted_worker
 from twinlog.errors import ConfigError, RequestError, TwinlogError
-from twinlog.ops.connectors.access import KEY_PASSWORD, NETRC, PASSWORD, USER, Access, TlsFiles, access
-from twinlog.ops.connectors.rest import ConnectRest
+from twinlog.ops.connectors.rest import KEY_PASSWORD, NETRC, PASSWORD, USER, Access, ConnectRest, TlsFiles, access
 
 REBALANCES = error(409, "Cannot complete request momentarily due to a rebalance")
 

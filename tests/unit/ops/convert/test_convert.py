@@ -17,7 +17,7 @@ from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.config.properties import parse_properties
 from twinlog.config.strimzi.load import load_resource
-from twinlog.ops.convert.to_connectors import property_line
+from twinlog.ops.convert.to_properties import property_line
 
 HERE = Path(__file__).parent
 STRIMZI = HERE.parents[1] / "config" / "strimzi"

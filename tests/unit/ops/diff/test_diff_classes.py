@@ -12,7 +12,7 @@ from tests.unit.config.own_code import BASE, Writer, modules
 from tests.unit.ops.diff.test_differences import cluster, own
 from twinlog.cli.main import app
 from twinlog.model.types import TopicName
-from twinlog.ops.inventory.contents import Inventory
+from twinlog.ops.inventory import Inventory
 
 module = modules("own_filters")
 

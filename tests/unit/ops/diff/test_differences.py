@@ -13,7 +13,7 @@ from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.topics import ConfigEntry, ConfigSource, DescribedTopic, Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.diff.differences import FlowTopicPairing, TopicPairing, compare_clusters
-from twinlog.ops.inventory.contents import Inventory, LogOffsets
+from twinlog.ops.inventory import Inventory, LogOffsets
 
 
 def cluster(alias: str, **partitions: int) -> Inventory:

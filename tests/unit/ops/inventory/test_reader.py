@@ -15,8 +15,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.acls import AclOperation
 from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory, LogOffsets
-from twinlog.ops.inventory.reader import CHUNK, Content, logs_of, read_inventory
+from twinlog.ops.inventory import CHUNK, Content, Inventory, LogOffsets, logs_of, read_inventory
 from twinlog.settings.flow import ClientSettings
 
 

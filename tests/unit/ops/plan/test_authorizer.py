@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType
 from twinlog.model.types import TopicName
-from twinlog.ops.plan.rights import forbidden
+from twinlog.ops.plan.obstacles import forbidden
 
 ANN = "User:ann"
 

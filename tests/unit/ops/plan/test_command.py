@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from twinlog.cli.main import app
 from twinlog.model.types import Alias, GroupId, TopicName
-from twinlog.ops.diff.diff_lines import diff_lines
+from twinlog.ops.diff.command import diff_lines
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan import planner
 from twinlog.ops.plan.flow_plan import (
+    MOST,
     ExcludedTopic,
     FlowPlan,
     GroupPlan,
@@ -22,8 +23,8 @@ from twinlog.ops.plan.flow_plan import (
     Problem,
     SettingChange,
     TopicCopyPlan,
+    plan_lines,
 )
-from twinlog.ops.plan.plan_lines import MOST, plan_lines
 
 FLOWS = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\na->b.enabled = true\n"
 WEST = Alias("west")

@@ -10,8 +10,8 @@ from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.amounts import shown_bytes
 from twinlog.model.topics import ConfigEntry, ConfigSource, Disk, Topic
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import LogOffsets
-from twinlog.ops.plan.fits import (
+from twinlog.ops.inventory import LogOffsets
+from twinlog.ops.plan.obstacles import (
     after_last_copy,
     colliding,
     shorter_retention,

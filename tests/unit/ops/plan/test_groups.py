@@ -11,7 +11,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory, LogOffsets
+from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import GroupPlan
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
 from twinlog.settings.flow import FlowSettings

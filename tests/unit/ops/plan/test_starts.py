@@ -15,8 +15,8 @@ from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.mirror.offsets.starts import NOTHING_STORED, ChosenTopics, FirstStart, StartSpec, StoredStarts, TopicStart
 from twinlog.model.topics import Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import LogOffsets
-from twinlog.ops.plan.starts import PlannedStarts, planned_starts
+from twinlog.ops.inventory import LogOffsets
+from twinlog.ops.plan.volume import PlannedStarts, planned_starts
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.start import Start
 

@@ -10,7 +10,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.topics import ConfigEntry, ConfigSource, Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import LogOffsets
+from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.volume import gaps, leaderless, remaining, to_copy
 
 TOPIC, REMOTE = TopicName("t"), TopicName("east.t")

@@ -10,8 +10,8 @@ import pytest
 from twinlog.errors import RefusedError
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.model.groups import GroupMember, GroupMembers
-from twinlog.ops.status import connectors
-from twinlog.ops.status.connectors import ConnectorSnapshot, ConnectorsReader, ReportedState
+from twinlog.ops.status import readers
+from twinlog.ops.status.readers import ConnectorSnapshot, ConnectorsReader, ReportedState
 
 ONE = GroupMembers("connect", "Stable", (GroupMember("m", "c", "h", b"", b""),))
 
@@ -54,7 +54,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> type[Topic]:
             record("status-topic-t:connector-a-b", b"{}"),
         ]
 
-    monkeypatch.setattr(connectors, "TopicReader", Own)
+    monkeypatch.setattr(readers, "TopicReader", Own)
     return Own
 
 

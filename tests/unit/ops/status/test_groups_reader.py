@@ -22,7 +22,7 @@ from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups.command import lines, missing
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
-from twinlog.ops.inventory.contents import LogOffsets
+from twinlog.ops.inventory import LogOffsets
 
 SYNCED = replace(flow("a", "b", "default"), sync_group_offsets_interval_s=1.0)
 SHOP, BILLING = GroupId("shop"), GroupId("billing")

@@ -12,8 +12,8 @@ from tests.unit.worker.test_driver_report import FULL
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.groups import GroupMember, GroupMembers
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.status.connectors import ConnectorSnapshot, ReportedState
 from twinlog.ops.status.flow import lag_by_positions, others_of, processes_of
+from twinlog.ops.status.readers import ConnectorSnapshot, ReportedState
 from twinlog.ops.status.state import STALE_S, FlowCondition, FlowStatusFacts, ProcessSnapshot, state_of
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member, MemberInfo
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.ops.switchover.scripted import Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.model.types import Alias
-from twinlog.ops.switchover.entries import JournalEntries
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
 

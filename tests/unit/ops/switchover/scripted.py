@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.errors import RefusedError
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.switchover.entries import (
+from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalLine,
     SwitchoverRun,
@@ -28,7 +28,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverDirection,
     SwitchoverOptions,
 )
-from twinlog.ops.switchover.world import Side
+from twinlog.ops.switchover.steps.step import Side
 
 P0, P1 = (TopicPartition(TopicName("orders"), number) for number in (0, 1))
 
@@ -109,7 +109,7 @@ class Brokers:
 
 
 class ScriptedWorld:
-    """See `World`."""
+    """See `SwitchoverClusters`."""
 
     def __init__(self, brokers: Brokers, kill: Kill) -> None:
         self.ends = brokers.ends

@@ -8,8 +8,6 @@ from twinlog.model.acls import AclOperation, AclPermissionType, PatternType, Top
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
-from twinlog.ops.switchover.entries import fence_record, other_fences
-from twinlog.ops.switchover.fence_calls import exempt
 from twinlog.ops.switchover.fencing import (
     FIRST_RATE,
     RATE,
@@ -18,6 +16,7 @@ from twinlog.ops.switchover.fencing import (
     acls_data,
     acls_of,
     denials,
+    exempt,
     fenced_too,
     kept,
     lasting_acls,
@@ -30,6 +29,7 @@ from twinlog.ops.switchover.fencing import (
     throttles,
     with_left,
 )
+from twinlog.ops.switchover.journal import fence_record, other_fences
 from twinlog.ops.switchover.model import SwitchoverDirection
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 

@@ -19,7 +19,7 @@ from tests.unit.ops.switchover.machines import (
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import RefusedError
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.entries import JournalEntries
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, SwitchoverState, TooLongError
 from twinlog.ops.switchover.report import report

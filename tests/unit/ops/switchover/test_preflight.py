@@ -13,7 +13,7 @@ from twinlog.model.acls import AclOperation
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, SourceEnd, SwitchoverKind
-from twinlog.ops.switchover.preflight import PreflightFacts, judge, moved_topics
+from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
 
 EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
 ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")
@@ -33,11 +33,11 @@ GOOD = PreflightFacts(
 
 
 def problems(facts: PreflightFacts, fence: FenceMethod | None = None) -> list[str]:
-    return list(judge(facts, fence).problems)
+    return list(judge_preflight(facts, fence).problems)
 
 
 def test_nothing_is_against_it() -> None:
-    found = judge(GOOD, None)
+    found = judge_preflight(GOOD, None)
     assert (found.fence, found.problems, found.lag) == (FenceMethod.ACL, (), 3)
 
 
@@ -45,7 +45,7 @@ def test_nothing_is_against_it() -> None:
     ("authorizer", "fence"), [(True, FenceMethod.ACL), (None, FenceMethod.ACL), (False, FenceMethod.QUOTA)]
 )
 def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: FenceMethod) -> None:
-    assert judge(replace(GOOD, authorizer=authorizer, operations=None), None).fence is fence
+    assert judge_preflight(replace(GOOD, authorizer=authorizer, operations=None), None).fence is fence
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_producers_will_miss_is_noted() -> None:
         topics=(MovedTopic(ORDERS, REMOTE, 2, ORDERS),),
         target_topics={REMOTE: Topic(REMOTE, 2), ORDERS: Topic(ORDERS, 1)},
     )
-    notes = judge(facts, None).notes
+    notes = judge_preflight(facts, None).notes
     assert "not mirrored, so their producers are left alone: audit" in notes
     assert "orders: fewer partitions on west, where producers will write, than now" in notes
 
@@ -113,8 +113,8 @@ def test_the_way_back_waits_for_its_flow() -> None:
 
 def test_a_lost_source_has_no_facts() -> None:
     facts = replace(GOOD, kind=SwitchoverKind.EMERGENCY, ends={}, starts={}, source_error="gone", authorizer=None)
-    assert judge(facts, None).problems == ()
-    assert judge(facts, None).notes == ("cluster east does not answer, and producers there are not fenced",)
+    assert judge_preflight(facts, None).problems == ()
+    assert judge_preflight(facts, None).notes == ("cluster east does not answer, and producers there are not fenced",)
 
 
 def test_which_topics_move_and_what_their_producers_write_to() -> None:

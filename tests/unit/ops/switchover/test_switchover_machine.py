@@ -19,7 +19,7 @@ from tests.unit.ops.switchover.machines import (
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.switchover.entries import JournalLine, StepPhase, SwitchoverRun
+from twinlog.ops.switchover.journal import JournalLine, StepPhase, SwitchoverRun
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     FenceMethod,
@@ -33,9 +33,9 @@ from twinlog.ops.switchover.model import (
     UnderWayError,
 )
 from twinlog.ops.switchover.report import report
+from twinlog.ops.switchover.session import stands
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.ops.switchover.steps.waiting import STILL_S
-from twinlog.ops.switchover.text import stands
 
 P2 = TopicPartition(TopicName("orders"), 2)
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from twinlog.model.types import Alias
-from twinlog.ops.switchover.entries import JournalEntries, SwitchoverRun
+from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun
 from twinlog.ops.switchover.model import (
     SwitchoverDirection,
     SwitchoverKind,

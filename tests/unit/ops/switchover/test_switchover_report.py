@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.switchover.entries import read_entries
+from twinlog.ops.switchover.journal import read_entries
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     GroupOffset,
@@ -18,7 +18,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
     TooLongError,
 )
-from twinlog.ops.switchover.rehearsal import as_json, rehearse, unavailable_s
+from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import markdown, report
 from twinlog.ops.switchover.steps.group_step import judge
 
@@ -90,4 +90,4 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     assert calls["topics"] == ("create topic orders on b with 2 partitions",)
     assert calls["groups"][0].startswith("commit for group shop on b: a.orders-0 at ")
     assert (unavailable_s(steps) or 0) > 1
-    assert json.loads(json.dumps(as_json(world, preflight, steps)))["fence"] == "acl"
+    assert json.loads(json.dumps(rehearsal_json(world, preflight, steps)))["fence"] == "acl"

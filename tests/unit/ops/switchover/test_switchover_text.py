@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.ops.switchover.text import LINE_EVERY_S, SAME_EVERY_S, StepLines
+from twinlog.ops.switchover.session import LINE_EVERY_S, SAME_EVERY_S, StepLines
 
 
 def test_what_is_waited_for_is_a_line_when_it_changes_and_else_seldom(capsys: pytest.CaptureFixture[str]) -> None:

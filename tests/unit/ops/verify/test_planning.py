@@ -12,8 +12,7 @@ from twinlog.errors import OptionError
 from twinlog.lease.task_progress import ProgressLine, ProgressServer
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.verify.model import MOST_LEFT, PartitionToVerify, Section, UncomparedRange, Verdict, VerifyRules
-from twinlog.ops.verify.options import read_verify_options
-from twinlog.ops.verify.planner import VerifyPlan
+from twinlog.ops.verify.planner import VerifyPlan, read_verify_options
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
 
 FILE = """\

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
-from twinlog.ops.switchover.entries import Offsets, from_json
+from twinlog.ops.switchover.journal import Offsets, from_json
 from twinlog.ops.switchover.model import Data, GroupOffset, MovedGroups, SwitchoverKind
-from twinlog.ops.switchover.steps.step import StepContext
-from twinlog.ops.switchover.world import SwitchoverClusters
+from twinlog.ops.switchover.steps.step import StepContext, SwitchoverClusters
 
 COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead", "in use", "unknown", "refused"
 """The result of an offset: committed now, committed before, the target is further, the target's group has members, the

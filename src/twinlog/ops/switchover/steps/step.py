@@ -1,16 +1,145 @@
-"""The form of a step: its plan, its action, and its undoing."""
+"""The form of a step: its plan, its action, its undoing, and the calls to both clusters that it may make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, Protocol
 
 from twinlog.errors import TwinlogError
-from twinlog.model.types import TopicName
-from twinlog.ops.switchover.entries import JournalEntries, Offsets, StepPhase, from_json
-from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverOptions, TooLongError
-from twinlog.ops.switchover.world import SwitchoverClusters
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.switchover.journal import JournalEntries, JournalLine, Offsets, StepPhase, SwitchoverRun, from_json
+from twinlog.ops.switchover.model import (
+    CopiedPosition,
+    Data,
+    FenceMethod,
+    GroupOffset,
+    MovedGroups,
+    MovedTopic,
+    Preflight,
+    SourceEnd,
+    SwitchoverDirection,
+    SwitchoverKind,
+    SwitchoverOptions,
+    TooLongError,
+)
+
+Side = Literal["source", "target"]
+
+
+class SwitchoverClusters(Protocol):
+    """Both clusters and the clock. Every call that changes something may be repeated with the same values.
+
+    Each raises ClusterError when a cluster fails to answer and RefusedError when a permission is missing.
+    """
+
+    ends: SwitchoverDirection
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def scope(self) -> Data:
+        """The scope of a journal: `topics` as the file has them, and the ids of the clusters `from` and `to`; an
+        unknown id is empty."""
+
+    def preflight(self, options: SwitchoverOptions) -> Preflight:
+        """Look at both clusters before anything is changed."""
+
+    def list_moving_topics(self) -> tuple[MovedTopic, ...]:
+        """The topics that the source has now, and the flow mirrors."""
+
+    def get_ready(
+        self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
+    ) -> None:
+        """Do all slow reads and preparations before producers wait; topics and groups stay unchanged."""
+
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
+        """The present end of each source partition, including records that only its leader has."""
+
+    def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
+        """The first offset of each source partition."""
+
+    def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The present ends of target partitions; missing partitions are left out."""
+
+    def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
+        """How far each source partition is copied, as the flow has stored it."""
+
+    def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+        """The source partitions that have no record from the first offset of their span up to the second."""
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
+        """The transactions that are open in source partitions, in words."""
+
+    def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
+        """Return the changes of a fence on the source, and the settings to restore afterwards; reads only."""
+
+    def fence_producers(self, plan: Data) -> None:
+        """Keep producers from the source."""
+
+    def fence_holds(self, plan: Data) -> bool:
+        """Whether every broker of the source refuses producers; False while unknown."""
+
+    def lift_fence(self, plan: Data, side: Side) -> None:
+        """Restore the settings that a fence changed on a cluster."""
+
+    def read_fence(self) -> Data | None:
+        """The fence that an earlier move left on the target."""
+
+    def note_fence(self, plan: Data | None, side: Side) -> None:
+        """Note on a cluster how to lift its fence, in case the other cluster is lost; None once it is lifted."""
+
+    def missing_topics(self, topics: Collection[MovedTopic]) -> Data:
+        """The topics that producers will write to and that the target lacks, with their settings; reads only."""
+
+    def create_topics(self, plan: Data) -> Data:
+        """Create the topics; returns the refused topics, with the reason."""
+
+    def groups(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+        known: Collection[str],
+    ) -> MovedGroups:
+        """The groups of the source, and groups `known` from before, with their places of continuation.
+
+        At the `cut` of a partition, this place is `there`.
+
+        In a partition whose copying `began` at an offset, earlier records came from the target, or were copied by an
+        earlier move.
+        """
+
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
+        """The groups of a source that is lost, by their last checkpoints on the target."""
+
+    def commit_groups(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+        """Commit offsets on the target; returns the groups that were refused, with the reason."""
+
+    def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+        """Let the flow back, which stores its positions on that cluster, begin at these offsets."""
+
+    def read_earlier_journal(self) -> JournalEntries:
+        """The journal of the opposite direction, on the source; empty if the source lacks it."""
+
+    def close_earlier(self) -> None:
+        """Note in it that there was a way back."""
+
+
+class Journal(Protocol):
+    """The journal of a direction; `entries` is its content. Every write raises FencedError once another process has
+    taken over."""
+
+    entries: JournalEntries
+
+    def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
+        """Write lines, and with `run` a new state of the switchover, all or none."""
+
 
 Show = Callable[[str, str], None]
 """Shows how far a step is: its name, and words."""

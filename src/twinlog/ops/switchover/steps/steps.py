@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.entries import Offsets, OffsetsJson, from_json, to_json
+from twinlog.ops.switchover.journal import Offsets, OffsetsJson, from_json, to_json
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import began, sync_groups
 from twinlog.ops.switchover.steps.step import EarlierStep, Step, StepContext, topics_data

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from twinlog.errors import TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.entries import Offsets, from_json, to_json
+from twinlog.ops.switchover.journal import Offsets, from_json, to_json
 from twinlog.ops.switchover.model import CopiedPosition, Data, FenceMethod, SourceEnd, SwitchoverKind
 from twinlog.ops.switchover.steps.step import StepContext
 

@@ -1,19 +1,25 @@
-"""MirrorMaker 2's properties as the workers and connectors that a dedicated MirrorMaker 2 makes of them."""
+"""Reads each configuration form as workers with their connectors: properties of a dedicated MirrorMaker 2, files of
+connectors with the file of their worker, and Strimzi's resource.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
+from pathlib import Path
 
-from twinlog.config.connector import CONNECTOR_CLASSES
+from twinlog.config.connector import CONNECTOR_CLASSES, DEFAULT_SOURCE, DEFAULT_TARGET, connector_kind, refused_class
+from twinlog.config.connector_file import line_of, read_connector_file
 from twinlog.config.keys.key import Effect
 from twinlog.config.keys.scope import KeyScopes, SourceAndTarget
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER_FILE
-from twinlog.config.properties import PropertyEntry
+from twinlog.config.properties import PropertyEntry, read_properties
+from twinlog.config.strimzi.document import DocumentNode, read_documents
+from twinlog.config.strimzi.resource import resource_of
 from twinlog.config.text.parse import ParsedFile, parse_file
 from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.config.text.resolve import connector_layer, worker_layer
-from twinlog.errors import ConfigError
+from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.ops.convert.model import (
     CONVERTER,
     ConnectorSpec,
@@ -169,3 +175,81 @@ def _is_moot(flow: SourceAndTarget | None, name: str, found: ParsedFile) -> bool
         return CONNECTOR.find_key(name) is not None or SECURITY.find_key(name) is not None
     enabled = found.flows.get(flow, {}).get("enabled")
     return enabled is None or enabled.value.strip().lower() != "true"
+
+
+def mirrors_of_connectors(worker: Path | None, connectors: Sequence[Path]) -> Mirrors:
+    """Return the mirrors that the files define; if the worker's file is missing, its settings are left to defaults.
+    Raises ConfigError."""
+    settings = {} if worker is None else {entry.key: entry for entry in read_properties(worker)}
+    found: dict[str, ConnectorSpec] = {}
+    problems: list[ConfigProblem] = []
+    for path in connectors:
+        try:
+            one = _connector(path)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if one.name in found:
+            problems.append(ConfigProblem(str(path), None, "name", repr(one.name), "another name than in the others"))
+        found[one.name] = one
+    targets = dict.fromkeys(one.target for one in found.values())
+    if not found and not problems:
+        expected = "the files of connectors beside that of their worker"
+        problems.append(ConfigProblem(str(worker), None, "(files)", "no connector", expected))
+    if len(targets) > 1:
+        expected = "one; convert the connectors of each target by themselves"
+        problems.append(ConfigProblem(str(connectors[0]), None, "target.cluster.alias", ", ".join(targets), expected))
+    if problems:
+        raise ConfigError(problems)
+    return Mirrors((WorkerSpec(next(iter(targets)), settings, tuple(found.values())),))
+
+
+def _connector(path: Path) -> ConnectorSpec:
+    file = str(path)
+    read = read_connector_file(path)
+    text = path.read_text("utf-8", "replace")
+    entries = {key: PropertyEntry(key, value, file, line_of(text, key), value) for key, value in read.config.items()}
+    entries.pop("name", None)
+    written = read.config.get("connector.class", "")
+    kind = connector_kind(written)
+    if kind is None:
+        expected = refused_class(written) if written else "the class of a connector of MirrorMaker 2"
+        raise ConfigError(
+            [ConfigProblem(file, line_of(text, "connector.class"), "connector.class", repr(written), expected)]
+        )
+    if "source.cluster.alias" not in entries:
+        raise ConfigError([ConfigProblem(file, None, "source.cluster.alias", "missing", "the alias of the source")])
+    # A cluster needs an alias in other forms, also if topics keep their names.
+    source = read.config["source.cluster.alias"].strip() or DEFAULT_SOURCE
+    target = read.config.get("target.cluster.alias", DEFAULT_TARGET).strip() or DEFAULT_TARGET
+    return ConnectorSpec(read.name, kind, source, target, entries, read.initial_state or "RUNNING")
+
+
+_SAID = {"replicas", "connectCluster", "clusters", "target", "mirrors", "rack"}
+_CONNECTOR_ONLY = {"version", "autoRestart", "listOffsets", "alterOffsets"}
+
+
+def mirrors_of_resource(path: Path) -> Mirrors:
+    """Return the mirrors that the resource defines; its Secrets stay references. Raises ConfigError."""
+    documents = read_documents(path)
+    resource = resource_of(documents)
+    target = resource.connectors[0].target if resource.connectors else "target"
+    connectors = tuple(
+        ConnectorSpec(one.name, one.kind, one.source, one.target, one.entries, one.state) for one in resource.connectors
+    )
+    not_converted = tuple(_without_form(documents.resource.children["spec"], documents.file))
+    remarks = tuple(warning for warning in resource.warnings if "no effect here" not in warning)
+    return Mirrors((WorkerSpec(target, resource.worker, connectors),), not_converted, remarks)
+
+
+def _without_form(spec: DocumentNode, file: str) -> Iterator[NotConverted]:
+    """Fields that only a resource has."""
+    for name, item in spec.children.items():
+        if name not in _SAID or item.path.endswith("rack.topologyKey"):
+            yield NotConverted(f"{file}:{item.line}", item.path, "only a resource has this")
+    mirrors = spec.get("mirrors")
+    for mirror in mirrors.items if mirrors is not None else ():
+        for name, connector in mirror.children.items():
+            for field in _CONNECTOR_ONLY & set(connector.children) if name.endswith("Connector") else ():
+                item = connector.children[field]
+                yield NotConverted(f"{file}:{item.line}", item.path, "only a resource has this")

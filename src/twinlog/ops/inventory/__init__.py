@@ -1,1 +1,0 @@
-"""The content of a cluster, read in batches: topics, settings, log ends and sizes, disks, ACLs and groups."""
