@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from twinlog.ops.replay.planner import ReplayOptions, ReplayPlan
     from twinlog.settings.flow import FlowSettings
 
-_FORMS = (
-    "an offset, earliest, latest, ISO 8601 such as 2026-11-20T08:00:00Z (UTC without a zone), or @ and ms since 1970."
-)
+_FORMS = "an offset, earliest, latest, ISO 8601 as 2026-11-20T08:00:00Z (UTC without a zone), or @ and ms since 1970."
 _HEAD = ("TOPIC", "PARTITION", "FROM", "TO", "", "TOPIC", "")
 _BOUND = "an offset, a time (2026-11-20T08:00:00Z, or @ and ms since 1970), earliest, or latest"
 

@@ -26,7 +26,7 @@ Topics = Annotated[
     list[str],
     typer.Argument(
         metavar="TOPIC...",
-        help="Source topics: Java regular expressions of whole names, or a partition such as orders-3.",
+        help="Source topics: Java regular expressions of whole names, or a partition (orders-3).",
         show_default=False,
     ),
 ]
