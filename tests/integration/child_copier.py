@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import CopierListener
+from twinlog.copier.partition.context import CopierListener
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.settings.flow import FlowSettings
@@ -40,7 +40,7 @@ def main() -> None:
     settings, grants = pickle.load(sys.stdin.buffer)
     loop = Loop()
     loop.net.start()
-    copier = Copier(loop, settings, CopierListener(lambda *_: None, lambda *_: None))
+    copier = Copier(loop, settings, CopierListener())
     loop.run(copier.start)
     loop.run(copier.copy_partitions, grants)
     # Until it is killed, or whoever started it is gone.

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -14,10 +14,10 @@ from confluent_kafka import KafkaException
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
+from tests.copier_reports import NotedReports
 from tests.integration.child_copier import ChildCopier
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import CopierListener
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.loop import Loop
@@ -66,33 +66,19 @@ def flow_settings(
     return replace(settings, **with_policies(others))
 
 
-@dataclass
-class Heard:
-    """What a copier reported: `failures` as (partition, error), `events` as (kind, text), and held partitions."""
-
-    failures: list[tuple[TopicPartition | None, TwinlogError]] = field(default_factory=list)
-    events: list[tuple[str, str]] = field(default_factory=list)
-    held: list[HeldPartition] = field(default_factory=list)
-
-
 class RunningCopier:
     """A copier on a loop and a thread of its own; ends with `release` (in order) or `crash` (as a killed worker)."""
 
     def __init__(self, settings: FlowSettings) -> None:
         self.settings = settings
-        self.heard = Heard()
+        self.heard = NotedReports()
         self.allowed = threading.Event()
         """Cleared: the copier may not append, as when its driver does not answer."""
         self.allowed.set()
-        listener = CopierListener(
-            lambda partition, error: self.heard.failures.append((partition, error)),
-            lambda kind, text: self.heard.events.append((kind, text)),
-            self.heard.held.append,
-        )
         self._loop = Loop()
         self._loop.net.start()
         self._ended = False
-        self.copier = Copier(self._loop, settings, listener, self.allowed.is_set)
+        self.copier = Copier(self._loop, settings, self.heard, self.allowed.is_set)
         self._loop.run(self.copier.start)
 
     def grant(self, grants: Sequence[Grant]) -> None:

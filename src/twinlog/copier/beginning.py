@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from twinlog.copier.copier_producer import CopierProducer
 from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.life import PartitionLife
 from twinlog.copier.start.start_position import StartPosition, StartPositions
 from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
-from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.retry import Backoff
 from twinlog.lease.grant import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.held import reason_of
 from twinlog.model.types import TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 PATIENCE_S = 5.0
 """The copier reports the reason when a partition has waited for this time."""
@@ -26,39 +25,29 @@ PATIENCE_S = 5.0
 class PartitionStarter:
     """The partitions of a copier that wait for a cluster.
 
-    `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from their start positions.
-    `failed(error)` is called when the flow stops. `refused(grant, error)` is called for a partition with a final error,
-    which ends its wait. `event(kind, text)` is called when a partition is held back.
+    `begun(positions)` is called with the start positions of partitions, to copy on from there. `refused(partition,
+    error)` is called for a partition with a final error, which ends its wait.
     """
 
     def __init__(
         self,
-        loop: Loop,
-        settings: FlowSettings,
+        context: CopierContext,
         start_positions: StartPositions,
-        *,
-        refresh: Callable[[Sequence[Grant]], Coroutine[Any, Any, None]],
         producer: CopierProducer,
         committer: OffsetCommitter,
-        begun: Callable[[Mapping[Grant, Position]], None],
-        failed: Callable[[TwinlogError], None],
-        refused: Callable[[Grant, TwinlogError], None],
-        event: Callable[[str, str], None],
-        stopped: Callable[[], bool],
+        *,
+        begun: Callable[[Mapping[PartitionLife, Position]], None],
+        refused: Callable[[PartitionLife, TwinlogError], None],
     ) -> None:
-        self.waiting: dict[TopicPartition, Grant] = {}
-        self._loop = loop
-        self._client = settings.producer.client
+        self.waiting: dict[TopicPartition, PartitionLife] = {}
+        self._context = context
+        self._loop = context.loop
         self._start_positions = start_positions
-        self._refresh = refresh
         self._producer = producer
         self._committer = committer
         self._begun = begun
-        self._failed = failed
         self._refused = refused
-        self._event = event
-        self._stopped = stopped
-        self._logged = LogOnce(loop.clock)
+        self._logged = LogOnce(context.loop.clock)
         """Which partitions are held back."""
         self._held: dict[TopicPartition, tuple[float, str]] = {}
         """The time since which each partition is held back (monotonic seconds), and the reason."""
@@ -68,7 +57,7 @@ class PartitionStarter:
         """Partitions that were held back for `PATIENCE_S`, each with the reason."""
         late = self._loop.clock.monotonic() - PATIENCE_S
         return {
-            source: (self.waiting[source], why)
+            source: (self.waiting[source].grant, why)
             for source, (since, why) in self._held.items()
             if since <= late and source in self.waiting
         }
@@ -76,11 +65,11 @@ class PartitionStarter:
     def add_grants(self, grants: Iterable[Grant]) -> list[Grant]:
         """Note partitions that are about to begin."""
         accepted = list(grants)
-        self.waiting.update({grant.source: grant for grant in accepted})
+        self.waiting.update({grant.source: PartitionLife(grant) for grant in accepted})
         return accepted
 
-    def remove_grant(self, partition: TopicPartition) -> Grant | None:
-        """Remove a waiting partition; returns its grant, or None for other partitions."""
+    def remove_waiting(self, partition: TopicPartition) -> PartitionLife | None:
+        """Remove a waiting partition; returns None for other partitions."""
         self._logged.end_condition(partition)
         self._held.pop(partition, None)
         return self.waiting.pop(partition, None)
@@ -88,30 +77,29 @@ class PartitionStarter:
     async def begin_partitions(self, accepted: Sequence[Grant]) -> None:
         """Begin with all grants; returns when all waits are over. Each partition waits only for its own brokers."""
         try:
-            await self._refresh(accepted)
+            await self._context.retry(lambda: self._start_positions.refresh(accepted))
         except ClusterError as error:
-            if not self._stopped():
-                self._failed(error)
+            self._context.report_lost(error)
             return
         groups = self._start_positions.group_by_leader(accepted)
         await self._loop.gather([self._loop.spawn(self._begin_together, group) for group in groups])
 
     async def _begin_together(self, accepted: Sequence[Grant]) -> None:
         """Begin with partitions that need the same brokers."""
-        backoff = Backoff.of(self._client)
+        backoff = Backoff.of(self._context.settings.producer.client)
         refreshed = True
-        while (grants := self._still(accepted)) and not self._stopped():
+        while (grants := self._still(accepted)) and not self._context.stopped:
             try:
                 begun = await self._begin_some(grants, refreshed=refreshed)
             except RefusedError as error:
-                self._failed(error)
+                self._context.listener.report_failure(None, error)
                 return
             except ClusterError as error:
                 begun = False
                 for grant in grants:
                     self._hold_back(grant.source, error)
             except TwinlogError as error:
-                self._failed(error)
+                self._context.listener.report_failure(None, error)
                 return
             refreshed = False
             if begun:
@@ -120,7 +108,9 @@ class PartitionStarter:
                 await self._loop.sleep(backoff.count_failure())
 
     def _still(self, accepted: Iterable[Grant]) -> list[Grant]:
-        return [grant for grant in accepted if self.waiting.get(grant.source) is grant]
+        return [
+            grant for grant in accepted if (life := self.waiting.get(grant.source)) is not None and life.grant is grant
+        ]
 
     async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
         """Begin with the grants that are resolved now; returns whether there were any."""
@@ -128,13 +118,15 @@ class PartitionStarter:
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)
-            elif (grant := self.remove_grant(source)) is not None:
-                self._refused(grant, error)
+            elif (life := self.remove_waiting(source)) is not None:
+                self._refused(life, error)
         found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
         stored = await self._store({grant: found[grant] for grant in self._still(found)}, resolved)
-        begun = {grant: stored[grant.source] for grant in self._still(found)}
-        for grant in begun:
-            self.remove_grant(grant.source)
+        begun: dict[PartitionLife, Position] = {}
+        for grant in self._still(found):
+            life = self.remove_waiting(grant.source)
+            assert life is not None
+            begun[life] = stored[grant.source]
         self._begun(begun)
         return bool(begun)
 
@@ -168,4 +160,4 @@ class PartitionStarter:
             since, _ = self._held.get(source, (self._loop.clock.monotonic(), ""))
             self._held[source] = since, str(error)
         if self._logged.is_due(source, PATIENCE_S):
-            self._event("waiting", f"{source} is not copied yet, and tried again: {error}")
+            self._context.report_event("waiting", f"{source} is not copied yet, and tried again: {error}")

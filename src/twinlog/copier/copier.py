@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from twinlog.batches.prepare import prepare
 from twinlog.copier.beginning import PartitionStarter
 from twinlog.copier.copier_producer import CopierProducer
-from twinlog.copier.copier_transform import CopierTransform
-from twinlog.copier.foreign_records import ForeignOffsets
 from twinlog.copier.held_partitions import CopierHeldPartitions, DeliveryTimeout, StallReasons
 from twinlog.copier.idempotent_producer import IdempotentProducer
-from twinlog.copier.listener import CopierListener
 from twinlog.copier.max_message_bytes import MaxMessageBytes
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.appends import PartitionServices
+from twinlog.copier.partition.context import CopierContext, CopierListener
+from twinlog.copier.partition.copier_transform import CopierTransform
 from twinlog.copier.partition.counters import CopierCounters
 from twinlog.copier.partition.dead_letters import DeadLetters
-from twinlog.copier.partition.hooks import CopierHooks
+from twinlog.copier.partition.foreign_records import ForeignOffsets
+from twinlog.copier.partition.life import (
+    AbortTransaction,
+    AskLimit,
+    AwaitTransform,
+    CheckSource,
+    CopyAgain,
+    FailPartition,
+    HoldPartition,
+    PartitionLife,
+    PartitionRequest,
+    PauseFetch,
+    ResolvePosition,
+)
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.recovery import Recovery
@@ -32,14 +45,15 @@ from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.logs_at_rest import LogsAtRest
 from twinlog.copier.start.producer_ids import ProducerIds
 from twinlog.copier.start.start_position import StartPositions
+from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
 from twinlog.copier.transactions.transactional_producer import TransactionalProducer, own_id
 from twinlog.copier.transactions.transactions import Transactions
-from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import AppendQueue
+from twinlog.kafka.producer.append_queue import QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.fetch_request import FetchPosition
@@ -48,15 +62,11 @@ from twinlog.lease.messages import LentId
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.call import TransformCall, TransformImport
-from twinlog.model.held import reason_of
-from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 0.2
 LOOK_AT_ROUTES_S = 60.0
 
 MIN_REQUEST_BYTES = 8 << 20
@@ -89,150 +99,76 @@ class Copier:
         self.source = ClusterClient(loop, settings.source, settings.consumer.client)
         self.target = ClusterClient(loop, settings.target, settings.producer.client)
         self.target.append_only_while(allowed)
-        self.stopped = False
-        self.tally = CopierCounters()
-        self._listener = listener
-        self._moved = loop.signal()
+        self.context = context = CopierContext(loop, settings, self.source, self.target, listener)
         loop.crashed = self._crashed
-        producer = settings.producer
         self.memory = CopierMemory(
             settings.copier_memory_bytes, self.source.frames, self.partitions, loop.clock.monotonic
         )
         self._reader = SourceReader(
-            loop,
-            self.source,
-            settings.consumer,
-            self.partitions,
-            self.memory,
-            self._deliver,
-            self._lost,
-            producer.linger_ms,
+            *(loop, self.source, settings.consumer, self.partitions, self.memory),
+            deliver=self._deliver,
+            lost=context.report_lost,
+            linger_ms=settings.producer.linger_ms,
         )
-        self._appender = TargetAppender(
-            loop,
-            self.target,
-            max_in_flight=producer.max_in_flight,
-            max_request_bytes=max(producer.max_request_size, MIN_REQUEST_BYTES),
-            max_in_flight_bytes=settings.copier_memory_bytes // IN_FLIGHT_SHARE,
-            request_timeout_s=producer.client.request_timeout_ms / 1000,
-            allowed=allowed,
-            lost=self._lost,
-        )
-        self._transform = CopierTransform(
-            loop, self.target, settings, event=listener.event, stopped=lambda: self.stopped
-        )
+        self._appender = self._make_appender(allowed)
+        self._transform = CopierTransform(context)
         self._logs_at_rest = LogsAtRest(self.target)
         self._start_positions = StartPositions(
             *(self.source, self.target, settings),
-            event=listener.event,
+            event=context.report_event,
             logs_at_rest=self._logs_at_rest,
             prepare_for=self._transform.make_preparer,
         )
-        self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
-        self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic)
-        self._committer = OffsetCommitter(
-            loop,
-            self.source,
-            self.target,
-            settings,
-            self.partitions,
-            lost=self._lost,
-            event=listener.event,
-            tally=self.tally,
+        self._limits = MaxMessageBytes(context)
+        self._committer = OffsetCommitter(context, self.partitions)
+        self._ids = ProducerIds(lambda: context.retry(self.target.init_producer))
+        gap_check = GapCheck(self.source, settings, context.report_event)
+        self._recovery = Recovery(
+            *(context, self.partitions, gap_check, self._start_positions, self._ids, self._committer, self._reader)
         )
-        ids = ProducerIds(lambda: self.retry(self.target.init_producer))
-        recovery = Recovery(
-            loop,
-            settings,
-            GapCheck(self.source, settings, listener.event),
-            self._start_positions,
-            ids.continue_identity,
-            store=self._committer.store_position,
-            refresh_source=self._reader.refresh,
-            moved=self._moved,
-            held=lambda part: not self.stopped and self.partitions.get(part.source) is part,
-        )
-        self._dead_letters = DeadLetters(loop, self.target, settings, self.tally, listener.event)
-        self._by_remote: dict[TopicPartition, PartitionCopy] = {}
-        self._routes = Routes(
-            loop,
-            self.source,
-            self.target,
-            settings,
-            self._by_remote,
-            placing=self._transform.loaded,
-            offer=self._offer,
-            leaderless=self._appender.refresh,
-            keep=self.memory.track_waiting,
-            dead_letter=lambda owner, refused: loop.start(self._dead_letters.write, owner, refused),
-            event=listener.event,
+        exactly_once = settings.exactly_once == "enabled"
+        in_transaction = TransactionPartitions(self.target, self._appender) if exactly_once else None
+        sender: QueueSender = self._appender if in_transaction is None else in_transaction
+        dead_letters = DeadLetters(context)
+        self._routes = Routes(context, self._transform, sender, self._appender, self.memory, dead_letters)
+        self._foreign = ForeignOffsets(context, self._routes.topics)
+        self._services = PartitionServices(
+            context, self._reader, sender, self._appender, self.memory, self._foreign, self._routes, dead_letters
         )
         self._producer: CopierProducer
         self.transactions: Transactions | None = None
         """Set when the flow copies exactly once."""
-        if settings.exactly_once == "enabled":
-            self.transactions = Transactions(
-                loop,
-                self.target,
-                settings,
-                self.partitions,
-                self._appender,
-                lend=lend or (lambda: own_id(self.target, settings)),
-                mark=self._committer.store_maps,
-                lost=self._lost,
-                event=listener.event,
-                routes=self._routes,
-            )
-            self._producer = TransactionalProducer(self.transactions, self._committer, listener.event)
+        if in_transaction is None:
+            self._producer = IdempotentProducer(context, self._ids, self._committer, self._recovery)
         else:
-            self._producer = IdempotentProducer(loop, ids, self._appender, self._committer, recovery, self._moved)
-        self._delivery_timeout = DeliveryTimeout(
-            *(loop, producer.delivery_timeout_ms, self.partitions, self._routes), stopped=lambda: self.stopped
-        )
-        self.troubles = StallReasons(
-            *(self.source, self.target, self._reader),
-            transaction=lambda: self._producer.trouble,
-        )
+            lend = lend or (lambda: own_id(self.target, settings))
+            self.transactions = Transactions(
+                *(context, self.partitions, self._appender, in_transaction, self._committer, self._routes, lend)
+            )
+            self._producer = TransactionalProducer(context, self.transactions, self._committer)
+        self._delivery_timeout = DeliveryTimeout(context, self.partitions, self._routes)
+        self.troubles = StallReasons(context, self._reader, self._producer)
         self._beginning = PartitionStarter(
-            loop,
-            settings,
-            self._start_positions,
-            refresh=lambda accepted: self.retry(lambda: self._start_positions.refresh(accepted)),
-            producer=self._producer,
-            committer=self._committer,
+            *(context, self._start_positions, self._producer, self._committer),
             begun=self._begin_all,
-            failed=lambda error: listener.failed(None, error),
             refused=self._cannot_begin,
-            event=listener.event,
-            stopped=lambda: self.stopped,
         )
         self._releasing = PartitionReleaser(
-            self.partitions, self._by_remote, self._beginning, self._logs_at_rest, self._producer, self._committer
+            self.partitions, self._routes, self._beginning, self._logs_at_rest, self._producer, self._committer
         )
-        self._held = CopierHeldPartitions(loop, settings, self.source, self._releasing, listener)
-        self._hooks: CopierHooks[PartitionCopy] = CopierHooks(
-            keep=self.memory.track_waiting,
-            offer=self._producer.offer_queue,
-            more=self._reader.resume,
-            moved=self._has_moved,
-            far_target=lambda: self.target.far,
-            leaderless=self._appender.refresh,
-            pause=lambda part, refusals: loop.start(recovery.pause, part, refusals),
-            check=lambda part, end: loop.start(recovery.check_source, part, end),
-            resolve=self._producer.resolve_partition,
-            lost=lambda part: loop.start(recovery.copy_again, part),
-            abort=self._producer.abort,
-            limit=lambda part: loop.start(self._limits.refresh_limit, part),
-            dead_letter=lambda part, refused: loop.start(self._dead_letters.write, part, refused),
-            failed=self._partition_failed,
-            foreign=self._seen_foreign,
-            event=listener.event,
-            source_lacks=self.source.lacks,
-            target_lacks=self.target.lacks,
-            tally=self.tally,
-            log_left_out=settings.failed_records.log_errors,
-            route=self._routes.append_routed,
-            unready=lambda part: loop.start(self._transform.wait, part),
+        self._held = CopierHeldPartitions(context, self.partitions, self._releasing)
+
+    def _make_appender(self, allowed: Callable[[], bool]) -> TargetAppender:
+        producer = self.settings.producer
+        return TargetAppender(
+            self.loop,
+            self.target,
+            max_in_flight=producer.max_in_flight,
+            max_request_bytes=max(producer.max_request_size, MIN_REQUEST_BYTES),
+            max_in_flight_bytes=self.settings.copier_memory_bytes // IN_FLIGHT_SHARE,
+            request_timeout_s=producer.client.request_timeout_ms / 1000,
+            allowed=allowed,
+            lost=self.context.report_lost,
         )
 
     async def start(self) -> None:
@@ -245,7 +181,7 @@ class Copier:
         # Both clusters are reached at the same time, because each distant cluster costs time.
         target = self.loop.spawn(self._reach_target)
         transforming = self.loop.spawn(self._transform.start)
-        await self.retry(self.source.connect)
+        await self.context.retry(self.source.connect)
         await target
         await transforming
         self._reader.start()
@@ -254,47 +190,21 @@ class Copier:
         if self.settings.transform is not None:
             self.loop.start(self._forget_routes)
         self._committer.start(positions=self.transactions is None)
-        self.loop.start(self._foreign.keep_counting, self.loop, lambda: self.stopped)
+        self.loop.start(self._foreign.keep_counting)
 
     async def _reach_target(self) -> None:
-        await self.retry(self.target.connect)
-        await self.retry(self._producer.start)
+        await self.context.retry(self.target.connect)
+        await self.context.retry(self._producer.start)
 
     @property
     def call(self) -> TransformCall | TransformImport | None:
         """The records that the flow's transform works on, or its import; may be read from any thread."""
         return self._transform.call
 
-    def _offer(self, queue: AppendQueue) -> None:
-        self._producer.offer_queue(queue)
-
-    def _seen_foreign(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
-        # A transform that routes records writes to any partition, from other copiers as well. Also, several connectors
-        # between two clusters all copy heartbeats.
-        owner = self._by_remote.get(remote)
-        if remote.topic not in self._routes.topics and not (owner is not None and owner.grant.heartbeats):
-            self._foreign.seen(remote, first, end)
-
     def _wanted(self) -> set[TopicName]:
         """Topics of the target whose leaders must be known."""
         own = self._producer.topics | self._routes.topics
         return own | {part.remote.topic for part in self.partitions.values()}
-
-    def _has_moved(self) -> None:
-        self._moved.set()
-        self._producer.notify_progress()
-
-    async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Repeat `step` until it works; raises a refusal at once, and the last fault once the copier is stopped."""
-        while True:
-            try:
-                return await step()
-            except RefusedError:
-                raise
-            except ClusterError:
-                if self.stopped:
-                    raise
-                await self.loop.sleep(RETRY_S)
 
     async def copy_partitions(self, grants: Iterable[Grant]) -> None:
         """Do `add_grants`, then `begin_partitions`."""
@@ -331,21 +241,21 @@ class Copier:
         held = {source: (one.grant, one.held.text, one.end) for source, one in self._held.held.items()}
         return waiting | held
 
-    def _begin_all(self, stored: Mapping[Grant, Position]) -> None:
-        for grant, position in stored.items():
-            self._begin(grant, position)
+    def _begin_all(self, stored: Mapping[PartitionLife, Position]) -> None:
+        for life, position in stored.items():
+            self._begin(life, position)
         self._reader.wake()
 
-    def _begin(self, grant: Grant, position: Position) -> None:
+    def _begin(self, life: PartitionLife, position: Position) -> None:
+        grant = life.grant
         identity, sequence = self._producer.identity(grant.remote, position)
         copy = PartitionCopy(
-            grant,
+            life,
             position,
             CopyRules.of(self.settings, grant.source.topic),
             identity,
-            producer=self.settings.producer,
-            hooks=self._hooks,
-            clock=self.loop.clock,
+            self._services,
+            self._do_request,
             sequence=sequence,
             prepare=self._transform.make_preparer(grant) or prepare,
             queue=self._routes.hand_over(grant.remote),
@@ -354,7 +264,32 @@ class Copier:
         if inherited and self._producer.meets_late_appends(grant):
             copy.expect_late_appends(position)
         self.partitions[grant.source] = copy
-        self._by_remote[grant.remote] = copy
+        self._routes.add_owned(life, copy.queue)
+
+    def _cannot_begin(self, life: PartitionLife, error: TwinlogError) -> None:
+        self._held.fail_unbegun(life, error)
+
+    def _do_request(self, part: PartitionCopy, request: PartitionRequest) -> None:
+        """Do a request of a partition; longer work runs beside the other partitions."""
+        match request:
+            case PauseFetch(_, refusals):
+                self.loop.start(self._recovery.pause, part, refusals)
+            case CheckSource(end):
+                self.loop.start(self._recovery.check_source, part, end)
+            case ResolvePosition():
+                self._producer.resolve_partition(part)
+            case CopyAgain():
+                self.loop.start(self._recovery.copy_again, part)
+            case AbortTransaction():
+                self._producer.abort(part)
+            case AskLimit():
+                self.loop.start(self._limits.refresh_limit, part)
+            case AwaitTransform():
+                self.loop.start(self._transform.wait, part.state)
+            case HoldPartition(error):
+                self._held.fail_partition(part, error)
+            case FailPartition(error):
+                part.fail_partition(error)
 
     async def release_partitions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Stop copying partitions, wait for appends in flight, store the positions and return them.
@@ -374,13 +309,23 @@ class Copier:
         """Released partitions whose last appends the target left unanswered in time: they may still arrive."""
         return self._releasing.undrained
 
+    @property
+    def tally(self) -> CopierCounters:
+        """The counters of this copier."""
+        return self.context.tally
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the copier has stopped."""
+        return self.context.stopped
+
     def report_event(self, kind: str, text: str) -> None:
         """Report an event for operators."""
-        self._listener.event(kind, text)
+        self.context.report_event(kind, text)
 
     def stop(self) -> None:
         """Stop sending at once. The result of appends in flight stays unknown."""
-        self.stopped = True
+        self.context.stop()
         for part in self.partitions.values():
             part.stop_reading()
             part.close()
@@ -390,7 +335,7 @@ class Copier:
         self._transform.close()
         self._committer.stop()
         self._producer.stop()
-        self._moved.set()
+        self.context.moved.set()
         self.source.close()
         self.target.close()
 
@@ -404,29 +349,9 @@ class Copier:
         if part is not None:
             part.add_answer(asked, fetched.answer)
 
-    def _partition_failed(self, part: PartitionCopy, error: TwinlogError) -> None:
-        if reason_of(error) is not None and (part.left or self.partitions.get(part.source) is not part):
-            # The next copier of the partition meets the same error.
-            return
-        if self._held.stops_flow(error, part.source):
-            self._listener.failed(part.source, error)
-        else:
-            self._held.hold_partition(part, error)
-
-    def _cannot_begin(self, grant: Grant, error: TwinlogError) -> None:
-        self._releasing.note_unbegun(grant)
-        if self._held.stops_flow(error, grant.source):
-            self._listener.failed(grant.source, error)
-        else:
-            self._held.hold_unbegun(grant, error)
-
-    def _lost(self, error: TwinlogError) -> None:
-        if not self.stopped:
-            self._listener.failed(None, error)
-
     def _crashed(self, error: BaseException) -> None:
         if isinstance(error, TwinlogError):
-            self._lost(error)
+            self.context.report_lost(error)
         elif not self.stopped:
             log.error("copier of %s crashed", self.settings.name, exc_info=error)
-            self._listener.failed(None, TwinlogError(f"internal error: {error!r}"))
+            self.context.listener.report_failure(None, TwinlogError(f"internal error: {error!r}"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TopicName, TopicPartition
@@ -49,12 +49,6 @@ class CopierProducer(Protocol):
 
     def meets_late_appends(self, grant: Grant) -> bool:
         """Whether appends of the previous copier may still arrive."""
-
-    def offer_queue(self, queue: AppendQueue) -> None:
-        """A queue may have appends to send."""
-
-    def notify_progress(self) -> None:
-        """Appends were acknowledged or skipped."""
 
     def resolve_partition(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer: find the arrived records, and copy on after them."""

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from twinlog.clock import LONG_AGO
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import CopierListener
+from twinlog.copier.partition.context import CopierListener
 from twinlog.copier.reporter import Reporter
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
 from twinlog.kafka.net.loop import Loop
@@ -70,11 +70,11 @@ class HeartbeatFallback:
         self,
         call: Callable[[], TransformCall | TransformImport | None],
         send: Callable[[FromCopier], None],
-        now: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._call = call
         self._send = send
-        self._now = now
+        self._now = clock.monotonic
         self._reported: TransformCall | TransformImport | None = None
         self._report_at_s = REPORTED_S
 
@@ -100,6 +100,23 @@ class HeartbeatFallback:
 GRACE_S = 20.0
 """Longer than Spark takes from a lease to the next lease, even if an executor was lost meanwhile. Shorter than the
 minute after which Spark ends an idle Python process."""
+
+
+class DriverReports(CopierListener):
+    """Sends the reports of a copier to the driver, through the copier's thread."""
+
+    def __init__(self, thread: CopierThread) -> None:
+        self._thread = thread
+
+    def report_failure(self, partition: TopicPartition | None, error: TwinlogError) -> None:
+        self._thread.send_message(Failed(partition, type(error).__name__, str(error)))
+
+    def report_event(self, kind: str, text: str) -> None:
+        self._thread.reporter.add_event(kind, text)
+        self._thread.send_message(Event(kind, text))
+
+    def report_held(self, held: HeldPartition) -> None:
+        self._thread.send_message(Hold(held))
 
 
 class CopierThread:
@@ -137,15 +154,17 @@ class CopierThread:
         self._valid_until = LONG_AGO
         self._leaving = False
         self._stopping = False
-        listener = CopierListener(failed=self._failed, event=self._event, held=self._hold)
         self._lent: list[LentId] = []
         self._lending = self._loop.signal()
+        listener = DriverReports(self)
         self._copier = Copier(self._loop, settings.for_task(ticket.share), listener, self._allowed, self._borrow)
-        self.reporter = Reporter(self._copier, self.name, self._report, lambda error: self._failed(None, error))
+        self.reporter = Reporter(
+            self._copier, self.name, self._report, lambda error: listener.report_failure(None, error)
+        )
         self._thread = threading.Thread(target=self._run, name=f"copier {ticket.flow}", daemon=True)
         self._thread.start()
         if settings.transform is not None:
-            stand_in = HeartbeatFallback(lambda: self._copier.call, self._send, self._now)
+            stand_in = HeartbeatFallback(lambda: self._copier.call, self.send_message, self._loop.clock)
             threading.Thread(
                 target=stand_in.run, args=(self.ended,), name=f"stand-in {ticket.flow}", daemon=True
             ).start()
@@ -176,7 +195,7 @@ class CopierThread:
                 return False
             self._lease, self._in_lease, self._over = ticket.lease, True, over
             self.reporter.lease = ticket.lease
-            self._loop.call_threadsafe(lambda: self._send(claim))
+            self._loop.call_threadsafe(lambda: self.send_message(claim))
         return True
 
     def works_under(self, lease: int) -> bool:
@@ -188,7 +207,7 @@ class CopierThread:
         with self._lock:
             if self.works_under(lease):
                 self._in_lease, self._claimed_until = False, self._now() + GRACE_S
-                self._loop.call_threadsafe(lambda: self._send(TaskEnded(lease)))
+                self._loop.call_threadsafe(lambda: self.send_message(TaskEnded(lease)))
 
     # Everything below runs on the copier's thread.
 
@@ -226,7 +245,7 @@ class CopierThread:
         try:
             await self._copier.start()
         except TwinlogError as error:
-            self._failed(None, error)
+            self._copier.context.listener.report_failure(None, error)
             raise
         self._loop.start(self.reporter.keep_publishing)
 
@@ -235,7 +254,7 @@ class CopierThread:
 
     async def _beat(self) -> None:
         while not self._stopping:
-            self._send(CopierHeartbeat(self._now()))
+            self.send_message(CopierHeartbeat(self._now()))
             await self._loop.sleep(BEAT_S)
             if not self._in_lease and self._now() > self._claimed_until:
                 self._loop.start(self._leave)
@@ -269,7 +288,7 @@ class CopierThread:
     async def _borrow(self) -> LentId:
         """Return a transactional id from the driver; the wait ends with the line if the driver stays silent."""
         self._lent.clear()
-        self._send(IdRequest())
+        self.send_message(IdRequest())
         while not self._lent:
             await self._lending.wait()
         return self._lent[-1]
@@ -288,7 +307,7 @@ class CopierThread:
             self._line.shut_down()
             return
         await self.reporter.flush()
-        self._send(Released(tuple(partitions), tuple(undrained)))
+        self.send_message(Released(tuple(partitions), tuple(undrained)))
 
     async def _leave(self) -> None:
         """Release all partitions in order and report that to the driver, which then closes the line."""
@@ -299,7 +318,7 @@ class CopierThread:
             self._in_lease = False
         await self._release(self._copier.granted)
         self._stopping = True
-        self._send(CopierEnded())
+        self.send_message(CopierEnded())
         # The executor may wait for this task alone before the executor ends.
         self._over.set()
 
@@ -311,7 +330,7 @@ class CopierThread:
             self._in_lease = False
             self._over.set()
         self._stopping = True
-        self._send(CopierEnded())
+        self.send_message(CopierEnded())
 
     def _report(self, report: Report) -> bool:
         """Send the driver a report.
@@ -320,20 +339,11 @@ class CopierThread:
         """
         if not self._line.writable:
             return False
-        self._send(ReportMessage(report))
+        self.send_message(ReportMessage(report))
         return True
 
-    def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
-        self._send(Failed(partition, type(error).__name__, str(error)))
-
-    def _hold(self, held: HeldPartition) -> None:
-        self._send(Hold(held))
-
-    def _event(self, kind: str, text: str) -> None:
-        self.reporter.add_event(kind, text)
-        self._send(Event(kind, text))
-
-    def _send(self, message: FromCopier) -> None:
+    def send_message(self, message: FromCopier) -> None:
+        """Send the driver a message; a broken connection ends the thread."""
         try:
             with self._sending:
                 self._line.send(message)

@@ -5,20 +5,20 @@ The other partitions of the copier are copied meanwhile; `model.held` has the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from twinlog.clock import wall_ms
-from twinlog.copier.listener import CopierListener
+from twinlog.copier.copier_producer import CopierProducer
 from twinlog.copier.partition.batch_limit import way_on
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.life import PartitionLife, PartitionPhase
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.releasing import PartitionReleaser
 from twinlog.errors import TwinlogError
-from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.partition_reader import SourceReader
-from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.unreachable import throttles
 from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.lease.grant import Grant
@@ -27,7 +27,6 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.amounts import shown_age
 from twinlog.model.held import HeldPartition, reason_of
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 SILENT_S = 5.0
 """A source broker that is silent for this time is reported as the trouble of its partitions. The same applies to a
@@ -41,24 +40,18 @@ exceed the default of brokers (`transaction.max.timeout.ms`), and a hanging tran
 
 
 class StallReasons:
-    """The reasons why partitions of a copier stall; `transaction()` is the trouble of its open transaction, or None."""
+    """The reasons why partitions of a copier stall."""
 
-    def __init__(
-        self,
-        source: ClusterClient,
-        target: ClusterClient,
-        reader: SourceReader,
-        transaction: Callable[[], str | None],
-    ) -> None:
-        self._source = source
-        self._target = target
+    def __init__(self, context: CopierContext, reader: SourceReader, producer: CopierProducer) -> None:
+        self._source = context.source
+        self._target = context.target
         self._reader = reader
-        self._transaction = transaction
-        self._now = source.loop.clock.monotonic
+        self._producer = producer
+        self._now = context.loop.clock.monotonic
 
     def find_reason(self, part: PartitionCopy) -> str | None:
         """The reason why a partition stalls, or None."""
-        trouble = part.trouble or self._transaction() or self._silent_target(part) or self._silent_source(part)
+        trouble = part.trouble or self._producer.trouble or self._silent_target(part) or self._silent_source(part)
         return trouble or self._open_transaction(part)
 
     def source_answered_at(self, part: PartitionCopy) -> float | None:
@@ -104,24 +97,16 @@ NO_LIMIT_MS = 2**31 - 1
 
 
 class DeliveryTimeout:
-    """Fails the partitions and routes of a copier whose appends wait too long.
-
-    `stopped()` is True once the copier ends.
-    """
+    """Fails the partitions and routes of a copier whose appends wait too long."""
 
     def __init__(
-        self,
-        loop: Loop,
-        timeout_ms: int,
-        partitions: Mapping[TopicPartition, PartitionCopy],
-        routes: Routes,
-        stopped: Callable[[], bool],
+        self, context: CopierContext, partitions: Mapping[TopicPartition, PartitionCopy], routes: Routes
     ) -> None:
-        self._loop = loop
-        self._timeout_ms = timeout_ms
+        self._context = context
+        self._loop = context.loop
+        self._timeout_ms = context.settings.producer.delivery_timeout_ms
         self._partitions = partitions
         self._routes = routes
-        self._stopped = stopped
 
     def start(self) -> None:
         """Begin the checks, if there is a limit."""
@@ -129,7 +114,7 @@ class DeliveryTimeout:
             self._loop.start(self._keep)
 
     async def _keep(self) -> None:
-        while not self._stopped():
+        while not self._context.stopped:
             await self._loop.sleep(min(1.0, self._timeout_ms / 10_000))
             now = self._loop.clock.monotonic()
             for part in list(self._partitions.values()):
@@ -143,11 +128,12 @@ ENDS_EVERY_S = 10.0
 
 @dataclass(slots=True)
 class HeldGrant:
-    """A held partition: its grant, with the stored position of the partition.
+    """A held partition: its life, and its grant with the stored position of the partition.
 
     `end` is the source's end, -1 while it is unknown.
     """
 
+    life: PartitionLife
     grant: Grant
     held: HeldPartition
     end: SourceOffset = UNKNOWN
@@ -156,49 +142,57 @@ class HeldGrant:
 class CopierHeldPartitions:
     """The held partitions of a copier, by their source partition.
 
-    `hold_partition` takes a partition out of the copier's work, once its appends in flight are answered, and stores its
+    `fail_partition` takes a partition out of the copier's work, once its appends in flight are answered, and stores its
     position. Then the driver gets a report of it. The driver tries a held partition again: it takes the partition back,
     and grants it again to the copier of its choice.
     """
 
     def __init__(
         self,
-        loop: Loop,
-        settings: FlowSettings,
-        source: ClusterClient,
+        context: CopierContext,
+        partitions: Mapping[TopicPartition, PartitionCopy],
         releasing: PartitionReleaser,
-        listener: CopierListener,
     ) -> None:
         self.held: dict[TopicPartition, HeldGrant] = {}
-        self._loop = loop
-        self._settings = settings
-        self._source = source
+        self._context = context
+        self._partitions = partitions
         self._looks = False
         self._releasing = releasing
-        self._listener = listener
         self._leaving: set[TopicPartition] = set()
         """Partitions that still have appends in flight on their way to be held."""
-        self._left = loop.signal()
+        self._left = context.loop.signal()
 
-    def stops_flow(self, error: TwinlogError, source: TopicPartition) -> bool:
+    def fail_partition(self, part: PartitionCopy, error: TwinlogError) -> None:
+        """Hold a partition that has failed, or stop the flow."""
+        if reason_of(error) is not None and (part.left or self._partitions.get(part.source) is not part):
+            # The next copier of the partition meets the same error.
+            return
+        if self._stops_flow(error, part.source):
+            self._context.listener.report_failure(part.source, error)
+        elif part.source not in self._leaving:
+            self._leaving.add(part.source)
+            self._context.loop.start(self._set_aside, part, error)
+
+    def fail_unbegun(self, life: PartitionLife, error: TwinlogError) -> None:
+        """Hold a partition that failed to begin, or stop the flow."""
+        self._releasing.note_unbegun(life.grant)
+        life.fail(error)
+        if self._stops_flow(error, life.source):
+            self._context.listener.report_failure(life.source, error)
+        else:
+            position = life.grant.position
+            self._hold(life, error, Position(SourceOffset(-1), None) if position is None else position)
+
+    def _stops_flow(self, error: TwinlogError, source: TopicPartition) -> bool:
         """Whether an error of a partition stops its whole flow: by its kind, or by the policy for the topic."""
         reason = reason_of(error)
-        return reason is None or self._settings.held_policy(reason, source.topic) == "stop"
-
-    def hold_partition(self, part: PartitionCopy, error: TwinlogError) -> None:
-        """Hold a partition that was copied until now, and has failed."""
-        if part.source not in self._leaving:
-            self._leaving.add(part.source)
-            self._loop.start(self._set_aside, part, error)
-
-    def hold_unbegun(self, grant: Grant, error: TwinlogError) -> None:
-        """Hold a partition that failed to begin."""
-        position = grant.position
-        self._note(grant, error, Position(SourceOffset(-1), None) if position is None else position)
+        return reason is None or self._context.settings.held_policy(reason, source.topic) == "stop"
 
     def take_back(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Give held partitions back to the driver; returns the stored positions of the partitions that were held."""
         found = [one for source in sources if (one := self.held.pop(source, None)) is not None]
+        for one in found:
+            one.life.enter_phase(PartitionPhase.RELEASED)
         return {one.grant.source: one.grant.position for one in found if one.grant.position is not None}
 
     async def wait_held(self, sources: Iterable[TopicPartition]) -> None:
@@ -215,24 +209,26 @@ class CopierHeldPartitions:
             self._leaving.discard(source)
             self._left.set()
         if source in stored:
-            self._note(part.grant, error, stored[source])
+            self._hold(part.life, error, stored[source])
 
-    def _note(self, grant: Grant, error: TwinlogError, position: Position) -> None:
+    def _hold(self, life: PartitionLife, error: TwinlogError, position: Position) -> None:
+        grant = life.grant
+        life.enter_phase(PartitionPhase.HELD)
         held = HeldPartition.by(
             error,
             grant.source,
-            wall_ms(self._loop.clock),
+            wall_ms(self._context.loop.clock),
             source_offset=position.next_source,
             target_offset=TargetOffset(-1) if position.next_target is None else position.next_target,
         )
-        way_out = way_on(error, grant.source, grant.remote, self._settings)
+        way_out = way_on(error, grant.source, grant.remote, self._context.settings)
         held = held if way_out is None else replace(held, way_out=way_out)
         known = None if position.next_source < 0 else position
-        self.held[grant.source] = HeldGrant(replace(grant, position=known), held)
-        self._listener.held(held)
+        self.held[grant.source] = HeldGrant(life, replace(grant, position=known), held)
+        self._context.listener.report_held(held)
         if not self._looks:
             self._looks = True
-            self._loop.start(self._follow_ends)
+            self._context.loop.start(self._follow_ends)
 
     async def _follow_ends(self) -> None:
         while self.held:
@@ -240,12 +236,12 @@ class CopierHeldPartitions:
             with suppress(TwinlogError):
                 # A topic with a missing right would delay the answer for all other topics.
                 held = [source for source, one in self.held.items() if one.held.reason != "missing right"]
-                await self._source.refresh_soon({source.topic for source in held})
-                ends = await self._source.list_offsets(
-                    held, LATEST, read_committed=self._settings.consumer.isolation_level == "read_committed"
+                await self._context.source.refresh_soon({source.topic for source in held})
+                ends = await self._context.source.list_offsets(
+                    held, LATEST, read_committed=self._context.settings.consumer.isolation_level == "read_committed"
                 )
                 for source, end in ends.items():
                     if source in self.held:
                         self.held[source].end = SourceOffset(end)
-            await self._loop.sleep(ENDS_EVERY_S)
+            await self._context.loop.sleep(ENDS_EVERY_S)
         self._looks = False

@@ -6,37 +6,29 @@ from collections.abc import Mapping, Sequence
 
 from twinlog.copier.copier_producer import DRAIN_S
 from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.recovery import Recovery
 from twinlog.copier.start.producer_ids import ProducerIds
-from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import ProducerIdentity
-from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TopicName, TopicPartition
 
 
 class IdempotentProducer:
-    """Appends with a producer epoch for each partition; `moved` is set when appends were acknowledged."""
+    """Appends with a producer epoch for each partition."""
 
     def __init__(
-        self,
-        loop: Loop,
-        ids: ProducerIds,
-        appender: TargetAppender,
-        committer: OffsetCommitter,
-        recovery: Recovery,
-        moved: Signal,
+        self, context: CopierContext, ids: ProducerIds, committer: OffsetCommitter, recovery: Recovery
     ) -> None:
         self.topics: set[TopicName] = set()
         self.trouble: str | None = None
-        self.offer_queue = appender.offer_queue
-        self._loop = loop
+        self._loop = context.loop
         self._ids = ids
         self._committer = committer
         self._recovery = recovery
-        self._moved = moved
+        self._moved = context.moved
 
     async def start(self) -> None:
         await self._ids.renew_producer_id()
@@ -59,9 +51,6 @@ class IdempotentProducer:
 
     def meets_late_appends(self, grant: Grant) -> bool:
         return not grant.drained
-
-    def notify_progress(self) -> None:
-        pass
 
     def resolve_partition(self, part: PartitionCopy) -> None:
         self._loop.start(self._recovery.resolve_again, part)

@@ -7,16 +7,13 @@ Once the limit is raised on the source, larger records may come at once, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
 from twinlog.model.topics import largest_batch
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import FlowSettings
 
 FOLLOWS_S = 15.0
 """How long a record waits for the remote topic's limit to follow its source's limit."""
@@ -27,21 +24,14 @@ LIMIT_EVENT = "limit"
 
 
 class MaxMessageBytes:
-    """Reads limits for the partitions of a copier; `event` asks the driver to raise a limit."""
+    """Reads limits for the partitions of a copier; an event asks the driver to raise a limit."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        source: ClusterClient,
-        target: ClusterClient,
-        settings: FlowSettings,
-        event: Callable[[str, str], None],
-    ) -> None:
-        self._loop = loop
-        self._source = source
-        self._target = target
-        self._follows = settings.sync_topic_configs_interval_s is not None
-        self._event = event
+    def __init__(self, context: CopierContext) -> None:
+        self._context = context
+        self._loop = context.loop
+        self._source = context.source
+        self._target = context.target
+        self._follows = context.settings.sync_topic_configs_interval_s is not None
 
     async def refresh_limit(self, part: PartitionCopy) -> None:
         """Read the current limit of the remote topic and let the partition continue with it, raised or unchanged."""
@@ -64,7 +54,7 @@ class MaxMessageBytes:
             part.report_trouble(text)
             if not reported:
                 reported = True
-                self._event(LIMIT_EVENT, f"{text}; the settings of both are compared now")
+                self._context.report_event(LIMIT_EVENT, f"{text}; the settings of both are compared now")
             await self._loop.sleep(LOOK_S)
 
 

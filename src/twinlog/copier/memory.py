@@ -6,13 +6,13 @@ that have a backlog.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from twinlog.clock import LONG_AGO
+from twinlog.copier.partition.append_memory import AppendMemory
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.kafka.net.frame_memory import FrameMemory
-from twinlog.kafka.producer.appends import Append, RoutedRows
+from twinlog.kafka.producer.appends import Append
 from twinlog.model.types import TopicPartition
 
 LEAST_FETCH_BYTES = 256 << 10
@@ -32,17 +32,10 @@ LOOK_PAUSE_S = 0.05
 """Shortest time between two looks at all waiting appends."""
 
 
-class _Kept(weakref.ref[Append | RoutedRows]):
-    __slots__ = ("size",)
-    size: int
+class CopierMemory(AppendMemory):
+    """Grants the memory of answers, and frees memory of partitions whose target is slow; for a single thread.
 
-
-class CopierMemory:
-    """Counts bytes against `limit_bytes`; for a single thread.
-
-    A batch that is appended unchanged shares the memory of its whole answer. Three quarters of the budget are used when
-    the target is slower than the source. From then on batches are copied out of their answers, so that a waiting batch
-    holds only its own bytes. Each partition may read ahead by as many bytes as there is room left at that moment
+    Each partition may read ahead by as many bytes as there is room left at that moment
     (Choudhury and Hahne's dynamic thresholds). So many waiting partitions leave room for a further partition.
     """
 
@@ -53,28 +46,11 @@ class CopierMemory:
         partitions: Mapping[TopicPartition, PartitionCopy],
         now: Callable[[], float],
     ) -> None:
-        self.limit_bytes = limit_bytes
+        super().__init__(limit_bytes, frames)
         self._now = now
-        self._frames = frames
         self._partitions = partitions
-        self._asked: dict[int, int] = {}
-        self._kept: dict[int, _Kept] = {}
-        self._kept_bytes = 0
         self._looked_at = LONG_AGO
         self._served_at = self._now()
-
-    @property
-    def used_bytes(self) -> int:
-        """The bytes of requested answers, answers with waiting batches, built or copied batches, and waiting rows."""
-        return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
-
-    @property
-    def _tight(self) -> bool:
-        return self.used_bytes > self.limit_bytes // 4 * 3
-
-    @property
-    def room_bytes(self) -> int:
-        return max(0, self.limit_bytes - self.used_bytes)
 
     def share_bytes(self, brokers: int) -> int:
         """The largest answer to request from a broker, for a number of brokers."""
@@ -104,35 +80,6 @@ class CopierMemory:
         # Half of the room, so that the next broker gets room, too.
         size = min(most_bytes, self.room_bytes // 2)
         return size if size >= min(most_bytes, LEAST_FETCH_BYTES) else 0
-
-    def release(self, node: int) -> None:
-        """The answer came, and its memory counts now, or the answer is lost."""
-        self._asked.pop(node, None)
-
-    def track_waiting(self, waiting: Iterable[Append | RoutedRows]) -> None:
-        """Count waiting appends and rows from now on, until they are freed."""
-        tight = self._tight
-        for one in waiting:
-            if isinstance(one, RoutedRows):
-                self._count(one)
-            elif tight or type(one.data) is not memoryview:
-                self._copy_out(one)
-
-    def _copy_out(self, append: Append) -> None:
-        if type(append.data) is memoryview:
-            append.data = bytearray(append.data)
-        self._count(append)
-
-    def _count(self, one: Append | RoutedRows) -> None:
-        kept = _Kept(one, self._gone)
-        kept.size = one.bytes
-        self._kept[id(kept)] = kept
-        self._kept_bytes += kept.size
-
-    def _gone(self, kept: weakref.ref[Append | RoutedRows]) -> None:
-        assert isinstance(kept, _Kept)
-        if self._kept.pop(id(kept), None) is not None:
-            self._kept_bytes -= kept.size
 
     def _free_responses(self, share: float) -> None:
         """Copy the waiting batches out of answers of which at most `share` waits, so that the answers are freed."""

@@ -8,19 +8,16 @@ from typing import NamedTuple
 
 from twinlog.clock import LONG_AGO
 from twinlog.copier.map_writer import MapWriter
-from twinlog.copier.partition.counters import CopierCounters
+from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.sync_writer import SyncWriter
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.position_writer import PositionWriter
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 STEADY = 4
 """A partition that always moves has its position stored at every fourth interval only."""
@@ -118,37 +115,24 @@ _FAILING = "positions cannot be stored"
 class OffsetCommitter:
     """Stores the progress of this copier's `partitions` on the target, for the next copier.
 
-    A position is stored after its map. `lost(error)` is called when a broker refuses, `event(kind, text)` for
-    operators. All methods run on the loop's thread.
+    A position is stored after its map. A broker's refusal stops the flow. All methods run on the loop's thread.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        source: ClusterClient,
-        target: ClusterClient,
-        settings: FlowSettings,
-        partitions: Mapping[TopicPartition, PartitionCopy],
-        lost: Callable[[TwinlogError], None],
-        event: Callable[[str, str], None],
-        tally: CopierCounters,
-    ) -> None:
+    def __init__(self, context: CopierContext, partitions: Mapping[TopicPartition, PartitionCopy]) -> None:
+        loop, target, settings = context.loop, context.target, context.settings
+        self._context = context
         self._loop = loop
-        self._tally = tally
         self._settings = settings
         self._partitions = partitions
-        self._lost = lost
-        self._event = event
         self._positions = PositionWriter(loop, target, settings)
         self._maps = MapWriter(loop, target, settings)
         self._due = DuePositions(settings.position_interval_ms / 1000)
         self._turn = loop.lock()
-        self._stopped = False
         self._logged = LogOnce(loop.clock)
         self._syncs: SyncWriter | None = None
         if settings.emit_offset_syncs:
-            holder = source if settings.offset_syncs_location == "source" else target
-            self._syncs = SyncWriter(loop, holder, settings, self._gather, event)
+            holder = context.source if settings.offset_syncs_location == "source" else target
+            self._syncs = SyncWriter(loop, holder, settings, self._gather, context.report_event)
 
     def start(self, *, positions: bool) -> None:
         """Begin to store in intervals; with `positions` False, transactions store the positions."""
@@ -158,8 +142,7 @@ class OffsetCommitter:
             self._loop.start(self._syncs.run)
 
     def stop(self) -> None:
-        """Stop storing."""
-        self._stopped = True
+        """Stop writing offset syncs; the copier has stopped."""
         if self._syncs is not None:
             self._syncs.stop()
 
@@ -186,7 +169,7 @@ class OffsetCommitter:
         try:
             await self._store_acknowledged(leaving)
         except TwinlogError as error:
-            self._event("positions", f"positions could not be stored at the end: {error}")
+            self._context.report_event("positions", f"positions could not be stored at the end: {error}")
 
     async def close_committed(self, leaving: Sequence[PartitionCopy]) -> None:
         """End the maps of partitions whose last transaction was committed. Raises ClusterError."""
@@ -216,14 +199,14 @@ class OffsetCommitter:
     async def _keep_positions(self) -> None:
         interval_s = self._settings.position_interval_ms / 1000
         idle, chosen_at = IdleDetector(interval_s / 2), self._loop.clock.monotonic()
-        while not self._stopped:
+        while not self._context.stopped:
             await self._loop.sleep(interval_s / LOOKS)
             begun = self._loop.clock.monotonic()
             # A caller that drains a flow waits for its last positions, so they are stored as soon as the copier is
             # idle.
             due = (
                 self._due.choose_moved(self._partitions.values())
-                if idle.became_idle(self._tally.batches, begun)
+                if idle.became_idle(self._context.tally.batches, begun)
                 else []
             )
             if not due and begun - chosen_at >= (LOOKS - 0.5) / LOOKS * interval_s:
@@ -237,18 +220,18 @@ class OffsetCommitter:
             try:
                 await self._store_acknowledged(due)
             except RefusedError as error:
-                self._lost(error)
+                self._context.report_lost(error)
                 return
             except ClusterError as error:
-                self._tally.stored(0, good=False)
+                self._context.tally.stored(0, good=False)
                 if self._logged.is_due(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
-                    self._event(
+                    self._context.report_event(
                         "positions",
                         f"positions cannot be stored, trying again: {error}; the next copier would copy again what "
                         "came since",
                     )
             else:
-                self._tally.stored(self._loop.clock.monotonic() - begun, good=True)
+                self._context.tally.stored(self._loop.clock.monotonic() - begun, good=True)
                 self._logged.end_condition(_FAILING)
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:

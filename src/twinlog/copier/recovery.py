@@ -2,59 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.start.gap_check import GapCheck
+from twinlog.copier.start.producer_ids import ProducerIds
 from twinlog.copier.start.start_position import StartPositions
 from twinlog.errors import ClusterError, EngineLostError, TwinlogError
-from twinlog.kafka.net.loop import Loop, Signal
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.retry import PARTITION_RECOVERY, RetryPolicy
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
-from twinlog.model.types import SourceOffset
-from twinlog.settings.flow import FlowSettings
+from twinlog.model.types import SourceOffset, TopicPartition
 
 
 class Recovery:
-    """Recovers stalled partitions; after each step a partition copies or has failed.
-
-    `held(partition)` is True while the copier has the partition and works. `identity_after(identity)` gives the
-    identity that follows `identity` for a partition, and `store(partition)` stores its acknowledged position with its
-    writer. `moved` is set when appends were acknowledged.
-    """
+    """Recovers stalled partitions; after each step a partition copies or has failed."""
 
     def __init__(
         self,
-        loop: Loop,
-        settings: FlowSettings,
+        context: CopierContext,
+        partitions: Mapping[TopicPartition, PartitionCopy],
         gap_check: GapCheck,
         start_positions: StartPositions,
-        identity_after: Callable[[ProducerIdentity], Coroutine[Any, Any, ProducerIdentity]],
-        store: Callable[[PartitionCopy], Coroutine[Any, Any, object]],
-        refresh_source: Callable[[], None],
-        moved: Signal,
-        held: Callable[[PartitionCopy], bool],
+        ids: ProducerIds,
+        committer: OffsetCommitter,
+        reader: SourceReader,
     ) -> None:
-        self._loop = loop
-        self._settings = settings
+        self._context = context
+        self._loop = context.loop
+        self._settings = context.settings
+        self._partitions = partitions
         self._gap_check = gap_check
         self._start_positions = start_positions
-        self._identity_after = identity_after
-        self._store = store
-        self._refresh_source = refresh_source
-        self._moved = moved
-        self._held = held
+        self._ids = ids
+        self._committer = committer
+        self._reader = reader
+        self._moved = context.moved
         self._checking: set[PartitionCopy] = set()
         self._resolving: set[PartitionCopy] = set()
 
+    def _has(self, part: PartitionCopy) -> bool:
+        """Whether the copier works and still has the partition."""
+        return not self._context.stopped and self._partitions.get(part.source) is part
+
     async def pause(self, part: PartitionCopy, refusals: int) -> None:
         """The source refused a fetch of a partition that paused: look for the leader, and fetch again after a pause."""
-        self._refresh_source()
+        self._reader.refresh()
         client = self._settings.consumer.client
         await self._loop.sleep(RetryPolicy.of(client).pause_s(refusals))
         part.resume()
@@ -65,7 +64,7 @@ class Recovery:
 
     async def _check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
         backoff = PARTITION_RECOVERY.backoff()
-        while not part.left and self._held(part):
+        while not part.left and self._has(part):
             if not part.at_rest:
                 await self._moved.wait(0.05)
                 continue
@@ -106,11 +105,11 @@ class Recovery:
         moved = False
         backoff = PARTITION_RECOVERY.backoff()
         # If the partition were released now, its next copier would miss the loss.
-        while (not part.left or part.misplaced is not None) and not part.failed and self._held(part):
+        while (not part.left or part.misplaced is not None) and not part.failed and self._has(part):
             try:
                 moved = moved or await self._resolve(part)
                 if moved:
-                    await self._store(part)
+                    await self._committer.store_position(part)
             except (ClusterError, EngineLostError) as error:
                 part.report_trouble(str(error))
             except TwinlogError as error:
@@ -128,7 +127,7 @@ class Recovery:
 
     async def _copy_again(self, part: PartitionCopy) -> None:
         backoff = PARTITION_RECOVERY.backoff()
-        while part.misplaced is not None and not part.failed and self._held(part):
+        while part.misplaced is not None and not part.failed and self._has(part):
             before = part.committed
             grant = replace(part.grant, position=before, drained=False)
             try:
@@ -147,7 +146,7 @@ class Recovery:
         Returns False while these records are unknown. Raises the error that prevents the move.
         """
         # The stored map names the source offsets of lost records.
-        await self._store(part)
+        await self._committer.store_position(part)
         grant = part.grant_again()
         runs: Sequence[CopiedRun] = ()
         found: Position | None
@@ -168,7 +167,7 @@ class Recovery:
                 runs = part.misplaced.runs.take_runs()
         writer = found.writer
         if writer is None or writer == part.acknowledged.writer:
-            identity = await self._identity_after(part.queue.identity)
+            identity = await self._ids.continue_identity(part.queue.identity)
             writer = Writer(identity.producer_id, identity.epoch, 0)
         if part.failed or (part.left and part.misplaced is None):
             return False

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from twinlog.copier.beginning import PartitionStarter
 from twinlog.copier.copier_producer import CopierProducer
 from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.life import PartitionPhase
 from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.partition.routes import Routes
 from twinlog.copier.start.logs_at_rest import LogsAtRest
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position
@@ -15,12 +17,12 @@ from twinlog.model.types import TopicPartition
 
 
 class PartitionReleaser:
-    """Takes partitions out of a copier's `partitions` and `by_remote`, or out of its waiting partitions."""
+    """Takes partitions out of a copier's `partitions`, or out of its waiting partitions."""
 
     def __init__(
         self,
         partitions: dict[TopicPartition, PartitionCopy],
-        by_remote: dict[TopicPartition, PartitionCopy],
+        routes: Routes,
         beginning: PartitionStarter,
         logs_at_rest: LogsAtRest,
         producer: CopierProducer,
@@ -29,7 +31,7 @@ class PartitionReleaser:
         self.undrained: set[TopicPartition] = set()
         """Released partitions whose last appends the target left unanswered in time: they may still arrive."""
         self._partitions = partitions
-        self._by_remote = by_remote
+        self._routes = routes
         self._beginning = beginning
         self._logs_at_rest = logs_at_rest
         self._producer = producer
@@ -40,7 +42,8 @@ class PartitionReleaser:
     ) -> dict[TopicPartition, Position]:
         """Stop copying partitions; returns the stored positions of the partitions that had begun.
 
-        With `patient` the release waits for a long transaction, while the copier continues with its other partitions.
+        With `patient` the release waits for a long transaction, while the copier continues with its other partitions;
+        the partitions have failed, and are held afterwards.
         """
         for partition in released:
             self._withdraw(partition)
@@ -56,13 +59,16 @@ class PartitionReleaser:
         self._logs_at_rest.forget_logs(part.remote for part in leaving)
         for part in leaving:
             self._end(part, drained=part.source in drained)
+            if not patient:
+                part.life.enter_phase(PartitionPhase.RELEASED)
         return {part.source: part.durable for part in leaving}
 
     def _withdraw(self, partition: TopicPartition) -> None:
         """Withdraw a waiting partition."""
-        withdrawn = self._beginning.remove_grant(partition)
+        withdrawn = self._beginning.remove_waiting(partition)
         if withdrawn is not None:
-            self.note_unbegun(withdrawn)
+            withdrawn.enter_phase(PartitionPhase.RELEASED)
+            self.note_unbegun(withdrawn.grant)
 
     def note_unbegun(self, grant: Grant) -> None:
         """A granted partition is withdrawn before it has begun."""
@@ -80,6 +86,5 @@ class PartitionReleaser:
             self.undrained.add(part.source)
         part.close()
         self._partitions.pop(part.source, None)
-        if self._by_remote.get(part.remote) is part:
-            del self._by_remote[part.remote]
+        self._routes.remove_owned(part.remote, part.queue)
         self._producer.forget_partition(part)

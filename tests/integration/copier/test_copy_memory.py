@@ -52,7 +52,7 @@ def hold_up(running: RunningCopier, topic: str, stuck: bool) -> None:
         for at, part in running.copier.partitions.items():
             if at.topic == topic:
                 part.queue.stopped = stuck
-                part._hooks.offer(part.queue)
+                part._appends._services.sender.offer_queue(part.queue)
 
     running._loop.run(stop)
 

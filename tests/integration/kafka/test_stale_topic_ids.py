@@ -12,6 +12,7 @@ from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_topic
 from tests.integration.copying import SOURCE, TARGET, CopyFlow
+from twinlog.copier.partition.life import CheckSource
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.metadata import TopicMetadata
 from twinlog.model.types import Alias, TopicName
@@ -92,7 +93,7 @@ def test_a_source_topic_is_not_taken_for_recreated_while_it_is_copied(
     async def look() -> None:
         behind.left = 6
         part.pause()
-        part._hooks.check(part, None)
+        part.state.request(CheckSource(None))
 
     running.run(look)
     produce(copy_flow.source, topic_name, numbered(NEW, start=OLD))

@@ -9,9 +9,9 @@ from typing import Any
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
+from tests.copier_reports import NotedReports
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import CopierListener
 from twinlog.errors import TwinlogError
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_position
@@ -67,11 +67,7 @@ class World:
 
     def open(self) -> Copier:
         """A copier that has reached both clusters."""
-        listener = CopierListener(
-            lambda partition, error: self.failures.append((partition, error)),
-            lambda kind, text: self.events.append((kind, text)),
-            self.held.append,
-        )
+        listener = NotedReports(self.failures, self.events, self.held)
         copier = Copier(self.loop, self.settings, listener, lambda: self.allowed)
         self.copiers.append(copier)
         self.run(copier.start)

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
-
 import pytest
 
 from tests.source_log import New, SourceLog
+from tests.unit.copier.partitions import NotedPartition
 from twinlog.clock import SYSTEM
-from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.kafka.producer.append_queue import ProducerIdentity
-from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
 
 AT = TopicPartition(TopicName("shop"), 0)
 BIG = b"v" * 20_000
 
 
 def copy(*, far: bool) -> PartitionCopy:
-    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
-    hooks["far_target"] = lambda: far
-    return PartitionCopy(
-        Grant(AT, AT, None, 1 << 20, None),
-        Position(0, 0),
-        CopyRules(max_batch_bytes=1 << 20),
-        ProducerIdentity(1, 0),
-        producer=ProducerSettings(ClientSettings(())),
-        hooks=CopierHooks(**hooks),
-        clock=SYSTEM,
-    )
+    return NotedPartition(Grant(AT, AT, None, 1 << 20, None), Position(0, 0), SYSTEM, far=far).part
 
 
 def answered(part: PartitionCopy, log: SourceLog, batches: int) -> list[int]:

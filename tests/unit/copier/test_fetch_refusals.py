@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.source_log import New, SourceLog
-from twinlog.copier.partition.hooks import CopierHooks
-from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.errors import CorruptBatchError, RecordTooLargeError, RefusedError, TwinlogError
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from tests.unit.copier.partitions import NotedPartition
+from twinlog.copier.partition.life import AskLimit, CheckSource, PartitionRequest, PauseFetch
+from twinlog.errors import CorruptBatchError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings, RecordPolicy
+from twinlog.settings.flow import RecordPolicy
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 NOTHING = memoryview(b"")
 
 
 class Reading:
-    """A partition of which nothing is read yet, and what it asked of its copier: hook and arguments."""
+    """A partition of which nothing is read yet, and what it asked of its copier."""
 
     def __init__(self, *, most_bytes: int = 1 << 20, oversized: RecordPolicy = "stop") -> None:
-        self.asked: list[tuple[Any, ...]] = []
-        self.failures: list[TwinlogError] = []
-        hooks: dict[str, Any] = {own.name: self._noting(own.name) for own in fields(CopierHooks) if own.name != "tally"}
-        hooks["failed"] = lambda _, error: self.failures.append(error)
-        hooks["source_lacks"] = lambda *missing: RefusedError(" ".join(missing))
-        hooks["far_target"] = lambda: False
-        self.part = PartitionCopy(
+        noted = NotedPartition(
             Grant(SOURCE, REMOTE, None, most_bytes, None),
             Position(SourceOffset(0), TargetOffset(0), leader_epoch=3),
-            CopyRules(max_batch_bytes=1 << 20, oversized=oversized),
-            ProducerIdentity(1, 0),
-            producer=ProducerSettings(ClientSettings(())),
-            hooks=CopierHooks(**hooks),
-            clock=VirtualClock(),
+            VirtualClock(),
+            rules=CopyRules(max_batch_bytes=1 << 20, oversized=oversized),
         )
-
-    def _noting(self, name: str) -> Any:
-        return lambda *args: self.asked.append((name, *(arg for arg in args if isinstance(arg, int | str | None))))
+        self.part = noted.part
+        self.asked: list[PartitionRequest] = noted.requests
+        self.events: list[tuple[str, str]] = noted.events
+        self.failures: list[TwinlogError] = noted.failures
 
     def answer(self, code: int = 0, *, records: memoryview = NOTHING, **diverging: int) -> None:
         asked = self.part.fetch_position(1 << 20)
@@ -57,19 +47,23 @@ class Reading:
 @pytest.mark.parametrize(
     ("code", "asked", "trouble"),
     [
-        (Code.OFFSET_OUT_OF_RANGE, ("check", -1), None),
-        (Code.UNKNOWN_TOPIC_ID, ("check", None), "source: UnknownTopicIdError"),
-        (Code.INCONSISTENT_TOPIC_ID, ("check", None), "source: InconsistentTopicIdError"),
-        (Code.UNKNOWN_TOPIC_OR_PARTITION, ("check", None), "source: UnknownTopicOrPartitionError"),
-        (Code.NOT_LEADER_OR_FOLLOWER, ("pause", 1), "source: NotLeaderForPartitionError"),
-        (Code.FENCED_LEADER_EPOCH, ("pause", 1), "source: FencedLeaderEpochError"),
-        (Code.UNKNOWN_LEADER_EPOCH, ("pause", 1), "source: UnknownLeaderEpochError"),
-        (-1, ("pause", 1), "source: UnknownError"),
+        (Code.OFFSET_OUT_OF_RANGE, CheckSource(SourceOffset(-1)), None),
+        (Code.UNKNOWN_TOPIC_ID, CheckSource, "source: UnknownTopicIdError"),
+        (Code.INCONSISTENT_TOPIC_ID, CheckSource, "source: InconsistentTopicIdError"),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, CheckSource, "source: UnknownTopicOrPartitionError"),
+        (Code.NOT_LEADER_OR_FOLLOWER, PauseFetch, "source: NotLeaderForPartitionError"),
+        (Code.FENCED_LEADER_EPOCH, PauseFetch, "source: FencedLeaderEpochError"),
+        (Code.UNKNOWN_LEADER_EPOCH, PauseFetch, "source: UnknownLeaderEpochError"),
+        (-1, PauseFetch, "source: UnknownError"),
     ],
 )
-def test_a_refused_fetch_is_looked_into_or_asked_again(code: int, asked: tuple[Any, ...], trouble: str | None) -> None:
+def test_a_refused_fetch_is_looked_into_or_asked_again(code: int, asked: Any, trouble: str | None) -> None:
     reading = Reading()
     reading.answer(code)
+    if asked is CheckSource:
+        asked = CheckSource(None, trouble)
+    elif asked is PauseFetch:
+        asked = PauseFetch(str(trouble), 1)
     assert reading.asked == [asked]
     assert (reading.part.paused, reading.part.trouble, reading.failures) == (True, trouble, [])
 
@@ -82,13 +76,13 @@ def test_refusals_in_a_row_are_counted_until_the_source_answers() -> None:
     reading.answer()
     assert reading.part.trouble is None
     reading.answer(Code.NOT_LEADER_OR_FOLLOWER)
-    assert [asked for asked in reading.asked if asked[0] == "pause"] == [("pause", 1), ("pause", 2), ("pause", 1)]
+    assert [asked.refusals for asked in reading.asked if isinstance(asked, PauseFetch)] == [1, 2, 1]
 
 
 def test_a_log_that_parts_from_what_was_read_is_checked_there() -> None:
     reading = Reading()
     reading.answer(diverging_epoch=2, diverging_end=7)
-    assert (reading.asked, reading.part.paused) == ([("check", 7)], True)
+    assert (reading.asked, reading.part.paused) == ([CheckSource(SourceOffset(7))], True)
 
 
 def test_a_missing_permission_ends_the_partition() -> None:
@@ -123,7 +117,7 @@ def large() -> memoryview:
 def test_a_record_that_does_not_fit_waits_for_the_topics_limit() -> None:
     reading = Reading(most_bytes=1_000)
     reading.answer(records=large())
-    assert (reading.asked, reading.part.paused, reading.failures) == ([("limit",)], True, [])
+    assert (reading.asked, reading.part.paused, reading.failures) == ([AskLimit()], True, [])
     reading.part.take_limit(10_000)
     reading.answer(records=large())
     assert (reading.failures, reading.part.read.offset) == ([], 1)
@@ -136,9 +130,9 @@ def test_a_record_that_does_not_fit_in_the_end_is_an_error_or_left_out(oversized
     reading.answer(records=large())
     reading.part.take_limit(1_000)
     reading.answer(records=large())
-    events = [asked for asked in reading.asked if asked[0] == "event"]
+    events = reading.events
     if oversized == "skip":
-        ((_, kind, text),) = events
+        ((kind, text),) = events
         assert kind == "oversized"
         assert text.startswith("shop-0: record at source offset 0 left out: ")
         assert (reading.failures, reading.part.read.offset) == ([], 1)
@@ -157,5 +151,5 @@ def test_an_answer_to_an_older_question_is_dropped() -> None:
     assert asked is not None
     reading.part.seek(Position(SourceOffset(5), TargetOffset(0)))
     reading.part.add_answer(asked, PartitionResponse(0, Code.OFFSET_OUT_OF_RANGE, 10, 10, 0, (), NOTHING))
-    assert ("check", -1) not in reading.asked
+    assert reading.asked == []
     assert reading.part.read.offset == 5

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from twinlog.copier.foreign_records import SUM_S, ForeignOffsets
-from twinlog.model.types import TopicName, TopicPartition
+from types import SimpleNamespace
+from typing import Any
+
+from twinlog.copier.partition.foreign_records import SUM_S, ForeignOffsets
+from twinlog.lease.grant import Grant
+from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 
 ONE, OTHER = (TopicPartition(TopicName("north.t"), number) for number in range(2))
+ROUTED = TopicPartition(TopicName("routed"), 0)
 
 
 class Reported:
@@ -14,13 +19,22 @@ class Reported:
     def __init__(self) -> None:
         self.now = 1000.0
         self.texts: list[str] = []
-        self.offsets = ForeignOffsets(lambda kind, text: self.texts.append(f"{kind}: {text}"), lambda: self.now)
+        context: Any = SimpleNamespace(
+            loop=SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: self.now)),
+            report_event=lambda kind, text: self.texts.append(f"{kind}: {text}"),
+        )
+        self.routed = {ROUTED.topic}
+        self.offsets = ForeignOffsets(context, self.routed)
+
+    def note_offsets(self, remote: TopicPartition, first: int, end: int, *, heartbeats: bool = False) -> None:
+        grant = Grant(remote, remote, None, 1 << 20, None, heartbeats=heartbeats)
+        self.offsets.note_offsets(grant, TargetOffset(first), TargetOffset(end))
 
 
 def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -> None:
     reported = Reported()
     for number in range(1000):
-        reported.offsets.seen(ONE, 10 * number, 10 * number + 3)
+        reported.note_offsets(ONE, 10 * number, 10 * number + 3)
     assert reported.texts == [
         "foreign: north.t-0: 3 target offsets from 0 on are not ours; somebody else writes to this remote topic"
     ]
@@ -37,9 +51,9 @@ def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -
 
 def test_a_sum_of_several_partitions_is_one_line() -> None:
     reported = Reported()
-    reported.offsets.seen(ONE, 0, 1)
-    reported.offsets.seen(OTHER, 5, 9)
-    reported.offsets.seen(ONE, 3, 4)
+    reported.note_offsets(ONE, 0, 1)
+    reported.note_offsets(OTHER, 5, 9)
+    reported.note_offsets(ONE, 3, 4)
     reported.offsets.report()
     assert reported.texts[1:] == [
         (
@@ -50,3 +64,10 @@ def test_a_sum_of_several_partitions_is_one_line() -> None:
     reported.now += SUM_S
     reported.offsets.report_sum()
     assert len(reported.texts) == 2
+
+
+def test_records_of_other_copiers_in_routed_topics_and_heartbeats_are_left_out() -> None:
+    reported = Reported()
+    reported.note_offsets(ROUTED, 0, 3)
+    reported.note_offsets(ONE, 0, 3, heartbeats=True)
+    assert reported.texts == []

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
+from tests.unit.copier.partitions import NotedPartition
 from twinlog.clock import LONG_AGO
-from twinlog.copier.partition.hooks import CopierHooks
-from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import CopyError, TwinlogError
 from twinlog.kafka.producer.append_queue import ProducerIdentity
-from twinlog.kafka.producer.appends import Append, CopyRules
+from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import NO_ANSWER
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
@@ -21,7 +19,7 @@ from twinlog.kafka.record.own_records import record_body
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.settings.flow import ClientSettings
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 CLIENT = ClientSettings((), retry_backoff_ms=100, retry_backoff_max_ms=300)
@@ -31,18 +29,11 @@ class Target:
     """A partition whose target answers as the test asks; `failures` are what the flow would stop on."""
 
     def __init__(self, **producer: Any) -> None:
-        self.failures: list[TwinlogError] = []
-        hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
-        hooks["failed"] = lambda _, error: self.failures.append(error)
-        self.part = PartitionCopy(
-            Grant(SOURCE, REMOTE, None, 1 << 20, None),
-            Position(0, 0),
-            CopyRules(max_batch_bytes=1 << 20),
-            ProducerIdentity(1, 0),
-            producer=ProducerSettings(CLIENT, **producer),
-            hooks=CopierHooks(**hooks),
-            clock=VirtualClock(),
+        noted = NotedPartition(
+            Grant(SOURCE, REMOTE, None, 1 << 20, None), Position(0, 0), VirtualClock(), client=CLIENT, **producer
         )
+        self.part = noted.part
+        self.failures: list[TwinlogError] = noted.failures
         self.put()
 
     def put(self) -> None:

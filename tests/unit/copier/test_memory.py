@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
-
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from tests.unit.copier.partitions import NotedPartition
 from twinlog.copier import memory as rules
 from twinlog.copier.memory import CopierMemory
-from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.kafka.net.frame_memory import FrameMemory
-from twinlog.kafka.producer.append_queue import ProducerIdentity
-from twinlog.kafka.producer.appends import Append, CopyRules
+from twinlog.kafka.producer.appends import Append
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
 
 KB, MB = 1 << 10, 1 << 20
 LIMIT = 16 * MB
@@ -36,16 +31,8 @@ class World:
     def part(self, number: int) -> PartitionCopy:
         at = TopicPartition(TopicName("shop"), number)
         if at not in self.parts:
-            hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
-            self.parts[at] = PartitionCopy(
-                Grant(at, at, None, MB, None),
-                Position(0, 0),
-                CopyRules(max_batch_bytes=MB),
-                ProducerIdentity(1, 0),
-                producer=ProducerSettings(ClientSettings(())),
-                hooks=CopierHooks(**{**hooks, "keep": self.memory.track_waiting}),
-                clock=self.clock,
-            )
+            grant = Grant(at, at, None, MB, None)
+            self.parts[at] = NotedPartition(grant, Position(0, 0), self.clock, memory=self.memory).part
         return self.parts[at]
 
     def receive(self, sizes: dict[int, int], *, size: int = 0) -> None:

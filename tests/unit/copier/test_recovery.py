@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.turns import let_others_go_on
+from tests.unit.copier.partitions import NotedPartition
 from twinlog.clock import SYSTEM
-from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.recovery import Recovery
 from twinlog.copier.start.producer_ids import LAST_EPOCH, ProducerIds
 from twinlog.copier.start.start_position import StartPosition
 from twinlog.errors import CopyError
-from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, ProducerIdentity
-from twinlog.kafka.producer.appends import Append, CopyRules
+from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
@@ -27,7 +28,6 @@ from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 
@@ -50,33 +50,27 @@ class ScriptedGapCheck:
 
 def checked_part(*, transactional: bool = False) -> PartitionCopy:
     """A partition that does not read any more, with one batch on its way."""
-    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
-    part = PartitionCopy(
-        Grant(SOURCE, REMOTE, None, 1 << 20, None),
-        Position(0, 0),
-        CopyRules(max_batch_bytes=1 << 20),
-        ProducerIdentity(1, 0, transactional),
-        producer=ProducerSettings(ClientSettings(())),
-        hooks=CopierHooks(**hooks),
-        clock=SYSTEM,
-    )
+    identity = ProducerIdentity(1, 0, transactional)
+    part = NotedPartition(Grant(SOURCE, REMOTE, None, 1 << 20, None), Position(0, 0), SYSTEM, identity=identity).part
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(0), SourceOffset(1), 0, ((SourceOffset(0), 1),))])
     part.pause()
     return part
 
 
-def recovery(loop: Loop, **parts: Any) -> Recovery:
-    """One that needs only the `parts` that are given; the copier holds its partitions to the end."""
-    unused = dict.fromkeys(("settings", "gap_check", "start_positions", "identity_after", "store"))
-    given = {"refresh_source": lambda: None, "moved": loop.signal(), "held": lambda part: True}
-    return Recovery(loop, **{**unused, **given, **parts})
+def recovery(
+    loop: Loop, part: PartitionCopy, *, moved: Signal | None = None, settings: Any = None, **parts: Any
+) -> Recovery:
+    """One that needs only the `parts` that are given; the copier holds its partition to the end."""
+    context: Any = SimpleNamespace(loop=loop, settings=settings, stopped=False, moved=moved or loop.signal())
+    unused: dict[str, Any] = dict.fromkeys(("gap_check", "start_positions", "ids", "committer", "reader"))
+    return Recovery(context, {part.source: part}, **{**unused, **parts})
 
 
 def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
     part, gap_check, moved = checked_part(), ScriptedGapCheck(loop), loop.signal()
     gap_check.part = part
-    checks = recovery(loop, gap_check=gap_check, moved=moved)
+    checks = recovery(loop, part, gap_check=gap_check, moved=moved)
 
     async def play() -> None:
         first = loop.spawn(checks.check_source, part, -1)
@@ -133,7 +127,10 @@ def resolve_again(
         return made[-1]
 
     again = recovery(
-        loop, start_positions=start_positions, identity_after=ProducerIds(ask).continue_identity, store=store
+        *(loop, part),
+        start_positions=start_positions,
+        ids=ProducerIds(ask),
+        committer=SimpleNamespace(store_position=store),
     )
     loop.run(again.resolve_again, part)
     return made
@@ -205,7 +202,7 @@ def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
     part, gap_check = checked_part(), ScriptedGapCheck(loop)
     part.queue.clear(ProducerIdentity(1, 0))
     gap_check.part = part
-    checks = recovery(loop, gap_check=gap_check)
+    checks = recovery(loop, part, gap_check=gap_check)
 
     async def play() -> None:
         check = loop.spawn(checks.check_source, part, -1)
@@ -277,7 +274,7 @@ def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> Non
     part.abort(ProducerIdentity(1, 1, transactional=True))
     assert part.paused
     target: Any = Shortened()
-    copies = recovery(loop, start_positions=target)
+    copies = recovery(loop, part, start_positions=target)
     loop.run(copies.copy_again, part)
     assert target.asked == [(2, 5)]
     assert (part.committed.next_source, part.acknowledged.next_source, part.paused) == (2, 2, False)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import CopierListener
+from twinlog.copier.partition.context import CopierListener
+from twinlog.copier.partition.life import PartitionLife
 from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
 from twinlog.copier.transactions.transactional_producer import TransactionalProducer
 from twinlog.copier.transactions.transactions import Transactions
@@ -32,7 +33,7 @@ def copier(loop: Loop) -> Copier:
         source_admin=AdminSettings(client),
         target_admin=AdminSettings(client),
     )
-    return Copier(loop, settings, CopierListener(lambda *_: None, lambda *_: None))
+    return Copier(loop, settings, CopierListener())
 
 
 @pytest.mark.parametrize("drained", [True, False])
@@ -56,7 +57,7 @@ def test_what_is_still_in_doubt_is_not_drained(drained: bool, monkeypatch: pytes
         """Nothing can be stored."""
 
     monkeypatch.setattr(one._committer, "close", close)
-    one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, drained=drained), POSITION)
+    one._begin(PartitionLife(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, drained=drained)), POSITION)
     assert loop.run(one.release_partitions, [SOURCE]) == {SOURCE: POSITION}
     assert one.undrained == (set() if drained else {SOURCE})
     one.stop()
@@ -81,10 +82,11 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
     transactions: Any = Transactions.__new__(Transactions)
     monkeypatch.setattr(Transactions, "identity", identity)
     transactions.ended = False
-    transactions._loop, transactions._wake = loop, loop.signal()
+    in_transaction = TransactionPartitions(one.target, one._appender)
+    transactions._loop, transactions._wake = loop, in_transaction.wake
     transactions._now = loop.clock.monotonic
     transactions._in_transaction, transactions._stored, transactions._sequences = (
-        TransactionPartitions(one.target, one._appender, transactions._wake.set),
+        in_transaction,
         {},
         {},
     )
@@ -94,8 +96,8 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
         """Nothing can be stored."""
 
     monkeypatch.setattr(one._committer, "close_committed", close)
-    one._producer = TransactionalProducer(transactions, one._committer, lambda *_: None)
-    one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION), POSITION)
+    one._producer = TransactionalProducer(one.context, transactions, one._committer)
+    one._begin(PartitionLife(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION)), POSITION)
     part = one.partitions[SOURCE]
     transactions._stored[SOURCE] = part.acknowledged
     if lost:

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from twinlog.clock import wall_ms
-from twinlog.copier.partition.counters import CopierCounters
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.copy_state import CopyState
 from twinlog.copier.partition.refused_appends import WriteDeadLetter
-from twinlog.copier.partition.unit import RoutedFetchOwner
 from twinlog.errors import ClusterError, CopyError, NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.new_topic import create_topic
-from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
@@ -25,7 +23,6 @@ from twinlog.kafka.record.records import decode_records
 from twinlog.kafka.retry import Backoff
 from twinlog.model.topics import MAX_MESSAGE_BYTES, NewTopic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 PREFIX = "__connect.errors."
 PURPOSE = "writing records to it that the target refuses"
@@ -61,30 +58,27 @@ class DeadLetters:
     """The dead-letter topic of a copier's flow.
 
     A record is written before its partition continues, so each record arrives; a crash may leave a second copy in the
-    dead-letter topic. `event(kind, text)` is called for operators.
+    dead-letter topic.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        target: ClusterClient,
-        settings: FlowSettings,
-        tally: CopierCounters,
-        event: Callable[[str, str], None],
-    ) -> None:
+    def __init__(self, context: CopierContext) -> None:
+        settings, target, loop = context.settings, context.target, context.loop
+        self._context = context
         self._loop = loop
         self._target = target
         self._settings = settings
         self._failed = settings.failed_records
-        self._tally = tally
-        self._event = event
         self._topic = TopicName(self._failed.dead_letter_topic)
         self._writer = TopicWriter(target, self._topic, TIMEOUT_S, PURPOSE, wait_s=TIMEOUT_S)
         self._writing = loop.lock()
         self._there = False
         self._written: dict[tuple[TopicPartition, SourceOffset, int], None] = {}
 
-    async def write(self, part: RoutedFetchOwner, refused: RefusedAppend) -> None:
+    def start_write(self, part: CopyState, refused: RefusedAppend) -> None:
+        """Do `write` beside the other partitions of the copier."""
+        self._loop.start(self.write, part, refused)
+
+    async def write(self, part: CopyState, refused: RefusedAppend) -> None:
         """Write the record of a refused append, then have its queue leave the append out.
 
         The partition is held if the topic refuses the record.
@@ -106,15 +100,15 @@ class DeadLetters:
                     return
                 # An append that was cleared away meanwhile comes again, here or in another copier.
             else:
-                part.left_out(decision.kind, f"{decision.reason}; it is in topic {self._topic}")
+                part.leave_out(decision.kind, f"{decision.reason}; it is in topic {self._topic}")
                 if refused.waits:
                     refused.leave_out()
                 return
 
-    def _final(self, part: RoutedFetchOwner, append: Append, error: TwinlogError) -> TwinlogError | None:
+    def _final(self, part: CopyState, append: Append, error: TwinlogError) -> TwinlogError | None:
         """The error of the partition; None if the dead-letter topic may take the record later."""
         if isinstance(error, NotAppendedError):
-            self._tally.dead_letter_failures += 1
+            self._context.tally.dead_letter_failures += 1
             # Code 0 means a missing answer.
             retriable = not error.code or remedy_for(error.code) is Remedy.RETRY
             return None if retriable else self._not_taken(part, append, error)
@@ -131,8 +125,8 @@ class DeadLetters:
         batch = read_batch(view, 0)
         assert batch is not None
         for record in decode_records(view, batch):
-            self._tally.dead_letters += 1
-            headers = [*record.headers, *self._context(source, append.first_source_offset, reason)]
+            self._context.tally.dead_letters += 1
+            headers = [*record.headers, *self._headers(source, append.first_source_offset, reason)]
             try:
                 await self._writer.append([(record.key, record.value, headers)], timestamp_ms=record.timestamp)
             except NotAppendedError as error:
@@ -163,10 +157,12 @@ class DeadLetters:
                 refusal = await create_topic(self._target, replace(new, replication_factor=-1), PURPOSE)
             if refusal is not None:
                 raise CopyError(f"cluster {self._target.alias} does not create topic {self._topic}: {refusal.text}")
-            self._event("dead-letter", f"topic {self._topic} was created for records that the target refuses")
+            self._context.report_event(
+                "dead-letter", f"topic {self._topic} was created for records that the target refuses"
+            )
         self._there = True
 
-    def _context(self, source: TopicPartition, offset: SourceOffset, reason: str) -> Iterator[tuple[str, bytes]]:
+    def _headers(self, source: TopicPartition, offset: SourceOffset, reason: str) -> Iterator[tuple[str, bytes]]:
         if not self._failed.dead_letter_headers:
             return
         context = {
@@ -180,7 +176,7 @@ class DeadLetters:
         for name, text in context.items():
             yield PREFIX + name, text.encode()
 
-    def _not_taken(self, part: RoutedFetchOwner, append: Append, error: NotAppendedError) -> CopyError:
+    def _not_taken(self, part: CopyState, append: Append, error: NotAppendedError) -> CopyError:
         large = remedy_for(error.code) is Remedy.SPLIT
         why = f"{error.size} bytes" if large else error_codes.name_of(error.code)
         return CopyError(

@@ -2,79 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from twinlog.batches.prepare import prepare as copy_as_it_is
-from twinlog.clock import Clock
-from twinlog.copier.partition import fetch_errors
-from twinlog.copier.partition.batch_limit import BatchLimit, left_out, naming
-from twinlog.copier.partition.copied_records import MisplacedAppends
+from twinlog.copier.partition.appends import PartitionAppends, PartitionServices
+from twinlog.copier.partition.batch_limit import BatchLimit, naming
+from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
+from twinlog.copier.partition.copy_state import CopyState
 from twinlog.copier.partition.counters import CopyCounts
-from twinlog.copier.partition.fetch_errors import CheckSource, FailFetch, PauseFetch
-from twinlog.copier.partition.hooks import CopierHooks
-from twinlog.copier.partition.left_out_records import LeftOutRecords
-from twinlog.copier.partition.partition_appends import PartitionAppends
-from twinlog.copier.partition.source_log import ReadAhead, SourcePosition
+from twinlog.copier.partition.life import (
+    AbortTransaction,
+    AskLimit,
+    AwaitTransform,
+    CheckSource,
+    CopyAgain,
+    FailPartition,
+    HoldPartition,
+    PartitionLife,
+    PartitionPhase,
+    PartitionRequest,
+    PauseFetch,
+)
+from twinlog.copier.partition.source_log import ReadAhead, SourcePosition, decide_fetch_error
 from twinlog.errors import EngineLostError, NotAcknowledgedError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
-from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
+from twinlog.kafka.producer.appends import CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
-from twinlog.settings.flow import ProducerSettings
+from twinlog.model.types import TargetOffset, TopicPartition
 
 
 class PartitionCopy:
-    """Reads, prepares and appends a partition; further work is requested from its copier through `hooks`.
+    """Reads, prepares and appends a partition: the copier's side of a `CopyState` and its `PartitionAppends`.
 
-    Other classes read its fields; only its own methods change them.
+    Other classes read its fields; only its own methods change them. `request(partition, request)` has the copier do
+    work that needs other partitions or the clusters.
     """
 
     def __init__(
         self,
-        grant: Grant,
+        life: PartitionLife,
         position: Position,
         rules: CopyRules,
         identity: ProducerIdentity,
+        services: PartitionServices,
+        request: Callable[[PartitionCopy, PartitionRequest], None],
         *,
-        producer: ProducerSettings,
-        hooks: CopierHooks[PartitionCopy],
-        clock: Clock,
         sequence: int = 0,
         prepare: Prepare = copy_as_it_is,
         queue: AppendQueue | None = None,
     ) -> None:
         """`prepare` makes appends of fetches. `sequence` and `queue` are as in `PartitionAppends`."""
-        self.grant = grant
-        self.source: TopicPartition = grant.source
-        self.remote: TopicPartition = grant.remote
-        self.limit = BatchLimit(rules, grant.max_batch_bytes)
+        self.life = life
+        self.source: TopicPartition = life.grant.source
+        self.remote: TopicPartition = life.grant.remote
         self.transactional = identity.transactional
-        self.read = SourcePosition(position, grant.topic_id)
         # A failed transaction leaves no visible records, and only a transform routes records. So both cases skip the
         # trial.
-        careful = grant.on_trial and not self.transactional and prepare is not copy_as_it_is
-        self.read_ahead = ReadAhead(on_trial=careful)
-        self.paused = False
-        self.left = False
-        self.failed = False
-        self.trouble: str | None = None
-        self._now = clock.monotonic
-        self._hooks = hooks
-        self._unstored = False
-        self._prepare = prepare
-        self._left_out = LeftOutRecords(self.source, hooks.event, hooks.tally, log_all=hooks.log_left_out)
-        self._appends = PartitionAppends(
-            self, position, identity, producer=producer, hooks=hooks, clock=clock, sequence=sequence, queue=queue
+        careful = life.grant.on_trial and not self.transactional and prepare is not copy_as_it_is
+        self.state = CopyState(
+            life,
+            position,
+            rules,
+            services.context,
+            services.reader,
+            self._do_request,
+            transactional=self.transactional,
+            careful=careful,
         )
+        self.grant: Grant = life.grant
+        self.limit: BatchLimit = self.state.limit
+        self.read: SourcePosition = self.state.read
+        self.read_ahead: ReadAhead = self.state.read_ahead
+        self.copied: CopiedRecords = self.state.copied
+        self._target = services.context.target
+        self._source = services.context.source
+        self._now = services.context.loop.clock.monotonic
+        self._prepare = prepare
+        self._request_copier = request
+        self._appends = PartitionAppends(self.state, identity, services, sequence=sequence, queue=queue)
         self.queue = self._appends.queue
-        self.copied = self._appends.copied
+        life.enter_phase(PartitionPhase.COPYING)
 
     # The position.
+
+    @property
+    def paused(self) -> bool:
+        """Whether the copier fetches nothing of the partition now."""
+        return self.state.paused
+
+    @property
+    def left(self) -> bool:
+        """Whether the copier reads the partition no more."""
+        return self.life.left
+
+    @property
+    def failed(self) -> bool:
+        """Whether the partition has a final error."""
+        return self.life.failed
+
+    @property
+    def trouble(self) -> str | None:
+        """The reason why the partition makes no progress now, or None."""
+        return self.state.trouble
 
     @property
     def acknowledged(self) -> Position:
@@ -112,7 +146,7 @@ class PartitionCopy:
     @property
     def at_rest(self) -> bool:
         """All appends, checks, and transactions with records of this partition are over."""
-        return self.arrived and not self.copied.in_transaction and not self._unstored
+        return self.arrived and not self.copied.in_transaction and not self.state.unstored
 
     @property
     def arrived(self) -> bool:
@@ -122,7 +156,7 @@ class PartitionCopy:
     @property
     def misplaced(self) -> MisplacedAppends | None:
         """Set when the target took an append at too small an offset: the lost records are copied again first."""
-        return self._appends.misplaced
+        return self.state.misplaced
 
     @property
     def rules(self) -> CopyRules:
@@ -137,13 +171,11 @@ class PartitionCopy:
 
     def pause(self) -> None:
         """Stop reading until `resume` or `seek`."""
-        self.paused = True
+        self.state.pause()
 
     def resume(self) -> None:
         """Read again, unless this partition failed, was released, or its position on the target is in doubt."""
-        if not self.left and not self.failed and not self._unstored and self.misplaced is None:
-            self.paused = False
-            self._hooks.more(self.source)
+        self.state.resume()
 
     def seek(self, position: Position) -> None:
         """Read on from `position`, after a gap or a resolve; the caller clears the queue before."""
@@ -152,11 +184,7 @@ class PartitionCopy:
 
     def report_trouble(self, trouble: str) -> None:
         """Report `trouble` until the next success."""
-        self.trouble = trouble
-
-    def clear_trouble(self) -> None:
-        """The target took an append, so the trouble is over."""
-        self.trouble = None
+        self.state.report_trouble(trouble)
 
     def stop_reading(self) -> None:
         """Stop reading and drop the unsent records; appends in flight may still be acknowledged.
@@ -164,8 +192,8 @@ class PartitionCopy:
         Unsent records are still sent if a part of their fetch was routed, or a part of their record was sent, and may
         have arrived.
         """
-        self.left = True
-        self.paused = True
+        self.life.enter_phase(PartitionPhase.RELEASING)
+        self.state.pause()
         self._appends.discard_unsent()
 
     def close(self) -> None:
@@ -174,13 +202,13 @@ class PartitionCopy:
 
     def fail_partition(self, error: TwinlogError) -> None:
         """Stop this partition for good and report the error."""
-        self.paused = True
-        self.failed = True
-        self.trouble = str(error)
+        self.state.pause()
+        self.life.fail(error)
+        self.state.report_trouble(str(error))
         # Within a transaction, an abort also ends the appends that may still arrive.
         if not self._appends.fail(refused=not isinstance(error, NotAcknowledgedError)) and self.transactional:
-            self._hooks.abort(self)
-        self._hooks.failed(self, error)
+            self._request_copier(self, AbortTransaction())
+        self._request_copier(self, HoldPartition(error))
 
     def take_runs(self) -> list[CopiedRun]:
         """Source and target offsets of the records acknowledged since the last call."""
@@ -200,22 +228,17 @@ class PartitionCopy:
         Appends of this writer, from here or from another copier, may still arrive. The partition reads again after
         `stored`.
         """
-        self.paused = self._unstored = True
+        self.state.await_store()
         self._appends.set_producer(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence, position)
         self._move(replace(position, writer=writer), runs)
 
     def stored(self) -> None:
         """The new writer is stored for the next copier: continue."""
-        self._unstored = False
-        self.resume()
+        self.state.confirm_store()
 
     def expect_late_appends(self, position: Position) -> None:
         """Appends of this partition's writer from before `position` may still arrive."""
         self._appends.expect_late(position)
-
-    def resolve_position(self) -> None:
-        """Have the position found again from the remote log."""
-        self._hooks.resolve(self)
 
     def check_overdue(self, now: float) -> None:
         """Fail when the first append has waited for its acknowledgement for `delivery.timeout.ms`.
@@ -229,7 +252,7 @@ class PartitionCopy:
         self._appends.move_position(position, runs)
         self.read.seek(position)
         self.read_ahead.reset()
-        self.trouble = None
+        self.state.clear_trouble()
 
     # Reading.
 
@@ -252,7 +275,7 @@ class PartitionCopy:
             self._not_fetched(fetched)
             return
         if self.trouble is not None and not self.trouble.startswith("target"):
-            self.trouble = None
+            self.state.clear_trouble()
         read.record_fetch(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
         prepared = self._prepared(fetched) if fetched.records else None
         if prepared is None:
@@ -262,67 +285,27 @@ class PartitionCopy:
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
         self._appends.append_fetch(begin, prepared)
 
-    def count_fetch(self, prepared: PreparedFetch) -> None:
-        """Count and report the final results of a fetch."""
-        self.copied.left_out(prepared.aborted, prepared.control)
-        for record in prepared.oversized:
-            self.left_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
-        self._left_out.count_fetch(prepared)
-
     def _prepared(self, fetched: PartitionResponse) -> PreparedFetch | None:
         """The appends of an answer; None if the answer is read again later, or the partition failed."""
         rules = self.limit.rules
         # Few batches may be in flight together, so each batch is built large when more records wait.
         behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
-        if behind and self._hooks.far_target():
+        if behind and self._target.far:
             rules = rules.merging_all()
         if (most := self.read_ahead.next_records()) is not None:
             rules = replace(rules, most_records=most)
         try:
             prepared = self._prepare(fetched.records, self.read.offset, rules, fetched.aborted)
         except EngineLostError as error:
-            self.paused = True
+            self.state.pause()
             self.report_trouble(f"transform: {error}")
-            self._hooks.unready(self)
+            self._request_copier(self, AwaitTransform())
             return None
         except TwinlogError as error:
             if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
                 self.fail_partition(naming(error, self.source, self.remote))
             return None
         return None if prepared.oversized and self._must_ask_limit() else prepared
-
-    def left_out(self, kind: str, text: str) -> None:
-        """A policy left a record out."""
-        self._left_out.leave_out(kind, text)
-
-    def leave_out(self, append: Append) -> None:
-        """Continue after the record of a refused append, which is in the dead-letter topic."""
-        self.trouble = None
-        self._appends.leave_out(append)
-        self._hooks.offer(self.queue)
-
-    def append(self, own: list[Append]) -> None:
-        """Append the appends that waited for routed records.
-
-        With an empty list, the position moves over skipped records.
-        """
-        self._appends.append(own)
-
-    def resume_reading(self) -> None:
-        """Read again, because all routed records are acknowledged."""
-        self._hooks.more(self.source)
-
-    def read_again(self, offset: SourceOffset) -> None:
-        """Read again from a source offset on; the appends made of its records are dropped."""
-        self.read.seek_offset(offset)
-        self._hooks.more(self.source)
-
-    def count_routed(self, append: Append) -> None:
-        """The target acknowledged an append of this partition that was routed to another partition."""
-        self.trouble = None
-        self.copied.routed(append)
-        if self.read_ahead.acknowledged(self.queue.queued_bytes):
-            self._hooks.more(self.source)
 
     def free_memory(self, now: float) -> None:
         """Free memory for other partitions.
@@ -333,7 +316,7 @@ class PartitionCopy:
         if again is not None:
             self.read_ahead.back_off(now)
             # The reader may wait at the end of the log and must learn the new offset.
-            self.read_again(again)
+            self.state.read_again(again)
 
     def take_limit(self, topic_bytes: int | None) -> None:
         """Continue with the current limit of the remote topic, None if the limit is unknown."""
@@ -344,22 +327,31 @@ class PartitionCopy:
         """Whether the remote topic must be asked for its limit first; the last answer is then read again."""
         if self.limit.sure(self._now()):
             return False
-        self.paused = True
-        self._hooks.limit(self)
+        self.state.pause()
+        self._request_copier(self, AskLimit())
         return True
 
     def _not_fetched(self, fetched: PartitionResponse) -> None:
-        match fetch_errors.decide(fetched, self.source, self._hooks.source_lacks):
-            case FailFetch(error):
+        decision = decide_fetch_error(fetched, self.source, self._source)
+        match decision:
+            case FailPartition(error):
                 self.fail_partition(error)
-            case CheckSource(end, reason):
-                self.paused = True
-                self.trouble = reason or self.trouble
-                self._hooks.check(self, end)
+                return
+            case CheckSource(_, reason):
+                if reason is not None:
+                    self.report_trouble(reason)
             case PauseFetch(reason):
-                self.paused = True
-                self.trouble = reason
-                self._hooks.pause(self, self.read.refused())
+                self.report_trouble(reason)
+                decision = replace(decision, refusals=self.read.refused())
+        self.state.pause()
+        self._request_copier(self, decision)
+
+    def _do_request(self, request: PartitionRequest) -> None:
+        """A part of this partition requests work."""
+        if isinstance(request, FailPartition):
+            self.fail_partition(request.error)
+        else:
+            self._request_copier(self, request)
 
     # Transactions.
 
@@ -370,9 +362,9 @@ class PartitionCopy:
     def abort(self, identity: ProducerIdentity) -> None:
         """The transaction was aborted and all its appends are answered: copy on from the last committed position."""
         copied = self._appends.abort(identity)
-        if self.misplaced is not None:
+        if self.state.misplaced is not None:
             self._move(self.committed)
-            self._hooks.lost(self)
+            self._request_copier(self, CopyAgain())
         elif copied:
             self.seek(self.committed)
 

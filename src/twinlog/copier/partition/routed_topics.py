@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
 
-from twinlog.copier.partition.unit import RoutedFetch, RoutedFetchOwner
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.copier_transform import CopierTransform
+from twinlog.copier.partition.copy_state import CopyState
+from twinlog.copier.partition.routed_fetch import RoutedFetch
 from twinlog.errors import ClusterError, CopyError, TransformError
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.admin.new_topic import create_topic
-from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.producer.appends import Append, CopyRules, RoutedRows
+from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic, Refusal, own_settings
@@ -19,40 +20,22 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 
-class RouteResolver(Protocol):
-    """The knowledge of a transform about its routes."""
-
-    def check_route(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
-        """Raise TransformError where rows of a partition cannot be routed to a topic."""
-
-    def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
-        """The target has just reported the partitions of a topic.
-
-        The transform now fails on records for other partitions.
-        """
-
-    def place_rows(
-        self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
-    ) -> dict[int, list[Append]]:
-        """The appends of routed rows by the partition of their topic. Raises NoPartitionError."""
-
-
 class RoutePlacement:
-    """Places the routed records of a copier in `topics`; `placing()` returns the resolver of its transform."""
+    """Places the routed records of a copier in `topics`, as its transform asks."""
 
-    def __init__(self, settings: FlowSettings, topics: RoutedTopics, placing: Callable[[], RouteResolver]) -> None:
+    def __init__(self, settings: FlowSettings, topics: RoutedTopics, transform: CopierTransform) -> None:
         self._settings = settings
         self._topics = topics
-        self._placing = placing
+        self._transform = transform
         self._limits: dict[TopicName, int] = {}
 
     def check_route(self, topic: TopicName, source: TopicPartition) -> None:
         """Raise TransformError where rows of a partition cannot be routed to a topic."""
-        self._placing().check_route(topic, source, same_cluster=self._topics.same_cluster)
+        self._transform.loaded().check_route(topic, source, same_cluster=self._topics.same_cluster)
 
     def confirm_partitions(self, topic: TopicName) -> None:
         """The target was just asked: the transform now fails on records for partitions that the topic lacks."""
-        self._placing().confirm_partitions(topic, self._topics.partitions(topic))
+        self._transform.loaded().confirm_partitions(topic, self._topics.partitions(topic))
 
     def set_limit(self, topic: TopicName, most_bytes: int) -> None:
         """A topic takes batches of at most `most_bytes`."""
@@ -72,7 +55,7 @@ class RoutePlacement:
             try:
                 if not routed.dead:
                     self.check_route(routed.topic, source)
-                placed = self._placing().place_rows(
+                placed = self._transform.loaded().place_rows(
                     routed, source, self._topics.partitions(routed.topic), replace(rules, max_batch_bytes=limit)
                 )
             except TransformError as error:
@@ -92,17 +75,17 @@ DEAD_PARTITIONS = 1
 class RoutedTopics:
     """The routed topics of a copier; `same_cluster` is True if source and target are the same cluster."""
 
-    def __init__(self, source: ClusterClient, target: ClusterClient, settings: FlowSettings) -> None:
+    def __init__(self, context: CopierContext) -> None:
         self.names: set[TopicName] = set()
         self.same_cluster = False
-        self._source = source
-        self._target = target
-        self._settings = settings
+        self._source = context.source
+        self._target = context.target
+        self._settings = context.settings
         self._compared = False
         self._counts: dict[TopicName, int] = {}
         self._used: dict[TopicName, float] = {}
         """The time of the last routed record for each topic, in monotonic seconds."""
-        self._finding = source.loop.lock()
+        self._finding = context.loop.lock()
 
     def has_topic(self, topic: TopicName) -> bool:
         """Whether the topic existed at the last look."""
@@ -152,7 +135,7 @@ class RoutedTopics:
                 return None
             return await self._find(topic, unit.owner, dead=dead)
 
-    async def _find(self, topic: TopicName, owner: RoutedFetchOwner, *, dead: bool) -> str | None:
+    async def _find(self, topic: TopicName, owner: CopyState, *, dead: bool) -> str | None:
         found = (await self._target.refresh([topic]))[topic]
         event = None
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -166,7 +149,7 @@ class RoutedTopics:
         self._counts[topic] = found.partitions
         return event
 
-    async def _make(self, topic: TopicName, owner: RoutedFetchOwner, *, dead: bool) -> str:
+    async def _make(self, topic: TopicName, owner: CopyState, *, dead: bool) -> str:
         known = self._source.topic(owner.source.topic)
         partitions = 1 if known is None else max(1, known.partitions)
         transform = self._settings.transform

@@ -8,16 +8,21 @@ routed records are on the target twice. In a transaction a unit is committed as 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import NamedTuple
 
 from twinlog.batches.split import isolate, split_append
 from twinlog.copier.partition import refused_appends
-from twinlog.copier.partition.dead_letters import RefusedAppend
+from twinlog.copier.partition.append_memory import AppendMemory
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.copier_transform import CopierTransform
+from twinlog.copier.partition.copy_state import CopyState
+from twinlog.copier.partition.dead_letters import DeadLetters, RefusedAppend
+from twinlog.copier.partition.life import PartitionLife
 from twinlog.copier.partition.refused_appends import (
     Accept,
     Appending,
@@ -30,8 +35,8 @@ from twinlog.copier.partition.refused_appends import (
     Split,
     WriteDeadLetter,
 )
-from twinlog.copier.partition.routed_topics import RoutedTopics, RoutePlacement, RouteResolver
-from twinlog.copier.partition.unit import RoutedFetch, RoutedFetchOwner
+from twinlog.copier.partition.routed_fetch import RoutedFetch
+from twinlog.copier.partition.routed_topics import RoutedTopics, RoutePlacement
 from twinlog.errors import (
     ClusterError,
     CopyError,
@@ -41,15 +46,13 @@ from twinlog.errors import (
     RefusedRecordError,
     TwinlogError,
 )
-from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity, QueueSender
+from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 LATER_S = 0.05
 FORGET_S = 3_600.0
@@ -59,49 +62,39 @@ PARTITION_S = 2.0
 """How often the target is asked for a missing partition to which records are routed."""
 
 
-class OwnedPartition(Protocol):
-    """A remote partition that this copier also copies a source partition to."""
+class _Owned(NamedTuple):
+    """The queue of a remote partition that this copier also copies a source partition to."""
 
     queue: AppendQueue
-    left: bool
+    life: PartitionLife
 
 
 class Routes:
     """The routed appends of a copier.
 
-    `placing()` returns the resolver that makes them. `offer(queue)` is called when a queue has appends to send,
-    `leaderless()` to look for a missing leader, `keep(appends)` with appends that wait for a while. `dead_letter(owner,
-    refused)` is called with a record for the dead-letter topic, and `event(kind, text)` for operators.
-
-    Within transactions `owned` are the remote partitions of this copier, whose queues have their sequence numbers.
+    Within transactions the queue of a partition that the copier also copies to has the sequence numbers of both.
     """
 
     def __init__(
         self,
-        loop: Loop,
-        source: ClusterClient,
-        target: ClusterClient,
-        settings: FlowSettings,
-        owned: Mapping[TopicPartition, OwnedPartition],
-        *,
-        placing: Callable[[], RouteResolver],
-        offer: Callable[[AppendQueue], None],
-        leaderless: Callable[[], None],
-        keep: Callable[[list[Append]], None],
-        dead_letter: Callable[[RoutedFetchOwner, RefusedAppend], None],
-        event: Callable[[str, str], None],
+        context: CopierContext,
+        transform: CopierTransform,
+        sender: QueueSender,
+        appender: TargetAppender,
+        memory: AppendMemory,
+        dead_letters: DeadLetters,
     ) -> None:
-        self._loop = loop
-        self._target = target
-        self._settings = settings
-        self._owned = owned
-        self._offer = offer
-        self._leaderless = leaderless
-        self._keep = keep
-        self._event = event
-        self._topics = RoutedTopics(source, target, settings)
-        self._placement = RoutePlacement(settings, self._topics, placing)
-        self._dead_letter = dead_letter
+        self._context = context
+        self._loop = context.loop
+        self._target = context.target
+        self._settings = context.settings
+        self._owned: dict[TopicPartition, _Owned] = {}
+        self._sender = sender
+        self._appender = appender
+        self._memory = memory
+        self._topics = RoutedTopics(context)
+        self._placement = RoutePlacement(context.settings, self._topics, transform)
+        self._dead_letters = dead_letters
         self._queues: dict[TopicPartition, AppendQueue] = {}
         self._identity: ProducerIdentity | None = None
         self._sequences: MutableMapping[TopicPartition, int] = {}
@@ -109,7 +102,6 @@ class Routes:
         self._units: dict[RoutedFetch, None] = {}
         """Sent units of the open transaction that may be unfinished."""
         self._held: list[RoutedFetch] | None = None
-        self._stopped = False
 
     def in_transactions(self, abort: Callable[[str], None], sequences: MutableMapping[TopicPartition, int]) -> None:
         """Make all appends a part of transactions.
@@ -121,7 +113,6 @@ class Routes:
 
     def stop(self) -> None:
         """Stop sending."""
-        self._stopped = True
         for queue in self._queues.values():
             queue.end()
 
@@ -205,12 +196,22 @@ class Routes:
         """
         return self._queues.pop(partition, None) if self._abort is not None else None
 
+    def add_owned(self, life: PartitionLife, queue: AppendQueue) -> None:
+        """The copier copies a partition through `queue`."""
+        self._owned[life.grant.remote] = _Owned(queue, life)
+
+    def remove_owned(self, partition: TopicPartition, queue: AppendQueue) -> None:
+        """The copier has released a partition."""
+        owned = self._owned.get(partition)
+        if owned is not None and owned.queue is queue:
+            del self._owned[partition]
+
     def append_routed(self, unit: RoutedFetch) -> None:
         """Append the routed rows of a unit, as soon as its topics exist."""
         if self._held is not None:
             self._held.append(unit)
             return
-        if not unit.wanted or self._stopped:
+        if not unit.wanted or self._context.stopped:
             return
         self._topics.touch_topics(unit.topics, self._loop.clock.monotonic())
         if self._identity is None or not all(map(self._topics.has_topic, unit.topics)):
@@ -228,7 +229,7 @@ class Routes:
         except TwinlogError as error:
             unit.owner.fail_partition(error)
             return
-        if any((owned := self._owned.get(where)) is not None and owned.left for where in placed):
+        if any((owned := self._owned.get(where)) is not None and owned.life.left for where in placed):
             # The sequence numbers of the partition are known once its last transaction is over.
             self._loop.start(self._try_later, unit)
             return
@@ -237,12 +238,12 @@ class Routes:
             self._units[unit] = None
         for where, appends in placed.items():
             queue = self._queue(where)
-            self._keep(appends)
+            self._memory.track_waiting(appends)
             queue.put(appends)
-            self._offer(queue)
-        if self._abort is not None and unit.own:
+            self._sender.offer_queue(queue)
+        if self._abort is not None:
             # In a transaction the unit's own appends are sent together with its routed appends.
-            unit.owner.append(unit.take_own())
+            unit.append_own()
 
     def _queue(self, where: TopicPartition) -> AppendQueue:
         owned = self._owned.get(where)
@@ -281,7 +282,7 @@ class Routes:
         Returns False once the unit is unwanted.
         """
         owner, backoff = unit.owner, Backoff.of(self._settings.producer.client)
-        while unit.wanted and not self._stopped:
+        while unit.wanted and not self._context.stopped:
             try:
                 if self._identity is None:
                     self._identity = ProducerIdentity(*await self._target.init_producer())
@@ -293,7 +294,7 @@ class Routes:
                 for topic in topics:
                     text = await self._topics.ensure_topic(topic, unit, dead=unit.topics[topic])
                     if text is not None:
-                        self._event("routed", text)
+                        self._context.report_event("routed", text)
             except RefusedError as error:
                 owner.fail_partition(error)
             except ClusterError as error:
@@ -311,7 +312,7 @@ class Routes:
         The partition may have been added since the target was asked last.
         """
         backoff = Backoff.of(self._settings.producer.client)
-        while unit.wanted and not self._stopped:
+        while unit.wanted and not self._context.stopped:
             try:
                 await self._target.refresh(unit.topics)
             except RefusedError as error:
@@ -328,7 +329,7 @@ class Routes:
         """An operator has to add the partition; the source topic may have got more partitions, too."""
         unit.owner.report_trouble(f"target: {error}")
         if unit.is_news(error):
-            self._event("routed", f"{error}; this is waited for")
+            self._context.report_event("routed", f"{error}; this is waited for")
         await self._loop.sleep(PARTITION_S)
         with suppress(ClusterError):
             await self._target.refresh(unit.topics)
@@ -346,7 +347,7 @@ class Routes:
             case Retry(pause_s, reason):
                 unit.owner.report_trouble(reason)
                 queue.retry_failed(self._loop.clock.monotonic() + pause_s)
-                self._leaderless()
+                self._appender.refresh()
                 if sent.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                     self._loop.start(self._make_again, unit, where.topic)
             case Resolve(reason):
@@ -364,14 +365,16 @@ class Routes:
             case Isolate(numbers):
                 self._replace(queue, unit, isolate(sent.append, numbers, unit.owner.rules))
             case Skip(kind, reason):
-                unit.owner.left_out(kind, reason)
+                unit.owner.leave_out(kind, reason)
                 self._leave_out(queue, unit, sent.append)
             case WriteDeadLetter() as decision:
                 # The queue waits until the record is in the dead-letter topic, or until this append is cleared away.
                 queue.retry_failed(inf)
                 leave_out = partial(self._leave_out, queue, unit, sent.append)
                 give_up = partial(self._fail_owner, queue, unit)
-                self._dead_letter(unit.owner, RefusedAppend(queue, sent.append, decision, leave_out, give_up))
+                self._dead_letters.start_write(
+                    unit.owner, RefusedAppend(queue, sent.append, decision, leave_out, give_up)
+                )
                 return
             case FailAppend(error) if isinstance(error, (RefusedRecordError, RecordTooLargeError)):
                 self._fail_owner(queue, unit, error)
@@ -379,20 +382,20 @@ class Routes:
             case FailAppend(error):
                 self._give_up(queue, error)
                 return
-        self._offer(queue)
+        self._sender.offer_queue(queue)
 
     def _replace(self, queue: AppendQueue, unit: RoutedFetch, parts: list[Append]) -> None:
         unit.count_split(len(parts) - 1)
-        self._keep(parts)
+        self._memory.track_waiting(parts)
         queue.replace_first(parts)
 
     def _leave_out(self, queue: AppendQueue, unit: RoutedFetch, append: Append) -> None:
         queue.replace_first([])
         queue.send_now()
         unit.count_acknowledged(append)
-        self._offer(queue)
+        self._sender.offer_queue(queue)
 
-    def _rules(self, owner: RoutedFetchOwner) -> ProduceRules:
+    def _rules(self, owner: CopyState) -> ProduceRules:
         return ProduceRules(self._settings.producer, owner.rules.oversized, owner.rules.refused, self._target.lacks)
 
     def _appending(self, where: TopicPartition, unit: RoutedFetch) -> Appending:
@@ -423,12 +426,12 @@ class Routes:
         queue.drop_appends(lambda append: isinstance(append.route, RoutedFetch) and append.route.owner is unit.owner)
         queue.send_now()
         unit.owner.fail_partition(error)
-        self._offer(queue)
+        self._sender.offer_queue(queue)
 
     async def _send_again(self, queue: AppendQueue) -> None:
         """The target lost the state of this producer: send the unacknowledged appends under a new producer id."""
         backoff = Backoff.of(self._settings.producer.client)
-        while not self._stopped:
+        while not self._context.stopped:
             try:
                 identity = ProducerIdentity(*await self._target.init_producer())
             except ClusterError:
@@ -437,5 +440,5 @@ class Routes:
             waiting = list(queue.waiting())
             queue.clear(identity)
             queue.put(waiting)
-            self._offer(queue)
+            self._sender.offer_queue(queue)
             return

@@ -1,14 +1,18 @@
-"""The fetch offset of a source partition, the end of its log, and the amount read ahead of the target."""
+"""The fetch offset of a source partition, the end of its log, the amount read ahead of the target, and fetch errors."""
 
 from __future__ import annotations
 
 import uuid
 
 from twinlog.clock import LONG_AGO
+from twinlog.copier.partition.life import CheckSource, FailPartition, PauseFetch
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.mirror.offsets.positions import Position
-from twinlog.model.types import SourceOffset
+from twinlog.model.types import SourceOffset, TopicPartition
 
 BACKOFF_S = (2.0, 32.0)
 """How long a partition is not read after its memory was freed, at first and at most."""
@@ -135,3 +139,21 @@ class SourcePosition:
         """The source refused a fetch for now; returns the number of refusals in a row."""
         self.refusals += 1
         return self.refusals
+
+
+_OTHER_TOPIC = error_codes.OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def decide_fetch_error(
+    fetched: PartitionResponse, source: TopicPartition, client: ClusterClient
+) -> PauseFetch | CheckSource | FailPartition:
+    """Decide about an answer of the source cluster of `client` that is an error, or reports a diverging epoch."""
+    code = fetched.error
+    if error_codes.refused(code):
+        return FailPartition(client.lacks("READ", f"topic {source.topic}", "copying it"))
+    if fetched.diverging_epoch >= 0:
+        return CheckSource(SourceOffset(fetched.diverging_end))
+    if code == Code.OFFSET_OUT_OF_RANGE:
+        return CheckSource(SourceOffset(-1))
+    reason = f"source: {error_codes.name_of(code)}"
+    return CheckSource(None, reason) if code in _OTHER_TOPIC else PauseFetch(reason)

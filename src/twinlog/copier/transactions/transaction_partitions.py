@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.client import ClusterClient
@@ -18,16 +18,16 @@ EXCLUDED_S = 2.0
 class TransactionPartitions:
     """The queues of a copier, by their part in the open transaction.
 
-    `wake()` is called when a queue waits. A queue is `wanted` once it has appends, and `entering` while the coordinator
+    `wake` is set when a queue waits. A queue is `wanted` once it has appends, and `entering` while the coordinator
     adds it. Then the queue takes part, with its gate open until the transaction closes. A queue of a missing or
     leaderless partition is excluded for a while.
     """
 
-    def __init__(self, client: ClusterClient, appender: TargetAppender, wake: Callable[[], None]) -> None:
+    def __init__(self, client: ClusterClient, appender: TargetAppender) -> None:
+        self.wake = client.loop.signal()
         self._client = client
         self._now = client.loop.clock.monotonic
         self._appender = appender
-        self._wake = wake
         self._wanted: dict[AppendQueue, None] = {}
         self._excluded: dict[AppendQueue, float] = {}
         self._inside: dict[TopicPartition, AppendQueue] = {}
@@ -46,7 +46,7 @@ class TransactionPartitions:
             self._appender.offer_queue(queue)
         if queue.gate is not Gate.OPEN and queue.pending and queue not in self._excluded:
             self._wanted[queue] = None
-            self._wake()
+            self.wake.set()
 
     @property
     def partitions(self) -> Collection[TopicPartition]:

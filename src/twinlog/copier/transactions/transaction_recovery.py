@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.start.unverified_tail import find_unverified
@@ -13,11 +14,9 @@ from twinlog.copier.transactions.transactional_id import TransactionalId
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.producer_states import open_transactions
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Signal
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.model.types import TargetOffset, TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 MARKER_S = 5.0
 """A commit marker arrives in its partitions within this time."""
@@ -83,34 +82,30 @@ long."""
 class TransactionRecovery:
     """Ends the open transaction of a copier, and finds the committed records that the target lost.
 
-    `wake` is set when appends were acknowledged, `event(kind, text)` is called for operators, and `ended()` is True
-    once the copier ends.
+    `ended()` is True once the transactions end.
     """
 
     def __init__(
         self,
-        client: ClusterClient,
-        settings: FlowSettings,
+        context: CopierContext,
         partitions: Mapping[TopicPartition, PartitionCopy],
         holder: TransactionalId,
         in_transaction: TransactionPartitions,
         positions: TransactionPositions,
         routes: Routes,
-        wake: Signal,
         *,
-        event: Callable[[str, str], None],
         ended: Callable[[], bool],
     ) -> None:
-        self._client = client
-        self._now = client.loop.clock.monotonic
-        self._settings = settings
+        self._context = context
+        self._client = context.target
+        self._now = context.loop.clock.monotonic
+        self._settings = context.settings
         self._partitions = partitions
         self._holder = holder
         self._in_transaction = in_transaction
         self._positions = positions
         self._routes = routes
-        self._wake = wake
-        self._event = event
+        self._wake = in_transaction.wake
         self._ended = ended
         self._suspects: dict[PartitionCopy, None] = {}
         """Partitions whose committed records the target may have lost."""
@@ -141,7 +136,9 @@ class TransactionRecovery:
         if self._in_transaction or self._positions:
             await self._holder.end(commit=False)
         await self._holder.renew_epoch()
-        self._event("transaction", f"{self._holder.name}: aborted, its records are copied again: {error}")
+        self._context.report_event(
+            "transaction", f"{self._holder.name}: aborted, its records are copied again: {error}"
+        )
 
     async def _fenced(self, error: FencedError, opened_at: float) -> TwinlogError | None:
         """Another producer took the transactional id; or the coordinator ended a transaction that was open too long."""
@@ -152,10 +149,10 @@ class TransactionRecovery:
                 f"{error}; this copier stops. Flow {self._settings.name} must be copied by one process only, and "
                 f"group.id must differ where several installations write to {self._settings.target}"
             )
-            self._event("fenced", text)
+            self._context.report_event("fenced", text)
             return FencedError(text)
         await self._look_at_losses()
-        self._event(
+        self._context.report_event(
             "transaction",
             f"{self._holder.name}: the target ended a transaction that was open for {open_s:.0f} s; "
             f"its records are copied again",

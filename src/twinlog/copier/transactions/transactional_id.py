@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
-from twinlog.kafka.retry import Backoff
+from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.lease.messages import LentId
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -32,7 +32,7 @@ class TransactionalId:
         appender: TargetAppender,
         *,
         lend: Callable[[], Coroutine[Any, Any, LentId]],
-        failed: Callable[[ClusterError], None],
+        failed: Callable[[TwinlogError], None],
         ended: Callable[[], bool],
     ) -> None:
         self._client = client
@@ -81,16 +81,10 @@ class TransactionalId:
 
     async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Repeat `step` until the cluster has answered it."""
-        backoff = Backoff.of(self._settings.producer.client)
-        while True:
-            try:
-                return await step()
-            except RefusedError:
-                raise
-            except ClusterError as error:
-                if self._ended():
-                    raise
-                # A partition whose marker is missing may have no requests in flight, so its leader is looked up here.
-                self._appender.refresh()
-                self._failed(error)
-                await self._client.loop.sleep(backoff.count_failure())
+        policy = RetryPolicy.of(self._settings.producer.client)
+        return await retry(self._client.loop, policy, step, stopped=self._ended, failed=self._note_failure)
+
+    def _note_failure(self, error: TwinlogError) -> None:
+        # A partition whose marker is missing may have no requests in flight, so its leader is looked up here.
+        self._appender.refresh()
+        self._failed(error)

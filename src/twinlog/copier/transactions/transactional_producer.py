@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
 
 from twinlog.copier.copier_producer import DRAIN_S
 from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.transactions.transactions import Transactions
 from twinlog.errors import ClusterError
@@ -22,21 +23,17 @@ from twinlog.settings.flow import FlowSettings
 
 
 class TransactionalProducer:
-    """Appends in the transactions of a copier; `event(kind, text)` is called for operators."""
+    """Appends in the transactions of a copier."""
 
-    def __init__(
-        self, transactions: Transactions, committer: OffsetCommitter, event: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, context: CopierContext, transactions: Transactions, committer: OffsetCommitter) -> None:
         self.start = transactions.start
         self.stop = transactions.stop
-        self.offer_queue = transactions.offer_queue
-        self.notify_progress = transactions.notify_progress
         self.resolve_partition = transactions.abort
         self.abort = transactions.abort_without
         self.forget_partition = transactions.forget_partition
         self._transactions = transactions
         self._committer = committer
-        self._event = event
+        self._context = context
 
     @property
     def topics(self) -> set[TopicName]:
@@ -72,7 +69,7 @@ class TransactionalProducer:
             return {part.source for part in leaving if part.misplaced is None}
         # A later commit would lack the positions of the leaving partitions.
         self._transactions.stop()
-        self._event("transaction", "the last transaction was not committed in time; it will be aborted")
+        self._context.report_event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
 
 

@@ -15,22 +15,22 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
 from twinlog.clock import LONG_AGO
+from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
 from twinlog.copier.transactions.transaction_positions import PATIENCE_S, AbortedError, TransactionPositions
 from twinlog.copier.transactions.transaction_recovery import TransactionRecovery
 from twinlog.copier.transactions.transactional_id import TransactionalId
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.lease.messages import LentId
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 
 class TransactionParticipants(Protocol):
@@ -88,37 +88,34 @@ class Transactions:
     """The transactions of a copier; all methods run on the loop's thread.
 
     `partitions` are the copier's partitions, read again each time. `lend()` gives a transactional id with a fresh
-    producer epoch. `mark(positions)` stores the maps that end at positions and returns the positions to store.
-    `lost(error)` is called when the flow stops, `event(kind, text)` for aborts.
+    producer epoch.
     """
 
     def __init__(
         self,
-        loop: Loop,
-        client: ClusterClient,
-        settings: FlowSettings,
+        context: CopierContext,
         partitions: Mapping[TopicPartition, PartitionCopy],
         appender: TargetAppender,
-        *,
-        lend: Callable[[], Coroutine[Any, Any, LentId]],
-        mark: Callable[[Mapping[TopicPartition, Position]], Coroutine[Any, Any, dict[TopicPartition, Position]]],
-        lost: Callable[[TwinlogError], None],
-        event: Callable[[str, str], None],
+        in_transaction: TransactionPartitions,
+        committer: OffsetCommitter,
         routes: Routes,
+        lend: Callable[[], Coroutine[Any, Any, LentId]],
     ) -> None:
+        client, settings = context.target, context.settings
         self.trouble: str | None = None
         """The trouble of the open transaction, or None."""
         self.ended = False
-        self._loop = loop
-        self._now = loop.clock.monotonic
+        self._context = context
+        self._loop = context.loop
+        self._now = context.loop.clock.monotonic
         self._settings = settings
         self._partitions = partitions
-        self._mark = mark
-        self._lost = lost
+        self._committer = committer
         self._routes = routes
         self._sequences: dict[TopicPartition, int] = {}
         routes.in_transactions(lambda why: self._break(AbortedError(why)), self._sequences)
-        self._wake = loop.signal()
+        self._wake = in_transaction.wake
+        context.signal_progress_to(self._wake)
         # The interval is shorter than the timeout, because the target must not abort a transaction that waits for its
         # commit.
         timeout_ms = settings.producer.transaction_timeout_ms
@@ -127,13 +124,12 @@ class Transactions:
             client, settings, appender, lend=lend, failed=self._not_answered, ended=lambda: self.ended
         )
         self._stored: dict[TopicPartition, Position] = {}
-        self._in_transaction = TransactionPartitions(client, appender, self._wake.set)
+        self._in_transaction = in_transaction
         self._positions = TransactionPositions(client, settings, appender, self._holder, self._wake, self._break)
         self._leaderless = LeaderlessPartitions(client, self._in_transaction, self._positions)
         self._commit_wanted = False
         self._recovery = TransactionRecovery(
-            *(client, settings, partitions, self._holder, self._in_transaction, self._positions, routes, self._wake),
-            event=event,
+            *(context, partitions, self._holder, self._in_transaction, self._positions, routes),
             ended=lambda: self.ended,
         )
         self._broken: TwinlogError | None = None
@@ -164,14 +160,6 @@ class Transactions:
     def sequence(self, remote: TopicPartition) -> int:
         """The next sequence number of a partition that was copied here before, or 0."""
         return self._sequences.get(remote, 0)
-
-    def offer_queue(self, queue: AppendQueue) -> None:
-        """Send the appends of a queue now if it takes part in the open transaction, else with the next transaction."""
-        self._in_transaction.offer_queue(queue)
-
-    def notify_progress(self) -> None:
-        """Appends were acknowledged or skipped."""
-        self._wake.set()
 
     def abort(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer, or the open transaction: abort the transaction."""
@@ -281,7 +269,7 @@ class Transactions:
         }
         if positions:
             # A transaction with copied records must store their position, even if the map is unknown.
-            positions |= await self._holder.retry(lambda: self._mark(positions))
+            positions |= await self._holder.retry(lambda: self._committer.store_maps(positions))
             await self._positions.store_positions(positions, self._check)
         self._check()
         # From here on the coordinator decides about the commit.
@@ -365,7 +353,7 @@ class Transactions:
         if self.ended:
             raise AbortedError("the copier ends")
 
-    def _not_answered(self, error: ClusterError) -> None:
+    def _not_answered(self, error: TwinlogError) -> None:
         self.trouble = f"{error}{self._leaderless.named()}"
 
     async def _recover(self, error: TwinlogError) -> None:
@@ -381,7 +369,7 @@ class Transactions:
                 self._start_over()
             else:
                 self.ended = True
-                self._lost(last)
+                self._context.report_lost(last)
             return
 
     def _start_over(self) -> None:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.producer.appends import Append
@@ -103,6 +104,13 @@ class ProducerIdentity:
         """
         stamp(batch, self.producer_id, self.epoch, sequence, transactional=self.transactional)
         return sequence_after(sequence, count)
+
+
+class QueueSender(Protocol):
+    """Sends the appends of queues: at once, or within transactions."""
+
+    def offer_queue(self, queue: AppendQueue) -> None:
+        """A queue may have appends to send."""
 
 
 class AppendQueue:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from twinlog.copier.partition.fetch_errors import CheckSource, FailFetch, FetchDecision, PauseFetch, decide
-from twinlog.errors import RefusedError
+from tests.unit.copier.partitions import SilentCluster
+from twinlog.copier.partition.life import CheckSource, FailPartition, PauseFetch
+from twinlog.copier.partition.source_log import decide_fetch_error
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -15,15 +16,16 @@ from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 SOURCE = TopicPartition(TopicName("shop"), 0)
 
 
-def decided(code: int = 0, **diverging: int) -> FetchDecision:
+def decided(code: int = 0, **diverging: int) -> PauseFetch | CheckSource | FailPartition:
     answer: Any = PartitionResponse(0, code, 10, 10, 0, (), memoryview(b""), **diverging)
-    return decide(answer, SOURCE, lambda *missing: RefusedError(" ".join(missing)))
+    client: Any = SilentCluster()
+    return decide_fetch_error(answer, SOURCE, client)
 
 
 @pytest.mark.parametrize("diverging", [{}, {"diverging_epoch": 2, "diverging_end": 7}])
 def test_a_missing_permission_comes_before_anything_else(diverging: dict[str, int]) -> None:
     decision = decided(Code.TOPIC_AUTHORIZATION_FAILED, **diverging)
-    assert isinstance(decision, FailFetch)
+    assert isinstance(decision, FailPartition)
     assert str(decision.error) == "READ topic shop copying it"
 
 

@@ -14,7 +14,9 @@ import twinlog.copier.partition
 TASK = Path(twinlog.copier.partition.__file__).parent
 OWNERS = {
     "partition.py": TASK / "partition.py",
-    "partition_appends.py": TASK / "partition_appends.py",
+    "life.py": TASK / "life.py",
+    "copy_state.py": TASK / "copy_state.py",
+    "appends.py": TASK / "appends.py",
     "copied_records.py": TASK / "copied_records.py",
     "source_log.py": TASK / "source_log.py",
     "batch_limit.py": TASK / "batch_limit.py",
@@ -66,7 +68,7 @@ def from_outside(source: str) -> list[str]:
 
 
 def test_what_is_looked_for_is_found() -> None:
-    assert {"paused", "trouble", "acknowledged", "gate", "held_back", "rules", "offset"} <= fields()
+    assert {"paused", "trouble", "phase", "acknowledged", "gate", "held_back", "rules", "offset"} <= fields()
     lines = ["part.paused = True", "self.part.copied.bytes += 1", "one.queue.gate, other = gates", "del part.misplaced"]
     assert len(from_outside("\n".join(lines))) == len(lines)
     assert from_outside("self.paused = part.paused\npart.pause()\nthing.of_its_own = 1") == []

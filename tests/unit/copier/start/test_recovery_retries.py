@@ -43,7 +43,7 @@ def test_a_check_goes_on_until_the_source_answers(refuses: bool) -> None:
     part = checked_part()
     part.queue.clear(ProducerIdentity(1, 0))
     look = Failing(at(10, 0), refuses=refuses)
-    checks = recovery(loop, gap_check=SimpleNamespace(find_position=look))
+    checks = recovery(loop, part, gap_check=SimpleNamespace(find_position=look))
     loop.run(checks.check_source, part, -1)
     assert (part.failed, look.asked) == (refuses, 1 if refuses else 3)
     if refuses:
@@ -59,7 +59,7 @@ def test_a_check_that_finds_nothing_missing_asks_without_the_epoch() -> None:
     part.queue.clear(ProducerIdentity(1, 0))
     part.seek(at(4, 4, leader_epoch=7))
     look = Failing(part.acknowledged, 0)
-    loop.run(recovery(loop, gap_check=SimpleNamespace(find_position=look)).check_source, part, 9)
+    loop.run(recovery(loop, part, gap_check=SimpleNamespace(find_position=look)).check_source, part, 9)
     assert part.acknowledged == at(4, 4, leader_epoch=-1)
     loop.close()
 
@@ -69,7 +69,7 @@ def test_who_was_released_is_not_checked_any_more() -> None:
     part = checked_part()
     look = Failing(None, 0)
     part.stop_reading()
-    loop.run(recovery(loop, gap_check=SimpleNamespace(find_position=look)).check_source, part, -1)
+    loop.run(recovery(loop, part, gap_check=SimpleNamespace(find_position=look)).check_source, part, -1)
     assert look.asked == 0
     loop.close()
 
@@ -79,7 +79,11 @@ def test_a_refused_fetch_is_asked_again_after_a_pause() -> None:
     part = checked_part()
     settings = SimpleNamespace(consumer=SimpleNamespace(client=ClientSettings((), retry_backoff_ms=400)))
     refreshed: list[bool] = []
-    pauses = recovery(loop, settings=settings, refresh_source=lambda: refreshed.append(part.paused))
+    pauses = recovery(
+        *(loop, part),
+        settings=settings,
+        reader=SimpleNamespace(refresh=lambda: refreshed.append(part.paused)),
+    )
     begun = loop.clock.monotonic()
     loop.run(pauses.pause, part, 2)
     assert 0.64 <= loop.clock.monotonic() - begun <= 0.97
@@ -95,10 +99,10 @@ def test_a_resolve_goes_on_until_the_target_answers(refuses: bool) -> None:
     find = Failing(found, refuses=refuses)
     stores = Failing(None, 1)
     again = recovery(
-        loop,
+        *(loop, part),
         start_positions=SimpleNamespace(find_positions=find),
-        identity_after=Failing(ProducerIdentity(1, 1), 0),
-        store=stores,
+        ids=SimpleNamespace(continue_identity=Failing(ProducerIdentity(1, 1), 0)),
+        committer=SimpleNamespace(store_position=stores),
     )
     loop.run(again.resolve_again, part)
     assert part.failed == refuses
@@ -115,7 +119,7 @@ def test_what_was_lost_of_transactions_is_looked_for_until_the_target_answers(re
     part = misplaced_part(transactional=True)
     part.abort(ProducerIdentity(1, 1, transactional=True))
     behind = Failing(at(2, 3), refuses=refuses)
-    copies = recovery(loop, start_positions=SimpleNamespace(after_what_is_left=behind))
+    copies = recovery(loop, part, start_positions=SimpleNamespace(after_what_is_left=behind))
     loop.run(copies.copy_again, part)
     assert part.failed == refuses
     if not refuses:

@@ -3,67 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from twinlog.errors import TwinlogError
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.copy_state import CopyState
 from twinlog.kafka.producer.append_queue import AppendQueue
-from twinlog.kafka.producer.appends import Append, CopyRules, PreparedFetch, RoutedRows
-from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-
-
-class RoutedFetchOwner(Protocol):
-    """The partition that was read."""
-
-    @property
-    def source(self) -> TopicPartition: ...
-
-    @property
-    def remote(self) -> TopicPartition: ...
-
-    @property
-    def rules(self) -> CopyRules: ...
-
-    def count_fetch(self, prepared: PreparedFetch) -> None:
-        """Count and report the final results of a fetch."""
-
-    def append(self, own: list[Append]) -> None:
-        """Append the records that stay in this partition; the list may be empty."""
-
-    def count_routed(self, append: Append) -> None:
-        """The target acknowledged an append of this partition that was routed to another partition."""
-
-    def resume_reading(self) -> None:
-        """Read again, because all routed appends are acknowledged."""
-
-    def read_again(self, offset: SourceOffset) -> None:
-        """Read again from a source offset on; the appends made of its records are dropped."""
-
-    @property
-    def trouble(self) -> str | None:
-        """The trouble of the partition, or None."""
-
-    def report_trouble(self, trouble: str) -> None:
-        """Report the trouble that delays the unit's appends."""
-
-    def left_out(self, kind: str, text: str) -> None:
-        """A policy left a record out."""
-
-    def fail_partition(self, error: TwinlogError) -> None:
-        """The unit can never be appended."""
+from twinlog.kafka.producer.appends import Append, PreparedFetch, RoutedRows
+from twinlog.model.types import SourceOffset, TopicName
 
 
 class RoutedFetch:
     """`own` appends and routed `rows` of a fetch from source offset `begin` on, made at `since` (monotonic seconds).
 
-    The routed appends are `sent` once they are queued, and `left` of them are unacknowledged. `topics` are their target
-    topics, each with True if the topic is for failed records.
+    `owner` is the partition that was read. The routed appends are `sent` once they are queued, and `left` of them are
+    unacknowledged. `topics` are their target topics, each with True if the topic is for failed records.
     """
 
-    __slots__ = ("_open", "_prepared", "begin", "given_up", "left", "own", "owner", "rows", "sent", "since", "topics")
+    __slots__ = (
+        "_open",
+        "_prepared",
+        "begin",
+        "given_up",
+        "left",
+        "own",
+        "owner",
+        "rows",
+        "sent",
+        "since",
+        "topics",
+    )
 
     def __init__(
         self,
-        owner: RoutedFetchOwner,
+        owner: CopyState,
         opened: PendingRoutedFetch,
         begin: SourceOffset,
         prepared: PreparedFetch,
@@ -114,6 +85,11 @@ class RoutedFetch:
         own, self.own = self.own, []
         return own
 
+    def append_own(self) -> None:
+        """Queue the appends that stay in the partition, beside the routed appends in the same transaction."""
+        if self.own:
+            self._open.append_own(self)
+
     def free_rows(self) -> None:
         """Free the memory of a dropped unit: a look-up of its topics may hold the unit for long."""
         self.own, self.rows, self._prepared = [], (), None
@@ -137,17 +113,16 @@ class RoutedFetch:
 class PendingRoutedFetch:
     """The `unit` that a partition waits for, if any: the partition reads nothing until the unit is over.
 
-    `queue` has the partition's own appends. `route(unit)` appends the routed rows; `moved()` is called when a routed
-    append was acknowledged. `now()` is monotonic, in seconds.
+    `queue` has the partition's own appends. `append(appends)` queues appends of the partition that follow the routed
+    records; with an empty list, the position moves over skipped records. `route(unit)` appends the routed rows.
     """
 
     __slots__ = (
-        "_moved",
-        "_now",
+        "_append",
+        "_context",
         "_owner",
         "_queue",
         "_route",
-        "_transactional",
         "reported",
         "routed_to",
         "sends_all",
@@ -156,13 +131,11 @@ class PendingRoutedFetch:
 
     def __init__(
         self,
-        owner: RoutedFetchOwner,
+        owner: CopyState,
         queue: AppendQueue,
-        *,
-        transactional: bool,
+        context: CopierContext,
+        append: Callable[[list[Append]], None],
         route: Callable[[RoutedFetch], None],
-        moved: Callable[[], None],
-        now: Callable[[], float],
     ) -> None:
         self.unit: RoutedFetch | None = None
         self.reported: str | None = None
@@ -174,10 +147,9 @@ class PendingRoutedFetch:
         """Records before this source offset were routed, and would be routed again if they were read again."""
         self._owner = owner
         self._queue = queue
-        self._transactional = transactional
+        self._context = context
+        self._append = append
         self._route = route
-        self._moved = moved
-        self._now = now
 
     def begin_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> bool:
         """Wait for the results of a fetch from source offset `begin` on.
@@ -185,11 +157,11 @@ class PendingRoutedFetch:
         Returns False if the fetch goes straight to the queue.
         """
         self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
-        if not prepared.routed and not (prepared.spread and self._transactional):
+        if not prepared.routed and not (prepared.spread and self._owner.transactional):
             return False
         if prepared.routed:
             self.routed_to = prepared.position
-        self.unit = RoutedFetch(self._owner, self, begin, prepared, self._now())
+        self.unit = RoutedFetch(self._owner, self, begin, prepared, self._context.loop.clock.monotonic())
         self._route(self.unit)
         return True
 
@@ -198,16 +170,22 @@ class PendingRoutedFetch:
         """The time since which the unit is unsent, in monotonic seconds; else infinite."""
         return float("inf") if self.unit is None or self.unit.sent else self.unit.since
 
+    def append_own(self, unit: RoutedFetch) -> None:
+        """Queue the appends of a unit that stay in the partition."""
+        self._append(unit.take_own())
+
     def count_routed(self, append: Append) -> None:
         """The target acknowledged a routed append of the unit, perhaps the last append of the unit."""
-        self._owner.count_routed(append)
-        if self._transactional:
+        self._owner.clear_trouble()
+        self._owner.copied.routed(append)
+        self._owner.take_acknowledgement(self._queue.queued_bytes)
+        if self._owner.transactional:
             self.end_if_arrived()
         elif self.unit is not None and self.unit.arrived:
             unit, self.unit = self.unit, None
-            self._owner.append(unit.take_own())
-            self._owner.resume_reading()
-        self._moved()
+            self.append_own(unit)
+            self._owner.wake_reader()
+        self._context.notify_progress()
 
     def drop_unsent(self) -> SourceOffset | None:
         """Stop waiting for an unsent unit; returns its first source offset, or None."""
@@ -228,5 +206,5 @@ class PendingRoutedFetch:
         """Within a transaction, end the unit once all its appends, own and routed, are acknowledged."""
         if self.unit is not None and self.unit.arrived and self._queue.idle:
             self.unit = None
-            self._owner.append([])
-            self._owner.resume_reading()
+            self._append([])
+            self._owner.wake_reader()

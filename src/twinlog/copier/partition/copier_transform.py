@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from twinlog.copier.beginning import PATIENCE_S
-from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.copy_state import CopyState
 from twinlog.errors import EngineLostError
-from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop, run_in_thread
+from twinlog.kafka.net.loop import run_in_thread
 from twinlog.kafka.producer.appends import Prepare
 from twinlog.lease.grant import Grant
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import FlowSettings
 
 if TYPE_CHECKING:
     from twinlog.transforms.loader import TransformLoader
 
 RETRY_S = 0.2
 
+PATIENCE_S = 5.0
+"""The copier reports an engine that does not start for this time."""
+
 
 class CopierTransform:
-    """The transform of a flow's records, if the flow has a transform.
+    """The transform of a flow's records, if the flow has a transform."""
 
-    `event(kind, text)` is called for operators, and `stopped()` is True once the copier ends.
-    """
-
-    def __init__(
-        self,
-        loop: Loop,
-        target: ClusterClient,
-        settings: FlowSettings,
-        *,
-        event: Callable[[str, str], None],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self._loop = loop
-        self._settings = settings
-        self._target = target
-        self._event = event
-        self._stopped = stopped
+    def __init__(self, context: CopierContext) -> None:
+        self._context = context
+        self._loop = context.loop
+        self._settings = context.settings
         self._transforming: TransformLoader | None = None
         self._loading: TransformImport | None = None
-        self._logged = LogOnce(loop.clock)
+        self._logged = LogOnce(context.loop.clock)
 
     def load(self) -> None:
         """Import the transform. Raises TransformError if it is missing here."""
@@ -73,10 +60,10 @@ class CopierTransform:
             try:
                 await run_in_thread(self._loop.net, transforming.start)
             except EngineLostError as error:
-                if self._stopped():
+                if self._context.stopped:
                     return
                 if self._logged.is_due("transform", PATIENCE_S):
-                    self._event("waiting", f"nothing is copied yet, and it is tried again: {error}")
+                    self._context.report_event("waiting", f"nothing is copied yet, and it is tried again: {error}")
                 await self._loop.sleep(RETRY_S)
 
     def close(self) -> None:
@@ -100,12 +87,12 @@ class CopierTransform:
             return None
         return self._transforming.make_preparer(grant.source, grant.remote)
 
-    async def wait(self, part: PartitionCopy) -> None:
+    async def wait(self, part: CopyState) -> None:
         """The engine was lost: the partition continues with the same records once there is a new engine."""
         transforming = self.loaded()
         reported = part.trouble
         self._report(part.source, reported)
-        while not self._stopped() and not part.left and (trouble := transforming.trouble) is not None:
+        while not self._context.stopped and not part.left and (trouble := transforming.trouble) is not None:
             # The trouble is set at each turn, because an acknowledged append clears it.
             part.report_trouble(f"transform: {trouble}")
             if part.trouble != reported:
@@ -117,8 +104,8 @@ class CopierTransform:
 
     def _report(self, source: TopicPartition, trouble: str | None) -> None:
         if self._logged.is_new(trouble, AGAIN_S):
-            self._event("transform", f"{source}: {trouble}; no record is skipped for it")
+            self._context.report_event("transform", f"{source}: {trouble}; no record is skipped for it")
 
     def _partitions_of(self, topic: TopicName) -> int | None:
-        known = self._target.topic(topic)
+        known = self._context.target.topic(topic)
         return known.partitions if known is not None and known.partitions else None

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Protocol
 
 from twinlog.batches.split import isolate, split_append
-from twinlog.clock import Clock
-from twinlog.copier.partition import refused_appends, unit
-from twinlog.copier.partition.batch_limit import BatchLimit
-from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
-from twinlog.copier.partition.dead_letters import RefusedAppend
-from twinlog.copier.partition.hooks import CopierHooks
+from twinlog.copier.partition import refused_appends
+from twinlog.copier.partition.append_memory import AppendMemory
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.copied_records import MisplacedAppends
+from twinlog.copier.partition.copy_state import CopyState
+from twinlog.copier.partition.dead_letters import DeadLetters, RefusedAppend
+from twinlog.copier.partition.foreign_records import ForeignOffsets
+from twinlog.copier.partition.life import ResolvePosition
 from twinlog.copier.partition.refused_appends import (
     Accept,
     Appending,
@@ -27,69 +28,44 @@ from twinlog.copier.partition.refused_appends import (
     Split,
     WriteDeadLetter,
 )
-from twinlog.copier.partition.source_log import ReadAhead, SourcePosition
-from twinlog.copier.partition.unit import PendingRoutedFetch
+from twinlog.copier.partition.routed_fetch import PendingRoutedFetch
+from twinlog.copier.partition.routes import Routes
 from twinlog.errors import TwinlogError
-from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity
+from twinlog.kafka.consumer.partition_reader import SourceReader
+from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity, QueueSender
+from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, PreparedFetch
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset
-from twinlog.settings.flow import ProducerSettings
 
 
-class AppendsOwner(unit.RoutedFetchOwner, Protocol):
-    """The partition of the appends."""
+@dataclass(frozen=True, slots=True)
+class PartitionServices:
+    """The objects of a copier that its partitions use: to read, to append, to count memory, to route records."""
 
-    left: bool
-    limit: BatchLimit
-    read: SourcePosition
-    read_ahead: ReadAhead
-
-    def pause(self) -> None:
-        """Stop reading, because the position on the target is in doubt."""
-
-    def clear_trouble(self) -> None:
-        """The target took an append, so the trouble is over."""
-
-    def resolve_position(self) -> None:
-        """Find the position again from the remote log."""
-
-    def left_out(self, kind: str, text: str) -> None:
-        """A policy left a record out."""
-
-    def leave_out(self, append: Append) -> None:
-        """Continue after the record of a refused append, which is in the dead-letter topic."""
+    context: CopierContext
+    reader: SourceReader
+    sender: QueueSender
+    appender: TargetAppender
+    memory: AppendMemory
+    foreign: ForeignOffsets
+    routes: Routes
+    dead_letters: DeadLetters
 
 
 class PartitionAppends:
-    """The waiting appends of a partition in `queue`, and its acknowledged records in `copied`.
+    """The waiting appends of a partition in `queue`; the answers of the target move the partition's `state`."""
 
-    `misplaced` is set when the target took an append at too small an offset: the lost records are copied again first.
-    """
-
-    __slots__ = (
-        "_hooks",
-        "_now",
-        "_open",
-        "_owner",
-        "_rules",
-        "_transactional",
-        "copied",
-        "misplaced",
-        "queue",
-    )
+    __slots__ = ("_now", "_open", "_rules", "_services", "_state", "queue")
 
     def __init__(
         self,
-        owner: AppendsOwner,
-        position: Position,
+        state: CopyState,
         identity: ProducerIdentity,
+        services: PartitionServices,
         *,
-        producer: ProducerSettings,
-        hooks: CopierHooks[Any],
-        clock: Clock,
         sequence: int,
         queue: AppendQueue | None,
     ) -> None:
@@ -97,39 +73,31 @@ class PartitionAppends:
 
         `queue` is given if other partitions routed records here before; the queue then has the sequence numbers.
         """
+        context = services.context
+        producer = context.settings.producer
+        self._state = state
+        self._services = services
+        self._now = context.loop.clock.monotonic
         self.queue = (
             AppendQueue(
-                owner.remote,
+                state.remote,
                 identity,
                 self._acknowledged,
                 self._refused,
-                now=clock.monotonic,
+                now=self._now,
                 max_in_flight=producer.max_in_flight,
                 sequence=sequence,
             )
             if queue is None
             else queue.set_owner(self._acknowledged, self._refused)
         )
-        self.copied = CopiedRecords(position, clock, hooks.tally, transactional=identity.transactional)
-        self.misplaced: MisplacedAppends | None = None
-        self._owner = owner
-        self._hooks = hooks
-        self._now = clock.monotonic
-        self._rules = ProduceRules(producer, owner.rules.oversized, owner.rules.refused, hooks.target_lacks)
-        self._transactional = identity.transactional
-        self._open = PendingRoutedFetch(
-            owner,
-            self.queue,
-            transactional=identity.transactional,
-            route=hooks.route,
-            moved=hooks.moved,
-            now=clock.monotonic,
-        )
+        self._rules = ProduceRules(producer, state.rules.oversized, state.rules.refused, context.target.lacks)
+        self._open = PendingRoutedFetch(state, self.queue, context, self.append, services.routes.append_routed)
 
     @property
     def arrived(self) -> bool:
         """Every sent append is acknowledged, at its expected offset."""
-        return self.queue.idle and self.misplaced is None and self._open.unit is None
+        return self.queue.idle and self._state.misplaced is None and self._open.unit is None
 
     @property
     def waits_for_unit(self) -> bool:
@@ -148,16 +116,16 @@ class PartitionAppends:
 
     def append_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> None:
         """Append the appends of a fetch from source offset `begin` on."""
-        self._hooks.keep([*prepared.appends, *prepared.routed])
+        self._services.memory.track_waiting([*prepared.appends, *prepared.routed])
         if not self._open.begin_fetch(begin, prepared):
-            self._owner.count_fetch(prepared)
+            self._state.count_fetch(prepared)
             self.append(prepared.appends)
 
     def append(self, own: list[Append]) -> None:
         """Append the given appends; with an empty list, the position moves over skipped records."""
         if own:
             self.queue.put(own)
-            self._hooks.offer(self.queue)
+            self._services.sender.offer_queue(self.queue)
         else:
             self._catch_up()
 
@@ -187,7 +155,7 @@ class PartitionAppends:
             return
         unsent = self._open.drop_unsent()
         if unsent is not None:
-            self._owner.read.seek_offset(unsent)
+            self._state.read.seek_offset(unsent)
 
     def fail(self, *, refused: bool) -> bool:
         """Stop sending, and stop waiting for routed records; returns whether the arrival of every sent append is known.
@@ -198,15 +166,15 @@ class PartitionAppends:
         routed = self._open.unit is not None or any(append.route is not None for append in self.queue.waiting())
         self._open.drop_fetch()
         self.queue.end()
-        if not refused or routed or self.queue.unanswered or self.misplaced is not None:
+        if not refused or routed or self.queue.unanswered or self._state.misplaced is not None:
             return False
-        refused_at = None if self._transactional or self.queue.idle else self.queue.first.first_source_offset
-        if refused_at is not None and refused_at > self.copied.acknowledged.next_source:
+        refused_at = None if self._state.transactional or self.queue.idle else self.queue.first.first_source_offset
+        if refused_at is not None and refused_at > self._state.copied.acknowledged.next_source:
             # The routed records before this offset have arrived, and are routed only once.
-            self.copied.pass_over(refused_at, self._owner.read.epoch)
+            self._state.copied.pass_over(refused_at, self._state.read.epoch)
         self.queue.drop_all()
         # The unsent records are uncopied, so the position must stay before them.
-        self._owner.read.seek_offset(self.copied.acknowledged.next_source)
+        self._state.read.seek_offset(self._state.copied.acknowledged.next_source)
         return True
 
     # Answers of the target.
@@ -215,63 +183,62 @@ class PartitionAppends:
         if append.route is not None:
             self._acknowledged_for_other(append, base_offset)
             return
-        expected = self.copied.acknowledged.next_target
-        if self.misplaced is not None or (expected is not None and base_offset < expected):
+        expected = self._state.copied.acknowledged.next_target
+        if self._state.misplaced is not None or (expected is not None and base_offset < expected):
             self._note_misplaced(append, base_offset)
             return
         # Markers and aborted records of other transactions may lie before a transactional producer's first record.
-        if expected is not None and base_offset > expected and not self.copied.leeway:
-            self._hooks.foreign(self._owner.remote, expected, base_offset)
-        self._owner.clear_trouble()
-        self.copied.add(append, base_offset, self._owner.read.epoch)
+        if expected is not None and base_offset > expected and not self._state.copied.leeway:
+            self._services.foreign.note_offsets(self._state.life.grant, expected, base_offset)
+        self._state.clear_trouble()
+        self._state.copied.add(append, base_offset, self._state.read.epoch)
         self._open.end_if_arrived()
         self._catch_up()
-        self._hooks.moved()
-        if self._owner.read_ahead.acknowledged(self.queue.queued_bytes):
-            self._hooks.more(self._owner.source)
+        self._services.context.notify_progress()
+        self._state.take_acknowledgement(self.queue.queued_bytes)
 
     def _acknowledged_for_other(self, append: Append, base_offset: TargetOffset) -> None:
         """Another partition of this copier routed these records here, in the same transactions."""
         assert append.route is not None
-        self.copied.passed_by(append.count, base_offset)
+        self._state.copied.passed_by(append.count, base_offset)
         append.route.count_acknowledged(append)
         self._open.end_if_arrived()
         self._catch_up()
-        self._hooks.moved()
+        self._services.context.notify_progress()
 
     def _note_misplaced(self, append: Append, base_offset: TargetOffset) -> None:
         """The target lost acknowledged records and sequence numbers, and took an append at too small an offset."""
-        first = self.misplaced is None
-        if self.misplaced is None:
-            self._owner.pause()
+        first = self._state.misplaced is None
+        if self._state.misplaced is None:
             self.queue.close_gate()
-            self._owner.report_trouble(f"target: it appended at offset {base_offset}, before acknowledged records")
-            self.misplaced = MisplacedAppends(base_offset, append.next_source_offset)
-        self.misplaced.add(append, base_offset)
+            self._state.report_trouble(f"target: it appended at offset {base_offset}, before acknowledged records")
+            self._state.set_misplaced(MisplacedAppends(base_offset, append.next_source_offset))
+        assert self._state.misplaced is not None
+        self._state.misplaced.add(append, base_offset)
         if first:
-            self._owner.resolve_position()
-        self._hooks.moved()
+            self._state.request(ResolvePosition())
+        self._services.context.notify_progress()
 
     def _catch_up(self) -> None:
         """Once all appends are answered, move the position over the records skipped since the last append."""
         if (
             self.queue.idle
-            and (not self._owner.left or self._open.sends_all)
+            and (not self._state.left or self._open.sends_all)
             and self._open.unit is None
-            and self.copied.pass_over(self._owner.read.offset, self._owner.read.epoch)
+            and self._state.copied.pass_over(self._state.read.offset, self._state.read.epoch)
         ):
-            self._hooks.moved()
+            self._services.context.notify_progress()
 
     def _refused(self, sent: SentAppend) -> None:
         """The first append in the window was refused or got no answer, and all other appends are answered."""
         match refused_appends.react(sent, self._appending(), self._rules, random.random()):
             case Retry(pause_s, reason):
-                self._owner.report_trouble(reason)
+                self._state.report_trouble(reason)
                 self.queue.retry_failed(self._now() + pause_s)
-                self._hooks.leaderless()
+                self._services.appender.refresh()
             case Resolve(reason):
-                self._owner.report_trouble(reason)
-                self._owner.resolve_position()
+                self._state.report_trouble(reason)
+                self._state.request(ResolvePosition())
                 return
             case Accept(base_offset):
                 self.queue.accept_first(base_offset)
@@ -279,31 +246,37 @@ class PartitionAppends:
                 if not self._split(sent.append, into_bytes, limit_bytes):
                     return
             case Isolate(numbers):
-                if not self._replace(sent.append, isolate(sent.append, numbers, self._owner.rules)):
+                if not self._replace(sent.append, isolate(sent.append, numbers, self._state.rules)):
                     return
             case Skip(kind, reason, limit_bytes):
                 if limit_bytes is not None:
-                    self._owner.limit.lower_limit(limit_bytes)
-                self._owner.left_out(kind, reason)
+                    self._state.limit.lower_limit(limit_bytes)
+                self._state.leave_out(kind, reason)
                 self.leave_out(sent.append)
             case WriteDeadLetter() as decision:
                 # The queue waits until the record is in the dead-letter topic, or until this append is cleared away.
                 self.queue.retry_failed(inf)
                 append = sent.append
                 refused = RefusedAppend(
-                    self.queue, append, decision, lambda: self._owner.leave_out(append), self._owner.fail_partition
+                    self.queue, append, decision, lambda: self.leave_out_written(append), self._state.fail_partition
                 )
-                self._hooks.dead_letter(self._owner, refused)
+                self._services.dead_letters.start_write(self._state, refused)
                 return
             case FailAppend(error):
-                self._owner.fail_partition(error)
+                self._state.fail_partition(error)
                 return
-        self._hooks.offer(self.queue)
+        self._services.sender.offer_queue(self.queue)
 
     def _split(self, append: Append, into_bytes: int, limit_bytes: int) -> bool:
         """Replace the first append by smaller batches; False if its transaction starts again instead."""
-        self._owner.limit.lower_limit(limit_bytes)
-        return self._replace(append, split_append(append, replace(self._owner.limit.rules, max_batch_bytes=into_bytes)))
+        self._state.limit.lower_limit(limit_bytes)
+        return self._replace(append, split_append(append, replace(self._state.limit.rules, max_batch_bytes=into_bytes)))
+
+    def leave_out_written(self, append: Append) -> None:
+        """Continue after the record of a refused append, which is in the dead-letter topic."""
+        self._state.clear_trouble()
+        self.leave_out(append)
+        self._services.sender.offer_queue(self.queue)
 
     def leave_out(self, append: Append) -> None:
         """Drop the first append from the queue, if `append` is still the first."""
@@ -324,12 +297,12 @@ class PartitionAppends:
             # A record now has several batches: they are in the same transaction, or all of them are sent once the first
             # is sent. After the partition has left, unsent batches are dropped and the position stays before the
             # record.
-            self._open.sends_all = self._open.sends_all or not self._owner.left
-            if self._transactional:
-                self._owner.report_trouble(f"target: it does not take a batch of {append.bytes} bytes as it is")
-                self._owner.resolve_position()
+            self._open.sends_all = self._open.sends_all or not self._state.left
+            if self._state.transactional:
+                self._state.report_trouble(f"target: it does not take a batch of {append.bytes} bytes as it is")
+                self._state.request(ResolvePosition())
                 return False
-        self._hooks.keep(parts)
+        self._services.memory.track_waiting(parts)
         self.queue.replace_first(parts)
         return True
 
@@ -340,22 +313,22 @@ class PartitionAppends:
         """
         if not self.queue.overdue(now, self._rules.producer.delivery_timeout_ms / 1000):
             return None
-        return refused_appends.overdue(self.queue.first, self._appending(), self._rules, self._owner.trouble).error
+        return refused_appends.overdue(self.queue.first, self._appending(), self._rules, self._state.trouble).error
 
     def _appending(self) -> Appending:
-        next_target, late_appends = self.copied.acknowledged.next_target, self.queue.late.expected
-        return Appending(self._owner.source, self._owner.remote, self._transactional, next_target, late_appends)
+        next_target, late_appends = self._state.copied.acknowledged.next_target, self.queue.late.expected
+        return Appending(self._state.source, self._state.remote, self._state.transactional, next_target, late_appends)
 
     # Continuing at another position.
 
     def move_position(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Copying continues at `position`; `runs` had arrived before it."""
-        self.copied.move_position(position, runs)
+        self._state.copied.move_position(position, runs)
         self._open.drop_fetch()
 
     def set_producer(self, identity: ProducerIdentity, sequence: int, position: Position) -> None:
         """Drop the queue, and append as `identity` from `position` and a sequence number on."""
-        self.misplaced = None
+        self._state.clear_misplaced()
         # If every append was answered, the log that was just read contains all of them.
         most_bytes = self.queue.late_bytes_left if identity == self.queue.identity else None
         self.queue.clear(identity, sequence)
@@ -364,7 +337,7 @@ class PartitionAppends:
     def expect_late(self, position: Position, most_bytes: int | None = None) -> None:
         """Appends of this partition's writer from before `position` may still arrive, with at most `most_bytes`."""
         if most_bytes is None:
-            most_bytes = MAX_WINDOW * self._owner.rules.max_batch_bytes
+            most_bytes = MAX_WINDOW * self._state.rules.max_batch_bytes
         self.queue.late.expect_appends(position.next_source, most_bytes)
 
     def abort(self, identity: ProducerIdentity) -> bool:
@@ -372,21 +345,25 @@ class PartitionAppends:
 
         Returns whether the transaction had records of this partition.
         """
-        copied = not self.queue.idle or self._open.unit is not None or self.copied.acknowledged != self.copied.committed
+        copied = (
+            not self.queue.idle
+            or self._open.unit is not None
+            or self._state.copied.acknowledged != self._state.copied.committed
+        )
         self.queue.clear(identity)
-        self.copied.abort()
+        self._state.copied.abort()
         return copied
 
     def truncated(self, end: TargetOffset | None) -> None:
         """The target lost committed records from its offset `end` on; None if it lost no record."""
         if end is None:
-            self.misplaced = None
+            self._state.clear_misplaced()
         else:
-            self._owner.pause()
-            self.misplaced = self.misplaced or MisplacedAppends(end, self.copied.committed.next_source)
-            self.misplaced.lower_end(end)
+            misplaced = self._state.misplaced or MisplacedAppends(end, self._state.copied.committed.next_source)
+            misplaced.lower_end(end)
+            self._state.set_misplaced(misplaced)
 
     def recommit_records(self, position: Position) -> None:
         """The lost records of committed transactions lie after `position`."""
-        self.misplaced = None
-        self.copied.recommit_records(position)
+        self._state.clear_misplaced()
+        self._state.copied.recommit_records(position)
