@@ -11,7 +11,7 @@ from twinlog.kafka.net.loop import Signal
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.protocol import error_codes
-from twinlog.mirror.offsets.position_log import PositionLog
+from twinlog.mirror.offsets.position_writer import PositionLog
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

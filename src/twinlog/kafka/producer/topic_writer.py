@@ -1,8 +1,7 @@
 """Appends twinlog's records to a topic, a batch of each partition at a time: positions, maps, offset syncs, progress.
 
 The producer is not idempotent: the second copy of a record has the same content. Records that must be written once are
-part of a transaction (`ClaimedTopic`); positions in a transaction use the queues of copied records
-(`mirror.offsets.position_log`).
+part of a transaction (`ClaimedTopic`); positions in a transaction use the queues of copied records (`PositionLog`).
 """
 
 from __future__ import annotations
