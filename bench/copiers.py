@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from twinlog.copier.reporter import INTERVAL_S
 from twinlog.lease.channel import BEAT_S, Channel, DriverAddress
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.greeting import greet_as_copier
 from twinlog.lease.messages import (
     Claim,
@@ -61,12 +62,12 @@ class Pretender:
         held = set(self.held)
         source, target = SourceOffset(offset), TargetOffset(offset)
         parts = tuple(
-            PartitionProgress(topic, partition, source, target, source, records=1, bytes=100, latency_ms=3)
+            PartitionProgress(topic, partition, source, target, source, PartitionCounters(1, 100, 3))
             for topic, partition in sorted(held if busy else held - self._reported)
         )
         self._reported = held
         now = int(time.time() * 1000)
-        report = Report(self._flow, self.name, self.lease, now, INTERVAL_S, 0.01, parts)
+        report = Report(self._flow, self.name, self.lease, now, INTERVAL_S, 0.01, partitions=parts)
         self._send(ReportMessage(report))
 
     def _listen(self) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.exposition import Measurements, Pages
 from twinlog.metrics.facts import CopyFacts
@@ -23,7 +24,7 @@ ROUNDS = 5
 def main() -> None:
     keys = [TopicPartition(TopicName(f"topic-{number // 10}"), number % 10) for number in range(PARTITIONS)]
     remote = {key: TopicPartition(TopicName(f"east.{key.topic}"), key.partition) for key in keys}
-    report = Report("east->west", "copier", 1, 0, 1.0, 0.1, tuple(_progress(key) for key in keys))
+    report = Report("east->west", "copier", 1, 0, 1.0, 0.1, partitions=tuple(_progress(key) for key in keys))
     status = FlowStatus()
     status.plan(set(keys))
     few = replace(report, partitions=report.partitions[:3])
@@ -58,17 +59,19 @@ def _progress(key: TopicPartition) -> PartitionProgress:
         SourceOffset(1000),
         TargetOffset(1000),
         SourceOffset(1010),
-        records=100,
-        bytes=100_000,
-        latency_ms=20,
-        last_latency_ms=20,
-        least_latency_ms=10,
-        latency_sum_ms=1500,
-        read_records=100,
-        last_age_ms=15,
-        least_age_ms=5,
-        most_age_ms=15,
-        age_sum_ms=1000,
+        PartitionCounters(
+            records=100,
+            bytes=100_000,
+            latency_ms=20,
+            last_latency_ms=20,
+            least_latency_ms=10,
+            latency_sum_ms=1500,
+            read_records=100,
+            last_age_ms=15,
+            least_age_ms=5,
+            most_age_ms=15,
+            age_sum_ms=1000,
+        ),
     )
 
 

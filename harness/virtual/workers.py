@@ -28,7 +28,7 @@ from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.connectors.model import Validation
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
 from twinlog.kafka.coordinator.group_session import LeadershipLease
-from twinlog.metrics.window import RecentTimes
+from twinlog.metrics.meters import RecentTimes
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.placement.processes import assign_connectors
 from twinlog.worker.spark_flows import SparkOptions

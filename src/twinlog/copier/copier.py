@@ -21,7 +21,6 @@ from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.partition.appends import PartitionServices
 from twinlog.copier.partition.context import CopierContext, CopierListener
 from twinlog.copier.partition.copier_transform import CopierTransform
-from twinlog.copier.partition.counters import CopierCounters
 from twinlog.copier.partition.dead_letters import DeadLetters
 from twinlog.copier.partition.foreign_records import ForeignOffsets
 from twinlog.copier.partition.life import (
@@ -57,6 +56,7 @@ from twinlog.kafka.producer.append_queue import QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.lease.counters import CopierCounters
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
 from twinlog.mirror.gaps import UNKNOWN

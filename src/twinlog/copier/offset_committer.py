@@ -223,7 +223,7 @@ class OffsetCommitter:
                 self._context.report_lost(error)
                 return
             except ClusterError as error:
-                self._context.tally.stored(0, good=False)
+                self._context.tally.add_store(0, good=False)
                 if self._logged.is_due(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
                     self._context.report_event(
                         "positions",
@@ -231,7 +231,7 @@ class OffsetCommitter:
                         "came since",
                     )
             else:
-                self._context.tally.stored(self._loop.clock.monotonic() - begun, good=True)
+                self._context.tally.add_store(self._loop.clock.monotonic() - begun, good=True)
                 self._logged.end_condition(_FAILING)
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:

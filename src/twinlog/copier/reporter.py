@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from twinlog.clock import LONG_AGO, wall_ms
 from twinlog.copier.copier import Copier
-from twinlog.copier.partition.counters import CopyCounts
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.record.compression import LZ4
+from twinlog.lease.counters import CopierCounters, PartitionCounters
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.log_once import LogOnce
@@ -206,8 +206,9 @@ class Reporter:
         now = self._now()
         parts = [part for part in self._copier.partitions.values() if part.queue.queued_bytes]
         waiting = sum(append.count for part in parts for append in part.queue.waiting())
-        figures = self._copier.tally.figures(waiting, self._copier.memory.room_bytes)
-        if self._deliver(replace(self._report(self._line.values(), now - self._line_at), figures=figures)):
+        now_waiting = CopierCounters(waiting_records=waiting, free_bytes=self._copier.memory.room_bytes)
+        report = self._report(self._line.values(), now - self._line_at)
+        if self._deliver(replace(report, counters=self._copier.tally + now_waiting)):
             self._copier.tally.clear()
             self._line.clear()
             self._line_at = now
@@ -228,7 +229,7 @@ class Reporter:
             if now >= self._full_at:
                 for part in self._known.values():
                     if part.source not in self._rest:
-                        self._rest[part.source] = _progress(part, self._shown(part, now), CopyCounts())
+                        self._rest[part.source] = _progress(part, self._shown(part, now), PartitionCounters())
             if not self._rest and not self._events and now < self._quiet_at:
                 return
             parts, self._rest = self._rest, {}
@@ -369,24 +370,15 @@ def _not_begun(grant: Grant, trouble: str, end: SourceOffset) -> PartitionProgre
     )
 
 
-def _progress(part: PartitionCopy, shown: Shown, counts: CopyCounts) -> PartitionProgress:
+def _progress(part: PartitionCopy, shown: Shown, counters: PartitionCounters) -> PartitionProgress:
+    source_offset, end, trouble, waiting_ms = shown
     return PartitionProgress(
         topic=part.source.topic,
         partition=part.source.partition,
-        source_offset=shown[0],
+        source_offset=source_offset,
         target_offset=part.durable.next_target or TargetOffset(0),
-        end=shown[1],
-        records=counts.records,
-        bytes=counts.bytes,
-        latency_ms=counts.latency_ms,
-        trouble=shown[2],
-        waiting_ms=shown[3],
-        last_latency_ms=counts.last_latency_ms,
-        least_latency_ms=counts.least_latency_ms,
-        latency_sum_ms=counts.latency_sum_ms,
-        read_records=counts.read_records,
-        last_age_ms=counts.last_age_ms,
-        least_age_ms=counts.least_age_ms,
-        most_age_ms=counts.most_age_ms,
-        age_sum_ms=counts.age_sum_ms,
+        end=end,
+        counters=counters,
+        trouble=trouble,
+        waiting_ms=waiting_ms,
     )

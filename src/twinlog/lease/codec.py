@@ -1,8 +1,11 @@
-"""Dataclasses as JSON, by their annotations.
+"""Dataclasses as JSON, by their annotations: messages of the lease, and reports for other programs.
 
 A message is an object of its fields, and a value in a message is an array of its fields. The codec is strict in both
 directions: a message with a missing field, an extra field or a wrong type is refused. The error names message and
 field. Rows of plain values, of which a report has thousands, are checked by a single look at their types.
+
+In a report for other programs each value is an object of its fields. Its reader ignores unknown fields and gives
+missing fields their defaults, because the writer may have another version.
 """
 
 from __future__ import annotations
@@ -15,6 +18,12 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
 from twinlog.errors import MessageError
+
+INLINE = {"inline": True}
+"""The metadata of a field with a dataclass whose fields are written in place of this field."""
+
+LINE_ONLY = {"line only": True}
+"""The metadata of a field that messages have, and reports for other programs lack."""
 
 _PLAIN: dict[Any, tuple[type, ...]] = {
     int: (int,),
@@ -77,6 +86,23 @@ class Codec:
         return self._cls(*found)
 
 
+class ReportCodec:
+    """Writes and reads reports of a class for other programs; each value is an object of its fields."""
+
+    def __init__(self, cls: type) -> None:
+        self._form = _form(cls, named=True)
+
+    def encode(self, report: Any) -> Any:
+        return report if self._form.encode is None else self._form.encode(report)
+
+    def decode(self, value: Any) -> Any:
+        """Return the report of a decoded JSON object. Raises MessageError."""
+        try:
+            return self._form.decode(value)
+        except _WrongError as error:
+            raise MessageError(f"{error.path.lstrip('.')}: {error.what}") from None
+
+
 def _hints(cls: Any) -> list[tuple[str, Any]]:
     """The fields of a dataclass or a named tuple in their order, with their types."""
     hints = get_type_hints(cls)
@@ -84,27 +110,101 @@ def _hints(cls: Any) -> list[tuple[str, Any]]:
     return [(name, hints[name]) for name in names]
 
 
-def _form(hint: Any) -> _TypeCodec:
-    """The codec of a type: plain, optional, a tuple of any or of a fixed length, a dataclass or a named tuple."""
+def _form(hint: Any, *, named: bool = False) -> _TypeCodec:
+    """The codec of a type: plain, optional, a list, a tuple, a dictionary of texts, a dataclass or a named tuple."""
     while isinstance(hint, NewType):
         hint = hint.__supertype__
     if hint in _PLAIN:
         return _plain(_PLAIN[hint])
-    if get_origin(hint) is Literal:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
         return _plain((str,))
-    if get_origin(hint) in (UnionType, Union):
-        return _optional(hint)
-    if get_origin(hint) is tuple:
-        args = get_args(hint)
+    if origin in (UnionType, Union):
+        return _optional([_form(arg, named=named) for arg in args])
+    if origin is list:
+        return _many(_form(args[0], named=named), list)
+    if origin is dict:
+        return _dictionary(_form(args[1], named=named))
+    if origin is tuple:
         if args[1:] == (...,):
-            return _many(_form(args[0]))
-        return _row([(str(at), arg) for at, arg in enumerate(args)], lambda *values: values, None)
-    columns = _hints(hint)
+            return _many(_form(args[0], named=named), tuple)
+        return _row([(str(at), _form(arg, named=named)) for at, arg in enumerate(args)], lambda *values: values, None)
     if not is_dataclass(hint):
-        return _row(columns, hint, None)
-    make: Any = hint
-    values = attrgetter(*(name for name, _ in columns))
-    return _row(columns, make, values if len(columns) > 1 else lambda value: (values(value),))
+        return _row([(name, _form(inner)) for name, inner in _hints(hint)], hint, None)
+    columns = _columns(hint, named=named)
+    values = attrgetter(*(column.path for column in columns))
+    fetch = values if len(columns) > 1 else lambda value: (values(value),)
+    if named:
+        return _object(columns, hint, fetch)
+    return _row([(column.name, column.form) for column in columns], _maker(hint), fetch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A written field: its name, its attribute, and the codec of its values. `inside` is the inline field around it."""
+
+    name: str
+    path: str
+    form: _TypeCodec
+    inside: str | None = None
+
+
+def _columns(cls: Any, *, named: bool) -> list[_Column]:
+    found: list[_Column] = []
+    hints = get_type_hints(cls)
+    for field in fields(cls):
+        if "inline" in field.metadata:
+            found += [
+                _Column(column.name, f"{field.name}.{column.path}", column.form, field.name)
+                for column in _columns(hints[field.name], named=named)
+            ]
+        elif not (named and "line only" in field.metadata):
+            found.append(_Column(field.name, field.name, _form(hints[field.name], named=named)))
+    return found
+
+
+def _maker(cls: Any) -> Callable[..., Any]:
+    """Makes a value of all written fields in their order."""
+    hints = get_type_hints(cls)
+    inline = [at for at, field in enumerate(fields(cls)) if "inline" in field.metadata]
+    if not inline:
+        make: Callable[..., Any] = cls
+        return make
+    (begin,) = inline
+    inner = hints[fields(cls)[begin].name]
+    end = begin + len(fields(inner))
+    return lambda *values: cls(*values[:begin], inner(*values[begin:end]), *values[end:])
+
+
+def _object(columns: Sequence[_Column], cls: Any, values: Callable[[Any], Any]) -> _TypeCodec:
+    """A value as the object of its fields."""
+    hints = get_type_hints(cls)
+    inline = {column.inside: hints[column.inside] for column in columns if column.inside is not None}
+    names = [column.name for column in columns]
+    encodes = [(column.name, column.form.encode) for column in columns if column.form.encode is not None]
+
+    def encode(value: Any) -> Any:
+        found = dict(zip(names, values(value), strict=True))
+        for name, encode_one in encodes:
+            found[name] = encode_one(found[name])
+        return found
+
+    def decode(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _WrongError("", _not(value, (dict,)))
+        found: dict[str | None, dict[str, Any]] = {None: {}, **{name: {} for name in inline}}
+        for column in columns:
+            if column.name in value:
+                try:
+                    found[column.inside][column.name] = column.form.decode(value[column.name])
+                except _WrongError as error:
+                    raise _WrongError(f".{column.name}{error.path}", error.what) from None
+        try:
+            return cls(**found[None], **{name: make(**found[name]) for name, make in inline.items()})
+        except TypeError as error:
+            raise _WrongError("", str(error)) from None
+
+    return _TypeCodec(encode, decode)
 
 
 def _plain(types: tuple[type, ...]) -> _TypeCodec:
@@ -116,8 +216,7 @@ def _plain(types: tuple[type, ...]) -> _TypeCodec:
     return _TypeCodec(None, decode, types)
 
 
-def _optional(hint: Any) -> _TypeCodec:
-    forms = [_form(arg) for arg in get_args(hint)]
+def _optional(forms: Sequence[_TypeCodec]) -> _TypeCodec:
     if all(form.plain for form in forms):
         return _plain(tuple(type_ for form in forms for type_ in form.plain))
     (form,) = [form for form in forms if form.plain != (NoneType,)]
@@ -128,7 +227,7 @@ def _optional(hint: Any) -> _TypeCodec:
     )
 
 
-def _many(form: _TypeCodec) -> _TypeCodec:
+def _many(form: _TypeCodec, make: Callable[[list[Any]], Any]) -> _TypeCodec:
     encode, decode = form.encode, form.decode
 
     def decode_all(value: Any) -> Any:
@@ -138,9 +237,24 @@ def _many(form: _TypeCodec) -> _TypeCodec:
             found.extend(map(decode, value))
         except _WrongError as error:
             raise _WrongError(f"[{_reached(value, decode)}]{error.path}", error.what) from None
-        return tuple(found)
+        return make(found)
 
     return _TypeCodec(None if encode is None else lambda values: list(map(encode, values)), decode_all)
+
+
+def _dictionary(form: _TypeCodec) -> _TypeCodec:
+    """A dictionary of plain values by texts."""
+    assert form.plain
+
+    def decode(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _WrongError("", _not(value, (dict,)))
+        for name, one in value.items():
+            if type(one) not in form.plain:
+                raise _WrongError(f"[{name!r}]", _not(one, form.plain))
+        return value
+
+    return _TypeCodec(None, decode)
 
 
 def _reached(values: Sequence[Any], decode: Callable[[Any], Any]) -> int:
@@ -153,12 +267,13 @@ def _reached(values: Sequence[Any], decode: Callable[[Any], Any]) -> int:
     return len(values)
 
 
-def _row(hints: Sequence[tuple[str, Any]], make: Callable[..., Any], values: Callable[[Any], Any] | None) -> _TypeCodec:
+def _row(
+    columns: Sequence[tuple[str, _TypeCodec]], make: Callable[..., Any], values: Callable[[Any], Any] | None
+) -> _TypeCodec:
     """A value as the array of its fields.
 
     `values` takes the fields out of the value, None if the value is a tuple itself.
     """
-    columns = [(name, _form(hint)) for name, hint in hints]
     encodes = [form.encode for _, form in columns]
     flat = all(form.plain for _, form in columns)
     usual = set(product(*(form.plain for _, form in columns))) if flat else set()

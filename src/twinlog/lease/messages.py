@@ -19,7 +19,7 @@ from twinlog.lease.progress import Report
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
-VERSION = 18
+VERSION = 19
 """Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
 `tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version.

@@ -107,10 +107,10 @@ def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowM
                 "source-task-metrics",
                 [
                     ("source-record-poll-rate", recent.read_rate),
-                    ("source-record-poll-total", totals.read_records),
+                    ("source-record-poll-total", totals.counters.read_records),
                     ("source-record-write-rate", recent.write_rate),
                     ("source-record-write-total", totals.written_records),
-                    ("source-record-active-count", totals.waiting_records),
+                    ("source-record-active-count", totals.counters.waiting_records),
                     ("source-record-active-count-max", recent.waiting_max),
                     ("source-record-active-count-avg", recent.waiting_avg),
                 ],
@@ -119,7 +119,7 @@ def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowM
         yield bean(CONNECT, "connector-task-metrics", own, **tags)
         # Events belong to the flow as a whole: the first task shows them for all tasks.
         events: Mapping[str, int] = {} if meters is None or task else meters.events
-        failed, left_out = (0, 0) if totals is None else (totals.failed, totals.left_out)
+        failed, left_out = (0, 0) if totals is None else (totals.counters.failed, totals.counters.left_out)
         yield bean(
             CONNECT,
             "task-error-metrics",
@@ -129,8 +129,8 @@ def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowM
                 ("total-records-skipped", left_out + failed),
                 ("total-retries", 0),
                 ("total-errors-logged", sum(events.values())),
-                ("deadletterqueue-produce-requests", 0 if totals is None else totals.dead_letters),
-                ("deadletterqueue-produce-failures", 0 if totals is None else totals.dead_letter_failures),
+                ("deadletterqueue-produce-requests", 0 if totals is None else totals.counters.dead_letters),
+                ("deadletterqueue-produce-failures", 0 if totals is None else totals.counters.dead_letter_failures),
                 ("last-error-timestamp", 0 if meters is None or task else meters.event_ms),
             ],
             **tags,

@@ -1,19 +1,97 @@
 """Meters of a flow's partitions, fed by the reports of its copiers, and sums over whole copiers.
 
-The cost of a report grows only with its own partitions.
+Averages, extremes and rates are over the time that Kafka's sensors look back: two samples of 30 seconds. The cost of a
+report grows only with its own partitions.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
+from typing import Any, Generic, TypeVar
 
 from twinlog.clock import LONG_AGO
-from twinlog.lease.progress import AGE_BOUNDS_MS, Figures, PartitionProgress, Report
-from twinlog.metrics.window import SAMPLE_S, SAMPLES, SampleWindow, average, extreme
+from twinlog.lease.counters import CopierCounters, PartitionCounters
+from twinlog.lease.progress import Report
 from twinlog.model.types import GroupId, TopicPartition
+
+SAMPLE_S = 30.0
+SAMPLES = 2
+"""The defaults of metrics.sample.window.ms and metrics.num.samples, which MirrorMaker 2's own metrics always have."""
+
+S = TypeVar("S")
+
+
+@dataclass(slots=True)
+class Sample(Generic[S]):
+    """The sums of up to 30 seconds; `measured` counts the latencies in them."""
+
+    began: float
+    last: float
+    sums: S
+    measured: int = 0
+
+
+class SampleWindow(Generic[S]):
+    """The samples that count now, the newest last; another sample may overlap the period.
+
+    All counts of a partition in a report go into the sample of the report's time (Kafka classes SampledStat and Rate).
+    """
+
+    __slots__ = ("_new", "samples")
+
+    def __init__(self, now: float, new: Callable[[], S]) -> None:
+        self._new = new
+        self.samples = [Sample(now, now, new())]
+
+    def get_sample(self, now: float) -> Sample[S]:
+        """The sample for the present measurements."""
+        newest = self.samples[-1]
+        if now - newest.began >= SAMPLE_S:
+            newest = Sample(now, now, self._new())
+            self.samples.append(newest)
+            del self.samples[: -SAMPLES - 1]
+        newest.last = now
+        return newest
+
+    def within(self, now: float) -> list[Sample[S]]:
+        """The samples with a recent measurement."""
+        return [one for one in self.samples if now - one.last < SAMPLES * SAMPLE_S]
+
+    @staticmethod
+    def rate_s(samples: Sequence[Sample[Any]], now: float) -> float:
+        """The number of seconds over which the counts of `samples` are spread.
+
+        Missing samples count as complete samples, except the last (Kafka class Rate).
+        """
+        elapsed = now - min((one.began for one in samples), default=now)
+        missing = max(0, SAMPLES - 1 - int(elapsed / SAMPLE_S))
+        return elapsed + missing * SAMPLE_S
+
+
+def average(total: float, count: int) -> float:
+    """The average; NaN for a count of 0, as in Kafka."""
+    return total / count if count else nan
+
+
+class RecentTimes:
+    """The durations of a rare operation in the last minute, in milliseconds; for any thread."""
+
+    __slots__ = ("_times",)
+
+    def __init__(self) -> None:
+        self._times: deque[tuple[float, float]] = deque(maxlen=256)
+
+    def add(self, begun: float, ended: float) -> None:
+        """Add a duration by its start and its end, in seconds."""
+        self._times.append((ended, (ended - begun) * 1000))
+
+    def within(self, now: float) -> list[float]:
+        """The durations of the last minute."""
+        return [took_ms for ended, took_ms in tuple(self._times) if now - ended <= SAMPLES * SAMPLE_S]
+
 
 SOURCE_ATTRIBUTES = (
     *("record-count", "record-rate", "byte-count", "byte-rate"),
@@ -30,57 +108,55 @@ class PartitionMeter:
     Counts only grow while the process lives and copies the partition. Each batch counts with its youngest record.
     """
 
-    __slots__ = ("age_ms", "bytes", "latency_ms", "records", "window")
+    __slots__ = ("counters", "window")
 
     def __init__(self, now: float) -> None:
-        self.records = self.bytes = 0
-        self.age_ms = self.latency_ms = 0
-        self.window = SampleWindow(now)
+        self.counters = PartitionCounters()
+        self.window = SampleWindow(now, PartitionCounters)
 
-    def add_progress(self, part: PartitionProgress, now: float) -> None:
-        """Add the counts of a report."""
+    def add_counters(self, counters: PartitionCounters, now: float) -> None:
+        """Add the counters of a report."""
         sample = self.window.get_sample(now)
-        if part.records:
-            self.records += part.records
-            self.bytes += part.bytes
-            sample.records += part.records
-            sample.bytes += part.bytes
-            if part.last_latency_ms >= 0:
-                self.latency_ms = part.last_latency_ms
-                sample.timed += part.records
-                sample.latency_sum += part.latency_sum_ms
-                sample.least_latency = min(sample.least_latency, part.least_latency_ms)
-                sample.most_latency = max(sample.most_latency, part.latency_ms)
-        if part.read_records:
-            self.age_ms = part.last_age_ms
-            sample.aged += part.read_records
-            sample.age_sum += part.age_sum_ms
-            sample.least_age = min(sample.least_age, part.least_age_ms)
-            sample.most_age = max(sample.most_age, part.most_age_ms)
+        self.counters += counters
+        sample.sums += counters
+        if counters.last_latency_ms >= 0:
+            sample.measured += counters.records
 
     def values(self, now: float) -> tuple[float, ...]:
         """The values of `SOURCE_ATTRIBUTES`, in their order."""
         samples = self.window.within(now)
         seconds = SampleWindow.rate_s(samples, now)
+        all_, recent = self.counters, PartitionCounters.total(sample.sums for sample in samples)
         return (
-            self.records,
-            sum([one.records for one in samples]) / seconds,
-            self.bytes,
-            sum([one.bytes for one in samples]) / seconds,
-            self.age_ms,
-            extreme(min([one.least_age for one in samples], default=nan)),
-            extreme(max([one.most_age for one in samples], default=nan)),
-            average(sum([one.age_sum for one in samples]), sum([one.aged for one in samples])),
-            self.latency_ms,
-            extreme(min([one.least_latency for one in samples], default=nan)),
-            extreme(max([one.most_latency for one in samples], default=nan)),
-            average(sum([one.latency_sum for one in samples]), sum([one.timed for one in samples])),
+            all_.records,
+            recent.records / seconds,
+            all_.bytes,
+            recent.bytes / seconds,
+            max(0, all_.last_age_ms),
+            _known(recent.least_age_ms),
+            _known(recent.most_age_ms),
+            average(recent.age_sum_ms, recent.read_records),
+            max(0, all_.last_latency_ms),
+            _known(recent.least_latency_ms),
+            _known(recent.latency_ms),
+            average(recent.latency_sum_ms, sum([sample.measured for sample in samples])),
         )
+
+
+def _known(age_ms: int) -> float:
+    return nan if age_ms < 0 else age_ms
 
 
 CHECKPOINT_ATTRIBUTES = (
     *("checkpoint-latency-ms", "checkpoint-latency-ms-min", "checkpoint-latency-ms-max", "checkpoint-latency-ms-avg"),
 )
+
+
+@dataclass(slots=True)
+class _Latencies:
+    total_ms: float = 0.0
+    least_ms: float = inf
+    most_ms: float = -inf
 
 
 class GroupMeter:
@@ -90,25 +166,27 @@ class GroupMeter:
 
     def __init__(self, now: float) -> None:
         self.latency_ms = 0.0
-        self.window = SampleWindow(now)
+        self.window = SampleWindow(now, _Latencies)
 
     def add_latency(self, latency_ms: float, now: float) -> None:
         """Add a checkpoint that was written after `latency_ms`."""
         sample = self.window.get_sample(now)
         self.latency_ms = latency_ms
-        sample.timed += 1
-        sample.latency_sum += latency_ms
-        sample.least_latency = min(sample.least_latency, latency_ms)
-        sample.most_latency = max(sample.most_latency, latency_ms)
+        sample.measured += 1
+        sums = sample.sums
+        sums.total_ms += latency_ms
+        sums.least_ms = min(sums.least_ms, latency_ms)
+        sums.most_ms = max(sums.most_ms, latency_ms)
 
     def values(self, now: float) -> tuple[float, ...]:
         """The values of `CHECKPOINT_ATTRIBUTES`, in their order."""
         samples = self.window.within(now)
+        sums = [one.sums for one in samples]
         return (
             self.latency_ms,
-            extreme(min([one.least_latency for one in samples], default=nan)),
-            extreme(max([one.most_latency for one in samples], default=nan)),
-            average(sum([one.latency_sum for one in samples]), sum([one.timed for one in samples])),
+            min([one.least_ms for one in sums], default=nan),
+            max([one.most_ms for one in sums], default=nan),
+            average(sum([one.total_ms for one in sums]), sum([one.measured for one in samples])),
         )
 
 
@@ -117,68 +195,21 @@ NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
 
 
 class TaskTotals:
-    """Sums over the successive copiers of a task, and their changes in the last minute.
+    """Sums over the successive copiers of a task, and their changes in the last minute."""
 
-    `ages` are the buckets of `AGE_BOUNDS_MS`, each with its own count. A transform `dropped` records, `failed` on some
-    records, and `routed` rows elsewhere. A policy `left_out` records. `dead_letters` records were meant for the
-    dead-letter topic, and writing them failed `dead_letter_failures` times.
-    """
-
-    __slots__ = (
-        "_history",
-        "age_sum_ms",
-        "ages",
-        "commits",
-        "dead_letter_failures",
-        "dead_letters",
-        "dropped",
-        "failed",
-        "failed_commits",
-        "free_bytes",
-        "left_out",
-        "read_bytes",
-        "read_records",
-        "roads",
-        "routed",
-        "waiting_records",
-        "written_bytes",
-        "written_records",
-    )
+    __slots__ = ("_history", "counters", "written_records")
 
     def __init__(self) -> None:
-        self.ages = [0] * (len(AGE_BOUNDS_MS) + 1)
-        self.age_sum_ms = 0
-        self.roads: dict[str, int] = {}
-        self.read_bytes = self.written_bytes = self.read_records = self.written_records = 0
-        self.commits = self.failed_commits = 0
-        self.waiting_records = self.free_bytes = 0
-        self.dropped = self.failed = self.routed = 0
-        self.left_out = self.dead_letters = self.dead_letter_failures = 0
+        self.counters = CopierCounters()
+        self.written_records = 0
         self._history: deque[_Interval] = deque()
 
     def add_report(self, report: Report, now: float) -> None:
-        """Add the figures of a report."""
-        figures = report.figures
-        for at, count in enumerate(figures.ages):
-            self.ages[at] += count
-        self.age_sum_ms += figures.age_sum_ms
-        for road, count in figures.roads:
-            self.roads[road] = self.roads.get(road, 0) + count
-        written = sum([part.records for part in report.partitions])
-        self.read_bytes += figures.read_bytes
-        self.written_bytes += figures.written_bytes
-        self.read_records += figures.read_records
+        """Add the counters of a report."""
+        written = sum([part.counters.records for part in report.partitions])
+        self.counters += report.counters
         self.written_records += written
-        self.commits += figures.commits
-        self.failed_commits += figures.failed_commits
-        self.dropped += figures.dropped
-        self.failed += figures.failed
-        self.routed += figures.routed
-        self.left_out += figures.left_out
-        self.dead_letters += figures.dead_letters
-        self.dead_letter_failures += figures.dead_letter_failures
-        self.waiting_records, self.free_bytes = figures.waiting_records, figures.free_bytes
-        self._history.append(_Interval(now, figures, written))
+        self._history.append(_Interval(now, report.counters, written))
         while now - self._history[0].at > SAMPLES * SAMPLE_S:
             self._history.popleft()
 
@@ -186,7 +217,7 @@ class TaskTotals:
         """The rates of the last minute."""
         # A copy in a single step: reports come on another thread.
         lately = [one for one in tuple(self._history) if now - one.at <= SAMPLES * SAMPLE_S]
-        seen = [one.figures for one in lately]
+        seen = [one.counters for one in lately]
         seconds = max(SAMPLE_S, now - lately[0].at) if lately else SAMPLE_S
         commits, polls = sum(one.commits for one in seen), sum(one.polls for one in seen)
         failed = sum(one.failed_commits for one in seen)
@@ -206,7 +237,7 @@ class TaskTotals:
 @dataclass(frozen=True, slots=True)
 class _Interval:
     at: float
-    figures: Figures
+    counters: CopierCounters
     written: int
 
 
@@ -248,21 +279,25 @@ class FlowMeters:
         self._tasks_of: dict[str, int] = {}
         """The number of each copier's task."""
 
-    def add_progress(self, key: TopicPartition, part: PartitionProgress, now: float) -> None:
-        """Add the counts of a partition in a report."""
-        if not part.records and not part.read_records:
+    def add_counters(self, key: TopicPartition, counters: PartitionCounters, now: float) -> None:
+        """Add the counters of a partition in a report."""
+        if not counters.records and not counters.read_records:
             return
         meter = self.parts.get(key)
         if meter is None:
             meter = self.parts[key] = PartitionMeter(now)
-        meter.add_progress(part, now)
+        meter.add_counters(counters, now)
 
-    def take_figures(self, report: Report, now: float) -> None:
-        """Add the figures of a copier in a report."""
+    def add_report(self, report: Report, now: float) -> None:
+        """Add the counters of a copier in a report."""
         task = self.task_of(report.copier)
         if task not in self.tasks:
             self.tasks[task] = TaskTotals()
         self.tasks[task].add_report(report, now)
+
+    def sum_counters(self) -> CopierCounters:
+        """The counters of all tasks together."""
+        return sum([task.counters for task in tuple(self.tasks.values())], CopierCounters())
 
     def task_of(self, copier: str) -> int:
         """The number of a copier among the running copiers."""
@@ -276,7 +311,8 @@ class FlowMeters:
         """Set the waiting records and bytes of an ended copier to 0, and free its task number for another copier."""
         task = self._tasks_of.pop(copier, None)
         if task in self.tasks:
-            self.tasks[task].waiting_records = self.tasks[task].free_bytes = 0
+            counters = self.tasks[task].counters
+            counters.waiting_records = counters.free_bytes = 0
 
     def all_gone(self) -> None:
         """Remove all copiers."""

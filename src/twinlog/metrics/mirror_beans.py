@@ -92,21 +92,24 @@ def client_beans(facts: CopyFacts, *, partitions: bool) -> Iterator[BeanTable]:
             "kafka.consumer",
             "consumer-fetch-manager-metrics",
             [
-                ("bytes-consumed-total", totals.read_bytes),
-                ("records-consumed-total", totals.read_records),
+                ("bytes-consumed-total", totals.counters.read_bytes),
+                ("records-consumed-total", totals.counters.read_records),
                 ("records-consumed-rate", recent.read_rate),
             ],
             client_id=consumer,
         )
         yield bean(
-            "kafka.consumer", "consumer-metrics", [("incoming-byte-total", totals.read_bytes)], client_id=consumer
+            "kafka.consumer",
+            "consumer-metrics",
+            [("incoming-byte-total", totals.counters.read_bytes)],
+            client_id=consumer,
         )
         yield bean(
             "kafka.producer",
             "producer-metrics",
             [
-                ("outgoing-byte-total", totals.written_bytes),
-                ("buffer-available-bytes", totals.free_bytes),
+                ("outgoing-byte-total", totals.counters.written_bytes),
+                ("buffer-available-bytes", totals.counters.free_bytes),
                 ("record-send-total", totals.written_records),
                 ("record-send-rate", recent.write_rate),
             ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +21,6 @@ class ClusterReachability:
     def out(self) -> bool:
         return self.out_s >= 0
 
-    def as_json(self) -> dict[str, Any]:
-        return {"heard_s": round(self.heard_s, 3), "out_s": round(self.out_s, 3), "why": self.why}
+    def rounded(self) -> ClusterReachability:
+        """The same to the millisecond."""
+        return ClusterReachability(round(self.heard_s, 3), round(self.out_s, 3), self.why)

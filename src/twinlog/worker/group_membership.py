@@ -18,7 +18,7 @@ from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.group_session import GroupSession, LeadershipLease
 from twinlog.kafka.coordinator.membership import REBALANCE_S, SESSION_S, Generation, Membership
-from twinlog.metrics.window import RecentTimes
+from twinlog.metrics.meters import RecentTimes
 from twinlog.model.groups import TWINLOG_PROTOCOL
 
 log = logging.getLogger(__name__)

@@ -201,7 +201,7 @@ def test_reports_of_all_partitions_fit_a_progress_topic_of_small_records(
                 continue
             for part in report.partitions:
                 if part.topic == topic:
-                    counts[part.partition] += part.records
+                    counts[part.partition] += part.counters.records
         return counts
 
     everything = {number: number + 1 for number in range(40)}

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from twinlog.cli import live, live_table
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.worker.status.flow_status import FlowStatus
 
@@ -29,8 +30,8 @@ class Flow:
     absent: bool = False
 
     def take(self, end: int) -> None:
-        part = PartitionProgress("t", 0, 5, 5, end, records=5, bytes=50)
-        self.flow_status.add_report(Report("east->west", "one", 1, 0, 1.0, 0.1, (part,)))
+        part = PartitionProgress("t", 0, 5, 5, end, PartitionCounters(records=5, bytes=50))
+        self.flow_status.add_report(Report("east->west", "one", 1, 0, 1.0, 0.1, partitions=(part,)))
 
 
 def line(flow: Flow) -> str:
@@ -64,7 +65,7 @@ def test_a_lag_that_is_not_known_of_all_partitions_ends_at_no_time() -> None:
     flow = Flow()
     flow.take(5)
     other = PartitionProgress("t", 1, 5, 5, -1)
-    flow.flow_status.add_report(Report("east->west", "one", 1, 0, 1.0, 0.1, (other,)))
+    flow.flow_status.add_report(Report("east->west", "one", 1, 0, 1.0, 0.1, partitions=(other,)))
     assert line(flow).endswith("lag 0 (0 s ago, 1 partition unknown), ETA ?")
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from twinlog.clock import Clock
 from twinlog.copier.partition.appends import PartitionServices
-from twinlog.copier.partition.counters import CopierCounters
 from twinlog.copier.partition.life import HoldPartition, PartitionLife, PartitionRequest
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import CopyRules
+from twinlog.lease.counters import CopierCounters
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import Alias

@@ -12,7 +12,6 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.copier import reporter as module
-from twinlog.copier.partition.counters import CopierCounters, CopyCounts
 from twinlog.copier.reporter import FULL_EVERY_S, QUIET_S, Reporter
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
@@ -21,6 +20,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import decode_records
+from twinlog.lease.counters import CopierCounters, PartitionCounters
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.mirror.offsets.positions import Position
@@ -36,7 +36,7 @@ class Part:
     durable: Position = field(default_factory=lambda: Position(5, next_target=5))
     begin: Position = field(default_factory=lambda: Position(5, next_target=5))
     end: int = 5
-    counts: CopyCounts = field(default_factory=CopyCounts)
+    counts: PartitionCounters = field(default_factory=PartitionCounters)
     first_uncommitted_ms: int | None = None
     idle: bool = True
     first_timestamp: int = -1
@@ -48,8 +48,8 @@ class Part:
     copied = queue = first = read
     queued_bytes = 0
 
-    def take_counts(self) -> CopyCounts:
-        counts, self.counts = self.counts, CopyCounts()
+    def take_counts(self) -> PartitionCounters:
+        counts, self.counts = self.counts, PartitionCounters()
         return counts
 
     def copy(self, records: int) -> None:
@@ -101,7 +101,7 @@ class Target:
         sums: dict[int, int] = {}
         for report in self.taken:
             for part in report.partitions:
-                sums[part.partition] = sums.get(part.partition, 0) + part.records
+                sums[part.partition] = sums.get(part.partition, 0) + part.counters.records
         return sums
 
 
@@ -176,7 +176,7 @@ def test_the_driver_gets_only_changes_and_every_second(scene: Callable[[int], Sc
     here.copier.parts[1].copy(7)
     here.pass_seconds(2)
     assert [len(report.partitions) for report in here.delivered] == [3, 0, 1, 0]
-    assert here.delivered[2].partitions[0].records == 7
+    assert here.delivered[2].partitions[0].counters.records == 7
 
 
 def test_a_driver_that_does_not_read_gets_everything_later(scene: Callable[[int], Scene]) -> None:
@@ -187,7 +187,7 @@ def test_a_driver_that_does_not_read_gets_everything_later(scene: Callable[[int]
         here.pass_seconds(1)
     here.hears = True
     here.pass_seconds(1)
-    assert [(part.partition, part.records) for part in here.delivered[0].partitions] == [(0, 3), (1, 0)]
+    assert [(part.partition, part.counters.records) for part in here.delivered[0].partitions] == [(0, 3), (1, 0)]
     assert here.delivered[0].seconds == 4
 
 
@@ -197,7 +197,7 @@ def test_a_target_that_is_down_gets_everything_later_and_the_driver_at_once(scen
     for _ in range(3):
         here.copier.parts[0].copy(1)
         here.pass_seconds(1)
-    assert sum(part.records for report in here.delivered for part in report.partitions) == 3
+    assert sum(part.counters.records for report in here.delivered for part in report.partitions) == 3
     here.target.down = False
     here.pass_seconds(1)
     assert here.target.reported() == {0: 3, 1: 0}
@@ -209,7 +209,7 @@ def test_the_last_counts_of_a_released_partition_are_reported(scene: Callable[[i
     here.copier.parts[0].copy(4)
     del here.copier.partitions[here.copier.parts[0].source]
     here.run(here.reporter.flush)
-    assert here.delivered[-1].partitions[0].records == 4
+    assert here.delivered[-1].partitions[0].counters.records == 4
     assert here.target.reported()[0] == 4
     here.pass_seconds(round(FULL_EVERY_S) + 1)
     assert {part.partition for part in here.target.taken[-1].partitions} == {1}
@@ -269,7 +269,7 @@ def test_events_are_reported_once_and_the_last_ones_are_kept(scene: Callable[[in
 
 def test_pieces_are_the_whole_and_no_larger_than_asked() -> None:
     parts = tuple(PartitionProgress("orders", number, 1, 1, 1) for number in range(100))
-    report = Report("a->b", "one", 1, 0, 1.0, 0.5, parts, (("gap", "x" * 900), ("gap", "y")))
+    report = Report("a->b", "one", 1, 0, 1.0, 0.5, partitions=parts, events=(("gap", "x" * 900), ("gap", "y")))
     pieces = list(in_pieces(report, 1500))
     assert len(pieces) > 5
     assert all(len(piece.encode()) <= 1500 for piece in pieces)

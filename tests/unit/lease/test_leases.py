@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.unit.worker.leasing import PARTS, Copier, World, assignment, require
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import (
     CopierHeartbeatResponse,
@@ -69,8 +70,10 @@ def test_a_partition_is_held_from_its_plan_on_until_it_is_released(world: World)
 
 def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World) -> None:
     one = world.copier("one")
-    part = PartitionProgress("t", 0, 5, 5, 7, records=5, bytes=50)
-    report = Report("a->b", "one", 1, 0, 1.0, 0.1, (part,), target=ClusterReachability(out_s=3.0, why="refused"))
+    part = PartitionProgress("t", 0, 5, 5, 7, PartitionCounters(records=5, bytes=50))
+    report = Report(
+        "a->b", "one", 1, 0, 1.0, 0.1, partitions=(part,), target=ClusterReachability(out_s=3.0, why="refused")
+    )
     one.send(ReportMessage(report))
     require(lambda: world.flow_status.summary().records == 5, "the report is there")
     (holder,) = world.flow_status.holders()

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from twinlog.lease.progress import AGE_BOUNDS_MS, Figures, PartitionProgress, Report
+from twinlog.lease.counters import AGE_BOUNDS_MS, CopierCounters, PartitionCounters
+from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.beans import BeanTable
 from twinlog.metrics.connect_beans import connector_beans, worker_beans
 from twinlog.metrics.exposition import Measurements, Pages
@@ -51,22 +52,24 @@ def report(records: int, *, lag: int = 0, latency_ms: int = 20) -> Report:
         SourceOffset(1000),
         TargetOffset(1000),
         SourceOffset(1000 + lag),
-        records=records,
-        bytes=records * 100,
-        latency_ms=latency_ms,
-        last_latency_ms=latency_ms,
-        least_latency_ms=latency_ms,
-        latency_sum_ms=latency_ms * records,
-        read_records=records,
-        last_age_ms=latency_ms - 5,
-        least_age_ms=latency_ms - 5,
-        most_age_ms=latency_ms - 5,
-        age_sum_ms=(latency_ms - 5) * records,
+        PartitionCounters(
+            records=records,
+            bytes=records * 100,
+            latency_ms=latency_ms,
+            last_latency_ms=latency_ms,
+            least_latency_ms=latency_ms,
+            latency_sum_ms=latency_ms * records,
+            read_records=records,
+            last_age_ms=latency_ms - 5,
+            least_age_ms=latency_ms - 5,
+            most_age_ms=latency_ms - 5,
+            age_sum_ms=(latency_ms - 5) * records,
+        ),
     )
-    figures = Figures(
-        ages=tuple(ages),
+    counters = CopierCounters(
+        ages=ages,
         age_sum_ms=latency_ms * records,
-        roads=(("as it is", 3), ("holes", 1)),
+        roads={"as it is": 3, "holes": 1},
         read_bytes=records * 100,
         written_bytes=records * 100,
         polls=2,
@@ -78,7 +81,7 @@ def report(records: int, *, lag: int = 0, latency_ms: int = 20) -> Report:
         waiting_records=7,
         free_bytes=1 << 20,
     )
-    return Report("east->west", "copier-1", 1, 0, 1.0, 0.1, (part,), figures=figures)
+    return Report("east->west", "copier-1", 1, 0, 1.0, 0.1, partitions=(part,), counters=counters)
 
 
 class Scene:
@@ -102,10 +105,10 @@ class Scene:
         self.now += after_s
         for part in one.partitions:
             key = TopicPartition(TopicName(part.topic), part.partition)
-            self.meters.add_progress(key, part, self.now)
+            self.meters.add_counters(key, part.counters, self.now)
             self._last[key] = part
-        self.meters.take_figures(one, self.now)
-        written = sum(part.records for part in one.partitions)
+        self.meters.add_report(one, self.now)
+        written = sum(part.counters.records for part in one.partitions)
         self.report = replace(self.report, records=self.report.records + written, bytes=self.report.bytes + written)
 
     def measure(self) -> Measurements:

@@ -153,7 +153,7 @@ def test_a_copier_that_ends_leaves_its_counts_and_its_place() -> None:
     scene.take(report(records=10))
     assert scene.meters.task_of("copier-1") == 1
     assert {task: totals.written_records for task, totals in scene.meters.tasks.items()} == {0: 30, 1: 10}
-    assert scene.meters.tasks[0].waiting_records == 0
+    assert scene.meters.tasks[0].counters.waiting_records == 0
 
 
 def test_values_are_written_as_prometheus_reads_them() -> None:
@@ -175,7 +175,7 @@ def test_ten_thousand_partitions_are_one_page() -> None:
     one = report(records=1)
     for number in range(10_000):
         key = TopicPartition(TopicName("orders"), number)
-        scene.meters.add_progress(key, one.partitions[0], scene.now)
+        scene.meters.add_counters(key, one.partitions[0].counters, scene.now)
         scene.remote[key] = TopicPartition(REMOTE.topic, number)
     assert ORDERS in scene.remote
     lines = scene.text().splitlines()

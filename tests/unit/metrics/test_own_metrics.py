@@ -347,7 +347,8 @@ def test_what_a_transform_left_out_and_routed_is_counted_and_skipped_records_are
     scene = Scene()
     for _ in range(2):
         made = report(10)
-        scene.meters.take_figures(replace(made, figures=replace(made.figures, dropped=3, failed=2, routed=4)), 1.0)
+        counters = replace(made.counters, dropped=3, failed=2, routed=4)
+        scene.meters.add_report(replace(made, counters=counters), 1.0)
     page = scene.text()
     for name, count in (("dropped", 6), ("failed", 4), ("routed", 8)):
         assert f'twinlog_records_{name}_total{{flow="east->west"}} {count}.0' in page

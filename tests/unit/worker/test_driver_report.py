@@ -46,7 +46,7 @@ FULL = DriverReport(
 
 
 def report(*parts: PartitionProgress, at_ms: int, age_s: float = 0.0) -> Report:
-    return Report("a->b", "copier", 1, at_ms, 1.0, 0.1, parts, age_s=age_s)
+    return Report("a->b", "copier", 1, at_ms, 1.0, 0.1, partitions=parts, age_s=age_s)
 
 
 def test_a_report_is_read_as_it_was_written_also_with_fields_of_a_newer_version() -> None:
@@ -84,9 +84,9 @@ def test_partitions_add_up_by_topic() -> None:
     status = FlowStatus(clock)
     other, beats = TopicPartition("orders", 1), TopicPartition("heartbeats", 0)
     status.plan({ORDERS, other, OLD, beats}, {beats})
-    stuck = progress(ORDERS, 5, 9, records=5, bytes=50, trouble="slow", waiting_ms=300)
+    stuck = progress(ORDERS, 5, 9, records=5, size=50, trouble="slow", waiting_ms=300)
     status.add_report(
-        report(stuck, progress(other, 1, 3, waiting_ms=200), progress(beats, records=1, bytes=1), at_ms=1000)
+        report(stuck, progress(other, 1, 3, waiting_ms=200), progress(beats, records=1, size=1), at_ms=1000)
     )
     orders, old = sorted(status.topics(), key=lambda one: one.topic, reverse=True)
     assert orders == TopicProgress("orders", 2, 6, 0, 60, 200, 0, 5, 50, trouble="orders-0: slow")
@@ -97,7 +97,7 @@ def test_partitions_add_up_by_topic() -> None:
 
 def test_a_topic_of_which_nothing_was_copied_has_records_like_the_others() -> None:
     status = FlowStatus()
-    status.add_report(report(progress(ORDERS, 5, 5, records=5, bytes=50), progress(OLD, 0, 7), at_ms=1000))
+    status.add_report(report(progress(ORDERS, 5, 5, records=5, size=50), progress(OLD, 0, 7), at_ms=1000))
     assert {one.topic: one.lag_bytes for one in status.topics()} == {"orders": 0, "old": 70}
 
 
@@ -143,7 +143,7 @@ def test_only_topics_of_which_something_came_are_added_up_again() -> None:
     status.add_report(report(progress(ORDERS, 5, 9), progress(OLD, 2, 2), at_ms=1000))
     before = {one.topic: one for one in status.topics()}
     assert (before["orders"].lag, before["orders"].lag_bytes, before["old"].unknown) == (4, None, 0)
-    status.add_report(report(progress(OLD, 4, 4, records=2, bytes=20), at_ms=2000))
+    status.add_report(report(progress(OLD, 4, 4, records=2, size=20), at_ms=2000))
     after = {one.topic: one for one in status.topics()}
     assert (after["orders"].lag_bytes, after["old"].records) == (40, 2), "by the mean of the others"
     again = {one.topic: one for one in status.topics()}
@@ -192,7 +192,7 @@ def test_an_unknown_lag_has_no_bytes() -> None:
     status = FlowStatus(clock)
     status.plan({ORDERS}, set())
     reporter = FlowReporter(SETTINGS, SYSTEM)
-    status.add_report(report(progress(ORDERS, 5, 5, records=5, bytes=50), at_ms=1000))
+    status.add_report(report(progress(ORDERS, 5, 5, records=5, size=50), at_ms=1000))
     assert reporter.report("running", None, status).lag_bytes == 0
     clock.now += OLD_S + 1
     seen = reporter.report("waiting", "source cluster unreachable", status)

@@ -13,7 +13,7 @@ from twinlog.errors import ClusterError, GroupTakenError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
 from twinlog.log_once import DOUBLING_S, LogOnce
-from twinlog.metrics.window import RecentTimes
+from twinlog.metrics.meters import RecentTimes
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.group_membership import GroupMembership
 from twinlog.worker.placement.processes import ConnectorWeight, WorkerId, assign_connectors

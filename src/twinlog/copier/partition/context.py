@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from twinlog.copier.partition.counters import CopierCounters
 from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.retry import COPIER_STEP, retry
+from twinlog.lease.counters import CopierCounters
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings

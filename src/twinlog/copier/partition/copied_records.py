@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.copier.partition.counters import CopierCounters, CopyCounts
 from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.sequence_numbers import sequence_after
+from twinlog.lease.counters import CopierCounters, PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.runs import CopiedRuns
@@ -65,7 +65,7 @@ class CopiedRecords:
         self.acknowledged = position
         self.committed = position
         self.runs = CopiedRuns()
-        self.counts = CopyCounts()
+        self.counts = PartitionCounters()
         self.bytes = 0
         self.leeway = transactional
         self._clock = clock
@@ -162,11 +162,6 @@ class CopiedRecords:
         """The lost records of committed transactions lie after `position`."""
         self.committed = position
 
-    def left_out(self, aborted: int, control: int) -> None:
-        """Records of aborted transactions and markers were read; they are left out."""
-        self.counts.aborted += aborted
-        self.counts.control += control
-
     def read(self, size: int, appends: Sequence[Append], roads: Mapping[Road, int]) -> None:
         """The source sent `size` bytes, which became these appends."""
         now, records = wall_ms(self._clock), 0
@@ -174,12 +169,12 @@ class CopiedRecords:
         for append in appends:
             records += append.count
             if append.max_timestamp >= 0:
-                counts.read(append.count, max(0, now - append.max_timestamp))
-        self._tally.read(size, records, roads)
+                counts.add_read(append.count, max(0, now - append.max_timestamp))
+        self._tally.add_fetch(size, records, roads)
 
-    def take_counts(self) -> CopyCounts:
-        """Counts of records on the target for good since the last call, and of left-out records."""
-        counts, self.counts = self.counts, CopyCounts()
+    def take_counts(self) -> PartitionCounters:
+        """Counts of records on the target for good since the last call."""
+        counts, self.counts = self.counts, PartitionCounters()
         return counts
 
     def _note(self, append: Append) -> None:
@@ -193,5 +188,5 @@ class CopiedRecords:
         self.bytes += size
         # If the clock of this machine is behind the producer's clock, the record counts as just made.
         age_ms = -1 if max_timestamp < 0 else max(0, wall_ms(self._clock) - max_timestamp)
-        self.counts.copied(records, size, age_ms)
-        self._tally.acknowledged(records, size, age_ms)
+        self.counts.add_append(records, size, age_ms)
+        self._tally.add_append(records, size, age_ms)

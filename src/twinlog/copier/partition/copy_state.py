@@ -58,7 +58,7 @@ class LeftOutRecords:
             self._report(prepared.failed, all_of_them=prepared.log_failed)
         if prepared.dropped or prepared.failed or prepared.routed:
             routed = sum(routed.rows.num_rows for routed in prepared.routed)
-            self._context.tally.transformed(prepared.dropped, len(prepared.failed), routed)
+            self._context.tally.add_transformed(prepared.dropped, len(prepared.failed), routed)
 
     def _report(self, failed: list[FailedRecord], *, all_of_them: bool) -> None:
         self._reported = True
@@ -178,7 +178,6 @@ class CopyState:
 
     def count_fetch(self, prepared: PreparedFetch) -> None:
         """Count and report the final results of a fetch."""
-        self.copied.left_out(prepared.aborted, prepared.control)
         for record in prepared.oversized:
             self.leave_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
         self.left_out_records.count_fetch(prepared)

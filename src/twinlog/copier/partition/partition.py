@@ -10,7 +10,6 @@ from twinlog.copier.partition.appends import PartitionAppends, PartitionServices
 from twinlog.copier.partition.batch_limit import BatchLimit, naming
 from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
 from twinlog.copier.partition.copy_state import CopyState
-from twinlog.copier.partition.counters import CopyCounts
 from twinlog.copier.partition.life import (
     AbortTransaction,
     AskLimit,
@@ -30,6 +29,7 @@ from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
@@ -214,7 +214,7 @@ class PartitionCopy:
         """Source and target offsets of the records acknowledged since the last call."""
         return self.copied.runs.take_runs()
 
-    def take_counts(self) -> CopyCounts:
+    def take_counts(self) -> PartitionCounters:
         """Counts since the last call."""
         return self.copied.take_counts()
 

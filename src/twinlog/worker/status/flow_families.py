@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from twinlog.lease.progress import AGE_BOUNDS_MS
+from twinlog.lease.counters import AGE_BOUNDS_MS
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.held import HELD_REASONS
 from twinlog.worker.status.report import DriverReport
@@ -241,6 +241,7 @@ def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
         "Bytes of batches copied by this process, without heartbeats.",
         ((one.flow, report.bytes) for one, report in here),
     )
+    counted = [(one, one.meters.sum_counters()) for one, _ in here]
     for name, about, count_of in (
         ("dropped", "Records that the flow's transform dropped.", attrgetter("dropped")),
         ("failed", "Records that the flow's transform failed on, and that were skipped.", attrgetter("failed")),
@@ -248,11 +249,7 @@ def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
         ("left_out", "Records that a policy left out, as the target does not take them.", attrgetter("left_out")),
         ("dead_letters", "Records that were written to the dead-letter topic.", attrgetter("dead_letters")),
     ):
-        yield _counter(
-            f"twinlog_records_{name}",
-            about,
-            ((one.flow, sum(map(count_of, one.meters.tasks.values()))) for one, _ in here),
-        )
+        yield _counter(f"twinlog_records_{name}", about, ((one.flow, count_of(counters)) for one, counters in counted))
     batches = CounterMetricFamily(
         "twinlog_batches", "Batches made, by road: all but `as it is` cost time per record.", labels=["flow", "road"]
     )
@@ -262,22 +259,16 @@ def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
     latency = HistogramMetricFamily(
         "twinlog_record_latency_seconds", "Age of records when the target acknowledged them.", labels=["flow"]
     )
-    for one, _ in here:
-        tasks = list(one.meters.tasks.values())
-        roads: dict[str, int] = {}
-        for task in tasks:
-            for road, count in dict(task.roads).items():
-                roads[road] = roads.get(road, 0) + count
-        for road, count in sorted(roads.items()):
+    for one, counters in counted:
+        for road, count in sorted(counters.roads.items()):
             batches.add_metric([one.flow, road], count)
         kinds = dict(one.meters.events)
         for kind, count in sorted(kinds.items()):
             events.add_metric([one.flow, kind], count)
-        sums = [sum(column) for column in zip(*(task.ages for task in tasks), strict=True)] or [0] * _BUCKETS
         latency.add_metric(
             [one.flow],
-            [(bound, float(count)) for bound, count in zip(_BOUNDS, accumulate(sums), strict=True)],
-            sum(task.age_sum_ms for task in tasks) / 1000,
+            [(bound, float(count)) for bound, count in zip(_BOUNDS, accumulate(counters.ages), strict=True)],
+            counters.age_sum_ms / 1000,
         )
     yield from (batches, events, latency)
 
@@ -330,7 +321,6 @@ def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
 
 
 _BOUNDS = (*(f"{bound / 1000:g}" for bound in AGE_BOUNDS_MS), "+Inf")
-_BUCKETS = len(_BOUNDS)
 
 
 def _gauge(name: str, about: str, values: Iterable[tuple[str, float]]) -> Metric:

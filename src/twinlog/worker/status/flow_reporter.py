@@ -155,6 +155,7 @@ def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[HeldPart
     summary, topics = status.summary(), _with_paused(copied, status.paused)
     waiting = [topic for topic in topics if topic.lag]
     sizes = [topic.lag_bytes for topic in waiting if topic.lag_bytes is not None]
+    counted = status.meters.sum_counters()
     return replace(
         report,
         partitions=summary.partitions,
@@ -171,8 +172,8 @@ def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[HeldPart
         oldest_ms=min((topic.oldest_ms for topic in waiting if topic.oldest_ms is not None), default=None),
         undated=sum(topic.undated for topic in waiting),
         latency_ms=summary.latency_ms,
-        dropped=sum(task.dropped for task in tuple(status.meters.tasks.values())),
-        failed=sum(task.failed for task in tuple(status.meters.tasks.values())),
+        dropped=counted.dropped,
+        failed=counted.failed,
         eta_s=None if summary.eta_s is None else round(summary.eta_s, 1),
         topics=tuple(topics),
         held=len(held),

@@ -6,12 +6,13 @@ Sums are updated by each report: with ten thousand partitions and a hundred copi
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM
 from twinlog.kafka.net.unreachable import is_throttle
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.reach import ClusterReachability
@@ -89,9 +90,9 @@ class FlowStatus:
         self._planned: Set[TopicPartition] | None = None
         self._own: Set[TopicPartition] = frozenset()
         self._awaited: dict[TopicPartition, SourceOffset] = {}
-        self._window: deque[tuple[float, int, int, int]] = deque()
-        self._records = 0
-        self._bytes = 0
+        self._window: deque[tuple[float, PartitionCounters]] = deque()
+        self._counted = PartitionCounters()
+        """Records and bytes of all partitions together, without heartbeats."""
         self._counts_since = clock()
         self._lags: deque[tuple[float, int]] = deque(maxlen=64)
         self._stuck: dict[TopicPartition, str] = {}
@@ -101,7 +102,7 @@ class FlowStatus:
         self._written: set[str] = set()
         """Source topics with records that arrived since the last `take_written`."""
         self._oldest = OldestRecords()
-        self._copied: dict[str, tuple[int, int]] = {}
+        self._copied: defaultdict[str, PartitionCounters] = defaultdict(PartitionCounters)
         """Records and bytes of each topic."""
         self._topics = TopicSums()
         self.paused = PausedPartitions()
@@ -121,27 +122,29 @@ class FlowStatus:
             holder.heard_at, holder.age_s, holder.busy = now, report.age_s, report.busy
             holder.source, holder.target = report.source, report.target
             records = size = 0
-            latency = -1
+            latency_ms = -1
             for part in report.partitions:
                 key = TopicPartition(TopicName(part.topic), part.partition)
                 if self._planned is not None and key not in self._planned:
                     continue
                 self._enter(key, part, holder)
                 self._oldest.add_progress(key, part, report.at_ms - int(report.age_s * 1000))
-                self.meters.add_progress(key, part, now)
-                if part.records:
+                counters = part.counters
+                self.meters.add_counters(key, counters, now)
+                if counters.records:
                     self._written.add(part.topic)
-                if part.records and key not in self._own:
-                    before = self._copied.get(part.topic, (0, 0))
-                    self._copied[part.topic] = before[0] + part.records, before[1] + part.bytes
-                if key not in self._own:
-                    records += part.records
-                    size += part.bytes
-                    latency = max(latency, part.latency_ms)
-            self.meters.take_figures(report, now)
-            self._records += records
-            self._bytes += size
-            self._window.append((now, records, size, latency))
+                    if key not in self._own:
+                        # A report may have ten thousand partitions, and these sums are read without the other ages.
+                        copied = self._copied[part.topic]
+                        copied.records += counters.records
+                        copied.bytes += counters.bytes
+                        records += counters.records
+                        size += counters.bytes
+                        latency_ms = max(latency_ms, counters.latency_ms)
+            self.meters.add_report(report, now)
+            counted = PartitionCounters(records, size, latency_ms)
+            self._counted += counted
+            self._window.append((now, counted))
             self._forget_old(now)
             if not self._lags or now - self._lags[-1][0] >= SAMPLE_S:
                 self._lags.append((now, self._lag(now)[0]))
@@ -200,7 +203,8 @@ class FlowStatus:
             self.meters.retain_partitions(self._planned)
             self._topics.plan(self._planned - self._own)
             topics = {key.topic for key in self._planned}
-            self._copied = {topic: copied for topic, copied in self._copied.items() if topic in topics}
+            kept = {topic: copied for topic, copied in self._copied.items() if topic in topics}
+            self._copied = defaultdict(PartitionCounters, kept)
             self._parts, self._stuck = {}, {}
             for holder in self._holders.values():
                 holder.partitions = holder.held = holder.lag = holder.unknown = 0
@@ -209,12 +213,10 @@ class FlowStatus:
 
     def count_on(self, before: FlowStatus) -> None:
         """Continue the counters of an earlier status of the same flow, so that they only increase."""
-        seen = before.summary()
         before.meters.all_gone()
         with self._lock:
             self.meters = before.meters
-            self._records += seen.records
-            self._bytes += seen.bytes
+            self._counted += before._counted
             self._counts_since = before._counts_since
 
     def wait_for(self, ends: Mapping[TopicPartition, SourceOffset | None]) -> None:
@@ -234,7 +236,7 @@ class FlowStatus:
     @property
     def records(self) -> int:
         """The number of copied records."""
-        return self._records
+        return self._counted.records
 
     def take_written(self) -> set[str]:
         """The source topics of which records have arrived since the last call."""
@@ -333,18 +335,19 @@ class FlowStatus:
             self._forget_old(now)
             span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
             lag, age_s, unknown = self._lag(now)
-            rate = sum(entry[1] for entry in self._window) / span
+            recent = PartitionCounters.total(counted for _, counted in self._window)
+            rate = recent.records / span
             return Summary(
                 partitions=sum(one.partitions for one in self._holders.values()),
-                records=self._records,
-                bytes=self._bytes,
+                records=self._counted.records,
+                bytes=self._counted.bytes,
                 counted_s=now - self._counts_since,
                 record_rate=rate,
-                byte_rate=sum(entry[2] for entry in self._window) / span,
+                byte_rate=recent.bytes / span,
                 lag=lag,
                 lag_age_s=age_s,
                 unknown=unknown,
-                latency_ms=max((entry[3] for entry in self._window), default=-1),
+                latency_ms=recent.latency_ms,
                 eta_s=self._eta(now, lag, rate),
                 copiers=sum(now - one.heard_at < WINDOW_S and one.gone_at is None for one in self._holders.values()),
                 trouble=self._first_trouble() or next(iter(self._troubles.values()), None),

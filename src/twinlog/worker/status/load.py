@@ -51,9 +51,9 @@ class LoadMonitor:
         with self._lock:
             self._busy[report.copier] = (self._clock(), report.busy)
             for part in report.partitions:
-                if part.bytes > 0:
+                if part.counters.bytes > 0:
                     key = TopicPartition(TopicName(part.topic), part.partition)
-                    self._bytes[key] = self._bytes.get(key, 0) + part.bytes
+                    self._bytes[key] = self._bytes.get(key, 0) + part.counters.bytes
 
     def weights(self) -> dict[TopicPartition, float]:
         """Bytes per second of the partitions with copied bytes."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from twinlog.errors import MessageError
+from twinlog.lease.codec import ReportCodec
 from twinlog.model.compact_json import ascii_json
 from twinlog.model.held import HeldPartition
 
@@ -18,8 +20,6 @@ EVERY_S = 2.0
 MOST_HELD = 100
 KIND = "driver"
 """The value of the field `kind`; only reports of the driver have this field."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,48 +124,40 @@ class DriverReport:
     missing_topics: tuple[tuple[str, str], ...] = field(default=())
 
 
+_REPORT, _TOPIC = ReportCodec(DriverReport), ReportCodec(TopicProgress)
+
+
 def encode_report(report: DriverReport, most_bytes: int) -> bytes:
     """A report as the value of a record: a JSON object.
 
     It omits topics to keep within `most_bytes`; without topics it may be larger.
     """
     rest = replace(report, topics=(), more_topics=report.more_topics + len(report.topics))
-    room = most_bytes - len(ascii_json({"kind": KIND, **asdict(rest)}))
+    room = most_bytes - len(ascii_json(_named(rest)))
     kept: list[TopicProgress] = []
     for topic in report.topics:
-        room -= len(ascii_json(asdict(topic))) + 1
+        room -= len(ascii_json(_TOPIC.encode(topic))) + 1
         if room < 0:
             break
         kept.append(topic)
     more = report.more_topics + len(report.topics) - len(kept)
-    return ascii_json({"kind": KIND, **asdict(replace(report, topics=tuple(kept), more_topics=more))})
+    return ascii_json(_named(replace(report, topics=tuple(kept), more_topics=more)))
+
+
+def _named(report: DriverReport) -> dict[str, Any]:
+    return {"kind": KIND, **_REPORT.encode(report)}
 
 
 def decode_report(value: bytes | None) -> DriverReport | None:
     """A report from a record's value, perhaps of a newer version; None for another value."""
     try:
         found = json.loads(value or b"")
-        if found.get("kind") != KIND:
+        if not isinstance(found, dict) or found.get("kind") != KIND:
             return None
-        groups, topics = (found.pop(name, ()) for name in ("groups", "topics"))
-        left_out, missing = (found.pop(name, ()) for name in ("left_out", "missing_topics"))
-        held, reasons = (found.pop(name, ()) for name in ("held_partitions", "held_by_reason"))
-        return replace(
-            _known(DriverReport, found),
-            groups=None if not groups else _known(GroupsProgress, groups),
-            topics=tuple(_known(TopicProgress, topic) for topic in topics),
-            held_partitions=tuple(_known(HeldPartition, one) for one in held),
-            held_by_reason=tuple((str(reason), int(count)) for reason, count in reasons),
-            left_out=tuple((str(topic), str(reason)) for topic, reason in left_out),
-            missing_topics=tuple((str(topic), str(reason)) for topic, reason in missing),
-        )
-    except (ValueError, TypeError, AttributeError):
+        report: DriverReport = _REPORT.decode(found)
+    except (ValueError, MessageError):
         return None
-
-
-def _known(kind: type[T], found: dict[str, Any]) -> T:
-    names = {one.name for one in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in found.items() if name in names})
+    return report
 
 
 def by_need(topics: Sequence[TopicProgress]) -> tuple[TopicProgress, ...]:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.progress import PartitionProgress
 from twinlog.model.types import TopicPartition
 from twinlog.worker.status.oldest import OldestRecords
 from twinlog.worker.status.report import TopicProgress
-
-
-@dataclass(slots=True)
-class _Sums:
-    partitions: int = 0
-    lag: int = 0
-    unknown: int = 0
-    oldest_ms: int | None = None
-    undated: int = 0
-    trouble: str | None = None
 
 
 class TopicSums:
@@ -53,19 +44,21 @@ class TopicSums:
         known: Callable[[TopicPartition], PartitionProgress | None],
         stuck: Mapping[TopicPartition, str],
         oldest: OldestRecords,
-        copied: Mapping[str, tuple[int, int]],
+        copied: Mapping[str, PartitionCounters],
     ) -> list[TopicProgress]:
         """The topics, without rates.
 
         `known` gives the last report of a partition if it is recent, `stuck` the trouble of stuck partitions, `copied`
-        records and bytes by topic. A topic without copied records is estimated by the mean record size of the other
+        the counters of each topic. A topic without copied records is estimated by the mean record size of the other
         topics.
         """
         mean = _mean(copied.values())
         for topic, partitions in self._partitions.items():
             if topic in self._changed:
-                sums = _add_up(partitions, known, stuck, oldest)
-                self._shown[topic] = _topic(topic, sums, copied.get(topic, (0, 0)), mean)
+                counters = copied.get(topic, PartitionCounters())
+                shown = _add_up(topic, partitions, known, stuck, oldest)
+                lag_bytes = bytes_of(shown.lag, _mean([counters]) or mean)
+                self._shown[topic] = replace(shown, lag_bytes=lag_bytes, records=counters.records, bytes=counters.bytes)
             elif (shown := self._shown[topic]).lag and not shown.records:
                 self._shown[topic] = replace(shown, lag_bytes=bytes_of(shown.lag, mean))
         self._changed.clear()
@@ -73,42 +66,31 @@ class TopicSums:
 
 
 def _add_up(
-    partitions: Iterable[TopicPartition],
+    topic: str,
+    partitions: Sequence[TopicPartition],
     known: Callable[[TopicPartition], PartitionProgress | None],
     stuck: Mapping[TopicPartition, str],
     oldest: OldestRecords,
-) -> _Sums:
-    sums = _Sums()
+) -> TopicProgress:
+    all_lag = unknown = undated = 0
+    oldest_ms: int | None = None
+    trouble: str | None = None
     for key in partitions:
-        sums.partitions += 1
-        if sums.trouble is None and key in stuck:
-            sums.trouble = f"{key}: {stuck[key]}"
+        if trouble is None and key in stuck:
+            trouble = f"{key}: {stuck[key]}"
         part = known(key)
         lag = -1 if part is None else part.lag
         if lag < 0:
-            sums.unknown += 1
+            unknown += 1
         elif lag > 0:
-            sums.lag += lag
+            all_lag += lag
             at_ms = oldest.get_oldest_ms(key)
             if at_ms is None:
-                sums.undated += 1
-            elif sums.oldest_ms is None or at_ms < sums.oldest_ms:
-                sums.oldest_ms = at_ms
-    return sums
-
-
-def _topic(topic: str, sums: _Sums, copied: tuple[int, int], mean_of_all: float | None) -> TopicProgress:
-    mean = _mean([copied]) or mean_of_all
+                undated += 1
+            elif oldest_ms is None or at_ms < oldest_ms:
+                oldest_ms = at_ms
     return TopicProgress(
-        topic,
-        sums.partitions,
-        sums.lag,
-        sums.unknown,
-        bytes_of(sums.lag, mean),
-        sums.oldest_ms,
-        sums.undated,
-        *copied,
-        trouble=sums.trouble,
+        topic, len(partitions), all_lag, unknown, oldest_ms=oldest_ms, undated=undated, trouble=trouble
     )
 
 
@@ -117,7 +99,7 @@ def bytes_of(lag: int, mean: float | None) -> int | None:
     return 0 if not lag else None if mean is None else int(lag * mean)
 
 
-def _mean(copied: Iterable[tuple[int, int]]) -> float | None:
+def _mean(copied: Iterable[PartitionCounters]) -> float | None:
     """The mean size of the records, None if there are no records."""
-    records, size = (sum(column) for column in zip((0, 0), *copied, strict=True))
-    return size / records if records else None
+    counters = PartitionCounters.total(copied)
+    return counters.bytes / counters.records if counters.records else None

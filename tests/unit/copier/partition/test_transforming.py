@@ -224,7 +224,7 @@ def test_failures_that_are_tolerated_are_counted_told_once_and_written_to_the_de
         here.until(lambda: seen(here, "dead") == [b"7", b"14", b"21", b"28", b"35"])
         here.feed([b"70"])
         here.until(lambda: seen(here, "dead")[-1:] == [b"70"])
-        assert copier.tally.figures(0, 0).failed == 6
+        assert copier.tally.failed == 6
         (told,) = [text for kind, text in here.events if kind == "transform"]
         assert told.startswith("shop-0: the transform failed on the record at offset 6: it raises ValueError: no 7")
         assert here.failures == []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
@@ -25,15 +26,18 @@ class Clock:
         return self.now
 
 
-def progress(partition: TopicPartition, offset: int = 5, end: int = 7, **fields: Any) -> PartitionProgress:
-    return PartitionProgress(partition.topic, partition.partition, offset, offset, end, **fields)
+def progress(
+    partition: TopicPartition, offset: int = 5, end: int = 7, *, records: int = 0, size: int = 0, **fields: Any
+) -> PartitionProgress:
+    counters = PartitionCounters(records, size)
+    return PartitionProgress(partition.topic, partition.partition, offset, offset, end, counters, **fields)
 
 
 def report(*partitions: TopicPartition | PartitionProgress, copier: str = "copier", age_s: float = 0.0) -> Report:
     parts = tuple(
-        one if isinstance(one, PartitionProgress) else progress(one, records=5, bytes=50) for one in partitions
+        one if isinstance(one, PartitionProgress) else progress(one, records=5, size=50) for one in partitions
     )
-    return Report("a->b", copier, 1, 0, 1.0, 0.1, parts, age_s=age_s)
+    return Report("a->b", copier, 1, 0, 1.0, 0.1, partitions=parts, age_s=age_s)
 
 
 def test_reports_add_up() -> None:
@@ -99,7 +103,7 @@ def test_heartbeats_are_no_records_of_the_user() -> None:
     beats = TopicPartition(TopicName("heartbeats"), 0)
     status = FlowStatus()
     status.plan({ORDERS, beats}, {beats})
-    status.add_report(report(ORDERS, progress(beats, records=100, bytes=1000, trouble="late")))
+    status.add_report(report(ORDERS, progress(beats, records=100, size=1000, trouble="late")))
     seen = status.summary()
     assert (seen.partitions, seen.records, seen.bytes, seen.lag, seen.unknown, seen.trouble) == (1, 5, 50, 2, 0, None)
     assert status.planned() == 1
@@ -120,7 +124,7 @@ def test_counters_go_on_where_an_earlier_term_ended() -> None:
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     clock = Clock()
     status = FlowStatus(clock)
-    status.add_report(report(progress(ORDERS, records=1000, bytes=5000)))
+    status.add_report(report(progress(ORDERS, records=1000, size=5000)))
     clock.now += 2
     assert (status.summary().record_rate, status.summary().byte_rate) == (500, 2500)
     clock.now += WINDOW_S
@@ -192,7 +196,7 @@ partitions = st.builds(
     st.integers(0, 9),
     st.integers(-1, 12),
     records=st.integers(0, 5),
-    bytes=st.integers(0, 5),
+    size=st.integers(0, 5),
     trouble=st.sampled_from([None, "no"]),
 )
 names = st.sampled_from(["one", "two", "three"])
@@ -231,7 +235,7 @@ def test_sums_are_those_of_a_full_count(taken: list[Any]) -> None:
                 key = TopicPartition(TopicName(part.topic), part.partition)
                 if key in planned:
                     last[key] = part
-                    records += 0 if key in own else part.records
+                    records += 0 if key in own else part.counters.records
     counted = {key: part for key, part in last.items() if key not in own}
     known = [part.lag for part in counted.values() if part.lag >= 0]
     seen = status.summary()

@@ -52,14 +52,16 @@ class Scene:
     def completed(self, *, at: int = 5, end: int = 9) -> PartitionProgress:
         """The progress of a partition in a completed report."""
         progress = PartitionProgress("shop", 0, SourceOffset(at), TargetOffset(at), SourceOffset(end))
-        (found,) = self.held.complete(Report("north->south", "copier", 1, 0, 1.0, 0.0, (progress,))).partitions
+        (found,) = self.held.complete(
+            Report("north->south", "copier", 1, 0, 1.0, 0.0, partitions=(progress,))
+        ).partitions
         return found
 
     def report(self, number: int = 0, *, at: int = 5, end: int = 9, trouble: str | None = None) -> None:
         progress = PartitionProgress(
             "shop", number, SourceOffset(at), TargetOffset(at), SourceOffset(end), trouble=trouble
         )
-        self.held.add_report(Report("north->south", "copier", 1, 0, 1.0, 0.0, (progress,)))
+        self.held.add_report(Report("north->south", "copier", 1, 0, 1.0, 0.0, partitions=(progress,)))
 
     def pass_by(self, seconds: float, step_s: float = 0.5) -> None:
         until = self.clock.monotonic() + seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlog.lease.counters import PartitionCounters
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status.load import LASTS_S, LOOK_S, QUIET_S, LoadMonitor
@@ -21,10 +22,10 @@ class Clock:
 
 def report(*sizes: int, busy: float = 0.9) -> Report:
     parts = tuple(
-        PartitionProgress("t", number, 1, 1, 1, records=1, bytes=size, latency_ms=1, trouble=None)
+        PartitionProgress("t", number, 1, 1, 1, PartitionCounters(records=1, bytes=size, latency_ms=1))
         for number, size in enumerate(sizes)
     )
-    return Report("a->b", "c1", 1, 0, 1.0, busy, parts, ())
+    return Report("a->b", "c1", 1, 0, 1.0, busy, partitions=parts)
 
 
 def follow(load: LoadMonitor, clock: Clock, seconds: float, *sizes: int, busy: float = 0.9) -> int:

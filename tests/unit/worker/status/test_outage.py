@@ -45,7 +45,7 @@ def take(
     trouble: str | None = None,
 ) -> None:
     part = PartitionProgress("t", 0, 1, 1, 1, trouble=trouble)
-    status.add_report(Report("a->b", copier, 1, 0, 1.0, 0.1, (part,), source=source, target=target))
+    status.add_report(Report("a->b", copier, 1, 0, 1.0, 0.1, partitions=(part,), source=source, target=target))
 
 
 def what(outage: Outage | None) -> str | None:
@@ -88,7 +88,9 @@ def test_one_of_two_copiers_is_enough_to_copy(status: FlowStatus, clock: Virtual
     status.plan({PART, other})
     take(status, "one", source=OUT)
     status.add_report(
-        Report("a->b", "two", 1, 0, 1.0, 0.1, (PartitionProgress("t", 1, 1, 1, 1),), source=FINE, target=FINE)
+        Report(
+            "a->b", "two", 1, 0, 1.0, 0.1, partitions=(PartitionProgress("t", 1, 1, 1, 1),), source=FINE, target=FINE
+        )
     )
     assert OutageWatch(status, clock).detect_outage(FINE, FINE) is None
     take(status, "two", source=OUT)
