@@ -25,6 +25,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.topology import naming
@@ -46,7 +47,6 @@ __all__ = [
 ]
 
 DEFAULT_POLICY = DefaultReplicationPolicy()
-CONNECT_TIMEOUT_S = 30.0
 
 
 class MirrorClient:
@@ -82,7 +82,7 @@ class MirrorClient:
         """
         named = {topic for topic in self._topics() if self.policy.passes_as_heartbeats(topic)}
         names = HeartbeatNames(self.policy.separator, frozenset())
-        found = HeartbeatTopics(self._admin(CONNECT_TIMEOUT_S), names)
+        found = HeartbeatTopics(self._admin(TASK_CONNECT_S), names)
         found.inspect_topics(named)
         return named - found.others
 
@@ -160,7 +160,7 @@ class MirrorClient:
                 found.setdefault(checkpoint.group, {})[checkpoint.remote] = offset
         return found
 
-    def _topics(self, timeout_s: float = CONNECT_TIMEOUT_S) -> set[TopicName]:
+    def _topics(self, timeout_s: float = TASK_CONNECT_S) -> set[TopicName]:
         return set(self._admin(timeout_s).topics())
 
     def _admin(self, timeout_s: float) -> ClusterAdmin:

@@ -26,6 +26,7 @@ from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.retry import CONNECTOR_POSITIONS
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.topics.internal_topics import positions
 from twinlog.model.types import TopicName
@@ -34,7 +35,6 @@ from twinlog.settings.worker import StorageTopic
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
 KEY = "offsets.storage.topic"
 
 
@@ -136,10 +136,10 @@ class ConnectorOffsets:
             self._failed[name] = error
             if self._logged.is_new((name, str(error)), AGAIN_S):
                 log.warning("connector %s: its positions cannot be read yet, trying again: %s", name, error)
-            self._clock.sleep(RETRY_S)
+            self._clock.sleep(CONNECTOR_POSITIONS.first_s)
         except (RuntimeError, OSError) as error:
             log.debug("connector %s: its positions are read later: %s", name, error)
-            self._clock.sleep(RETRY_S)
+            self._clock.sleep(CONNECTOR_POSITIONS.first_s)
         else:
             self._taken_over[name] = _place(settings)
 

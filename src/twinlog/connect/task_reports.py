@@ -14,14 +14,13 @@ from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connectors.model import Config, ConnectorName, TargetState
 from twinlog.errors import RequestError
+from twinlog.kafka.retry import TASK_CONFIGS
 from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
 
 AskLeader = Callable[[str, ConnectorName, Sequence[Config]], object]
 """Has the leader at an address write the configurations of a connector's tasks, and waits. Raises RequestError."""
-
-RETRY_S = 2.0
 
 
 class TaskReports:
@@ -104,7 +103,7 @@ class TaskReports:
                         log.info("the leader has not written the tasks of connector %s yet: %s", name, error)
 
         # The configurations that the leader writes arrive by the config topic.
-        self._ask_at = self._clock.monotonic() + RETRY_S
+        self._ask_at = self._clock.monotonic() + TASK_CONFIGS.first_s
         self._asking = threading.Thread(target=ask, name="asking the leader", daemon=True)
         self._asking.start()
 

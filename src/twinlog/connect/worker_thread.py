@@ -33,6 +33,7 @@ from twinlog.errors import (
     TwinlogError,
 )
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.retry import WORKER_TOPICS, retry_until_stopped
 from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.spark_flows import SparkOptions
@@ -41,7 +42,6 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.2
 READ_S = 1.0
-RETRY_S = 1.0
 LOOK_S = 0.05
 LOG_AFTER_S = 3.0
 UNKNOWN_AFTER_S = 10.0
@@ -230,29 +230,31 @@ class WorkerThread:
         """
         self._stages.enter_stage(READS_TOPICS)
         few_since: float | None = None
-        while not self._stopping.is_set():
-            try:
-                self._admin.connect()
-                self.cluster_id = self._admin.identity().cluster_id or ""
-                self._state.ensure()
-                self._state.read_all()
-            except ClusterError as error:
-                if isinstance(error, TooFewBrokersError):
-                    now = self._clock.monotonic()
-                    few_since = now if few_since is None else few_since
-                    if (now - few_since) * 1000 >= self._admin.client.settings.default_api_timeout_ms:
-                        raise
-                self._stages.enter_stage(READS_TOPICS, f"It cannot yet, and tries again: {error}")
-                if self._logged.is_new(str(error), AGAIN_S):
-                    level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
-                    log.log(level, "the worker's topics cannot be read yet, trying again: %s", error)
-                self._clock.wait(self._stopping, RETRY_S)
-            else:
-                self._stages.enter_stage(JOINS)
-                self.group.start()
-                self.started.set()
-                return True
-        return False
+
+        def read_topics() -> None:
+            self._admin.connect()
+            self.cluster_id = self._admin.identity().cluster_id or ""
+            self._state.ensure()
+            self._state.read_all()
+
+        def failed(error: TwinlogError) -> None:
+            nonlocal few_since
+            if isinstance(error, TooFewBrokersError):
+                now = self._clock.monotonic()
+                few_since = now if few_since is None else few_since
+                if (now - few_since) * 1000 >= self._admin.client.settings.default_api_timeout_ms:
+                    raise error
+            self._stages.enter_stage(READS_TOPICS, f"It cannot yet, and tries again: {error}")
+            if self._logged.is_new(str(error), AGAIN_S):
+                level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
+                log.log(level, "the worker's topics cannot be read yet, trying again: %s", error)
+
+        if not retry_until_stopped(self._clock, WORKER_TOPICS, read_topics, self._stopping, failed=failed):
+            return False
+        self._stages.enter_stage(JOINS)
+        self.group.start()
+        self.started.set()
+        return True
 
     def process_assignment(self) -> None:
         """Take a turn: compare the group's decisions with the connectors here, and write the necessary records."""

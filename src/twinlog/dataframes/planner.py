@@ -22,10 +22,11 @@ from twinlog.dataframes.limits import (
 )
 from twinlog.dataframes.offset_range import OffsetRange
 from twinlog.dataframes.options import TopicOptions
-from twinlog.errors import ClusterError, OptionError, RefusedError, TopicGoneError
+from twinlog.errors import ClusterError, OptionError, TopicGoneError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.retry import RetryPolicy, retry_in_thread
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition
 
@@ -206,16 +207,13 @@ class TopicPlanner:
         return self._admin
 
     def _again(self, question: Callable[[], T]) -> T:
-        for left in range(max(1, self._options.offset_tries) - 1, -1, -1):
-            try:
-                return question()
-            except ClusterError as error:
-                if not left or isinstance(error, RefusedError):
-                    raise
-                log.warning("offsets are asked for again: %s", error)
-            self._pause()
+        def failed(error: TwinlogError) -> None:
+            log.warning("offsets are asked for again: %s", error)
             self.close()
-        raise AssertionError("the last try returns or raises")
+
+        pause_s = self._options.offset_retry_ms / 1000
+        policy = RetryPolicy(pause_s, pause_s, tries=max(1, self._options.offset_tries))
+        return retry_in_thread(self._clock, policy, question, failed=failed)
 
     def _pause(self) -> None:
         self._clock.sleep(self._options.offset_retry_ms / 1000)

@@ -14,11 +14,12 @@ from twinlog.arrow.decode import RowRules, decode
 from twinlog.dataframes.offset_range import OffsetRange, RowTask, report_loss
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.leader_fetch import CONNECT_S, GONE_S, LeaderFetch, RangeFetch, Silence, is_gone
+from twinlog.kafka.consumer.leader_fetch import GONE_S, LeaderFetch, RangeFetch, Silence, is_gone
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.settings.flow import ConsumerSettings
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class RangeReader:
         Raises ClusterError, RefusedError, CorruptBatchError and GapError.
         """
         settings = self._settings
-        self._fetch.connect_s = min(CONNECT_S, patience_s)
+        self._fetch.connect_s = min(TASK_CONNECT_S, patience_s)
         rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs, bounded=True)
         fetch = RangeFetch(
             self._fetch,

@@ -22,7 +22,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.record.batch import HEADER
 from twinlog.kafka.record.compression import CODECS, NONE
-from twinlog.kafka.retry import RetryPolicy, retry
+from twinlog.kafka.retry import TASK_CONNECT_S, RetryPolicy, retry
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 
@@ -76,7 +76,6 @@ class WaitingRows:
 DROP_S = 10.0
 """How long a failed attempt tries to abort its transaction, in seconds."""
 
-CONNECT_S = 30.0
 
 MOST_LINKS = 4
 """The most clusters, or logins to clusters, to which a process keeps connections."""
@@ -93,7 +92,7 @@ class WriterConnection:
     def open(self, patience_s: float) -> None:
         """Connect, unless it is connected. Raises ClusterError."""
         if not self.client.connected:
-            at_once_s = min(CONNECT_S, patience_s)
+            at_once_s = min(TASK_CONNECT_S, patience_s)
             policy = RetryPolicy.of(self.client.settings, patience_s, warns=True)
             self.loop.run(retry, self.loop, policy, lambda: self.client.connect(at_once_s))
 

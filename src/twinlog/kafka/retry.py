@@ -1,4 +1,4 @@
-"""The retries of failed calls: a function for coroutines, a function for threads, and the table of policies.
+"""The retries of failed calls: functions for coroutines and for threads, and the table of policies.
 
 A call whose error may pass (`TwinlogError.retriable`) is made again after a pause. A `RetryPolicy` has the pauses and
 the time limit; the policies of the project are listed at the end of this file, each with the reason of its values::
@@ -20,7 +20,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinlog.clock import Clock
-from twinlog.errors import TwinlogError
+from twinlog.errors import RefusedError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import ClientSettings
 
@@ -45,7 +45,8 @@ class RetryPolicy:
     `longest_s` is not above `first_s`, every pause has `longest_s` seconds, as in Kafka. `jitter` is the share by which
     a pause is longer or shorter by chance. An error is raised when it comes later than `patience_s` seconds after the
     first try, and when it comes from the try with number `tries`. With `warns`, an error that lasts for `TROUBLED_S`
-    seconds is logged, and again every minute.
+    seconds is logged, and again every minute. With `refusals` a call is made again after a refusal, too: a permission
+    may be granted meanwhile.
     """
 
     first_s: float
@@ -54,6 +55,7 @@ class RetryPolicy:
     patience_s: float = inf
     tries: float = inf
     warns: bool = False
+    refusals: bool = False
 
     @classmethod
     def of(cls, settings: ClientSettings, patience_s: float = inf, *, warns: bool = False) -> RetryPolicy:
@@ -126,7 +128,8 @@ class _Tries:
         """Seconds to wait after a failure; None when the error is to be raised."""
         self._failures += 1
         policy = self._policy
-        if not error.retriable or self._failures >= policy.tries or self._now() > self._give_up_at:
+        worth = error.retriable or (policy.refusals and isinstance(error, RefusedError))
+        if not worth or self._failures >= policy.tries or self._now() > self._give_up_at:
             return None
         if self._logged is not None and self._logged.is_due(self, TROUBLED_S, AGAIN_S):
             log.warning("%s; it is tried again for %g s in all", error, policy.patience_s)
@@ -146,7 +149,8 @@ async def retry(
     """Run `step` until it returns, and return its result.
 
     Raises the error of `step` when the error is permanent, as RefusedError is, when the policy ends the tries, and when
-    `stopped()` is true after a failure. `failed` gets each other error before the pause.
+    `stopped()` is true after a failure. `failed` gets each other error before the pause; an error that it raises is
+    raised.
     """
     tries = _Tries(policy, loop.clock, failed)
     while True:
@@ -163,22 +167,42 @@ def retry_in_thread(
     policy: RetryPolicy,
     step: Callable[[], T],
     *,
-    stopping: threading.Event | None = None,
     failed: Callable[[TwinlogError], object] | None = None,
 ) -> T:
-    """Run `step` on this thread until it returns, and return its result; see `retry`.
-
-    `stopping` ends a pause at once, and then the last error is raised. A first try is made in any case.
-    """
+    """Run `step` on this thread until it returns, and return its result; raises as `retry` does."""
     tries = _Tries(policy, clock, failed)
     while True:
         try:
             return step()
         except TwinlogError as error:
-            if (pause_s := tries.pause_s(error)) is None or (stopping is not None and clock.wait(stopping, pause_s)):
+            if (pause_s := tries.pause_s(error)) is None:
                 raise
-        if stopping is None:
-            clock.sleep(pause_s)
+        clock.sleep(pause_s)
+
+
+def retry_until_stopped(
+    clock: Clock,
+    policy: RetryPolicy,
+    step: Callable[[], object],
+    stopping: threading.Event,
+    *,
+    failed: Callable[[TwinlogError], object] | None = None,
+) -> bool:
+    """Run `step` on this thread until it returns; False once `stopping` is set, which ends a pause at once.
+
+    Raises as `retry` does.
+    """
+    tries = _Tries(policy, clock, failed)
+    while not stopping.is_set():
+        try:
+            step()
+        except TwinlogError as error:
+            if (pause_s := tries.pause_s(error)) is None:
+                raise
+            clock.wait(stopping, pause_s)
+        else:
+            return True
+    return False
 
 
 # The table of policies. Pauses are seconds.
@@ -189,8 +213,67 @@ COPIER_STEP = RetryPolicy(0.2, 0.2)
 PARTITION_RECOVERY = RetryPolicy(0.2, 5.0, KAFKA_JITTER)
 """The recovery of a partition after its source or its target lost records: many partitions recover at once."""
 
-REFUSED_TOPIC = RetryPolicy(10.0, 10.0)
-"""A remote topic that the target refuses to create or to grow: an administrator has to act."""
+REFUSED = RetryPolicy(10.0, 10.0)
+"""A call that a cluster refuses while a flow runs: an administrator has to act, and waits for the effect."""
 
 BUSY_CONTROLLER = RetryPolicy(1.0, 30.0, KAFKA_JITTER)
 """A remote topic on a busy target: a quota throttles the controller (KIP-599), or the controller moves."""
+
+FLOW_STEP = RetryPolicy(1.0, 1.0)
+"""The steps before a flow copies, for any duration of an outage: the flow begins soon after the outage."""
+
+PERIODIC_JOB = RetryPolicy(0.5, 30.0)
+"""A job of a flow, as heartbeats: a short fault costs half a second, and a long fault few requests."""
+
+GROUP_COMMIT = RetryPolicy(0.5, 10.0)
+"""A refused commit of a group; a longer interval of the flow's commits is the longest pause."""
+
+MOVING_COORDINATOR = RetryPolicy(0.2, 0.2, patience_s=5.0)
+"""A question about groups whose coordinator moves or loads: a coordinator takes seconds for this."""
+
+MOVING_LEADER = RetryPolicy(0.1, 0.1, patience_s=2.0)
+"""A question for the offsets of partitions whose leader is about to begin or to end."""
+
+TOPIC_READING = RetryPolicy(0.2, 0.2)
+"""The next page of a topic, within the time that the reader has."""
+
+FEW_THREADS = RetryPolicy(2.0, 2.0)
+"""A flow that fails to begin for lack of threads: the limit of the host or container is temporary."""
+
+READ_AHEAD = RetryPolicy(10.0, 10.0)
+"""The reading of a flow that another process runs, while threads or files are lacking: it only saves time later."""
+
+WORKER_TOPICS = RetryPolicy(1.0, 1.0, refusals=True)
+"""The topics of a Connect worker that starts: the worker waits for its cluster, and for its permissions."""
+
+CONNECTOR_POSITIONS = RetryPolicy(1.0, 1.0)
+"""The copy of a connector's positions to the connector's own topic: the connector waits for it."""
+
+TASK_CONFIGS = RetryPolicy(2.0, 2.0)
+"""The configurations of tasks that a worker asks its leader to write: the topic takes a moment to bring them back."""
+
+LEADER_FENCING = RetryPolicy(5.0, 5.0)
+"""The claim of a group's config topic: it protects against a suspended leader, and no step waits for it."""
+
+OFFSETS_ANNOTATION = RetryPolicy(5.0, 5.0)
+"""The action that an annotation of Strimzi's resource asks for: an operator stops the connector meanwhile."""
+
+SWITCHOVER_STEP = RetryPolicy(1.0, 1.0, patience_s=60.0)
+"""A part of a switchover's step: producers may wait for it, and an operator decides after a minute."""
+
+SWITCHOVER_GROUPS = RetryPolicy(0.5, 0.5, tries=20)
+"""The offsets of a switchover's groups, until coordinators have moved and transactions have ended."""
+
+CONNECT_REST = RetryPolicy(0.5, 5.0, patience_s=60.0)
+"""A request to the REST API of a Connect worker that starts, or whose group rebalances."""
+
+# The time limits of a first connection, in seconds; a client connects again by itself.
+
+COMMAND_CONNECT_S = 15.0
+"""A command that compares, plans or changes: its result is worth the restart of a broker."""
+
+LOOK_CONNECT_S = 10.0
+"""A command that shows the present state or asks a running process: the operator sees soon that a cluster is silent."""
+
+TASK_CONNECT_S = 30.0
+"""A task of Spark, and the Python API: a failed task costs a further attempt of Spark."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.retry import READ_AHEAD
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.settings.flow import FlowSettings
@@ -32,9 +33,6 @@ UNFIT_S = 600.0
 
 The source may be unreachable for all processes.
 """
-
-READ_AGAIN_S = 10.0
-"""Pause between two tries to read ahead while threads or files are lacking."""
 
 LEAVE_S = 0.5
 """How long a clean stop waits until the coordinator has the leave request."""
@@ -80,7 +78,7 @@ class ElectedFlow:
         self._stored: StoredOffsets | None = None
         """The positions that are read ahead while another process runs the flow."""
         self._reading = RetryDelay(
-            settings.name, clock, what="nothing is read ahead yet", level=logging.DEBUG, pause_s=READ_AGAIN_S
+            settings.name, clock, what="nothing is read ahead yet", level=logging.DEBUG, policy=READ_AHEAD
         )
 
     def start(self) -> None:

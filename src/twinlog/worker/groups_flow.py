@@ -6,8 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors import TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.retry import FLOW_STEP, retry_until_stopped
 from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
@@ -26,7 +27,6 @@ from twinlog.worker.status.report import DriverReport
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
 LOG_AFTER_S = 3.0
 STOP_S = 1.0
 END_S = 3.0
@@ -133,22 +133,21 @@ class GroupsFlow:
     def _connected(self) -> bool:
         """Connect to both clusters, with tries until success; False if `stop` is called meanwhile."""
         logged = LogOnce(self._clock)
-        while not self._stopping.is_set():
-            try:
-                self._target.connect()
-                self._source.connect()
-                check_two_clusters(self.settings, topology_of(self.settings), self._source, self._target)
-            except RefusedError:
-                raise
-            except ClusterError as error:
-                if logged.is_due("connect", LOG_AFTER_S, *DOUBLING_S):
-                    log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
-                self._note("connect", str(error))
-                self._clock.wait(self._stopping, RETRY_S)
-            else:
-                self._note("connect", None)
-                return True
-        return False
+
+        def connect() -> None:
+            self._target.connect()
+            self._source.connect()
+            check_two_clusters(self.settings, topology_of(self.settings), self._source, self._target)
+
+        def failed(error: TwinlogError) -> None:
+            if logged.is_due("connect", LOG_AFTER_S, *DOUBLING_S):
+                log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
+            self._note("connect", str(error))
+
+        if not retry_until_stopped(self._clock, FLOW_STEP, connect, self._stopping, failed=failed):
+            return False
+        self._note("connect", None)
+        return True
 
     def report(self) -> DriverReport:
         """The present report of this flow."""

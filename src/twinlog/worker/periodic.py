@@ -13,18 +13,13 @@ from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka.retry import PERIODIC_JOB, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
 
 log = logging.getLogger(__name__)
 
-RETRY_S = (0.5, 30.0)
-"""First and longest wait after a failure; it doubles in between."""
-
 OFTEN_S = 5.0
 """The longest wait of a job that has its turns more often."""
-
-REFUSED_S = 10.0
-"""The wait after a refusal: a permission may be granted while the flow runs."""
 
 LOG_AFTER_S = 3.0
 """The shortest fault that is logged."""
@@ -84,7 +79,8 @@ class PeriodicJob:
         self._note = note
         self._excused = excused
         self._logged = LogOnce(clock)
-        self._wait_s = RETRY_S[0]
+        longest_s = min(PERIODIC_JOB.longest_s, max(OFTEN_S, interval_s))
+        self._backoff = PERIODIC_JOB.with_longest(longest_s).backoff()
         self._stopping = False
         self._hurried = False
         self._followed = False
@@ -105,7 +101,7 @@ class PeriodicJob:
     def run_turn_now(self, *, afresh: bool = False) -> None:
         """Take the next turn now; with `afresh`, earlier failures are forgotten."""
         if afresh:
-            self._wait_s = RETRY_S[0]
+            self._backoff.reset_failures()
             self._logged.restart_condition(_FAULT)
         self._hurried = True
         self._wake.set()
@@ -194,7 +190,7 @@ class PeriodicJob:
             if not self._stopping and self._logged.is_due(repr(error)):
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
-        self._wait_s = RETRY_S[0]
+        self._backoff.reset_failures()
         self._succeeded = self._worked = True
         self._logged.restart_condition(_FAULT)
         if trouble is None and step is None:
@@ -214,10 +210,9 @@ class PeriodicJob:
         self._show(text)
         if refused:
             self._refused(text, logging.ERROR)
-            return max(REFUSED_S, self._interval_s)
+            return max(REFUSED.first_s, self._interval_s)
         self._faulty(text)
-        wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, RETRY_S[1], max(OFTEN_S, self._interval_s))
-        return wait_s
+        return self._backoff.count_failure()
 
     def _refused(self, text: str, level: int) -> None:
         """Log a refusal once, with the way out."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.kafka.retry import FEW_THREADS, RetryPolicy
 from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
-
-PUT_OFF_S = 2.0
 
 
 class RetryDelay:
     """The delay of a flow; a limit of the host or container is temporary, and the process has other flows.
 
-    `what` is logged at `level`, once a minute. The step is tried again after `pause_s` seconds, None for `PUT_OFF_S`.
+    `what` is logged at `level`, once a minute. The step is tried again by `policy`, None for `FEW_THREADS`.
     """
 
     def __init__(
@@ -25,7 +24,7 @@ class RetryDelay:
         *,
         what: str = "cannot be run here yet, trying again",
         level: int = logging.WARNING,
-        pause_s: float | None = None,
+        policy: RetryPolicy | None = None,
     ) -> None:
         self._clock = clock
         self.why: str | None = None
@@ -33,7 +32,7 @@ class RetryDelay:
         self._name = name
         self._what = what
         self._level = level
-        self._pause_s = pause_s
+        self._policy = policy
         self._until = LONG_AGO
         self._logged = LogOnce(clock)
 
@@ -45,7 +44,7 @@ class RetryDelay:
     def set_failure(self, error: Exception) -> None:
         """Note that a try failed with this error of Python."""
         self.why = f"{self._what}: {error}"
-        self._until = self._clock.monotonic() + (PUT_OFF_S if self._pause_s is None else self._pause_s)
+        self._until = self._clock.monotonic() + (self._policy or FEW_THREADS).first_s
         if self._logged.is_new("threads", AGAIN_S):
             log.log(self._level, "%s: %s", self._name, self.why)
 

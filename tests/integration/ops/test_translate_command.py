@@ -98,7 +98,7 @@ def test_a_dead_source_spoils_no_answer(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after a disaster: all that twinlog has copied itself is known on the target."""
-    monkeypatch.setattr("twinlog.ops.translate.offset_lookup.CONNECT_S", 2.0)
+    monkeypatch.setattr("twinlog.ops.translate.offset_lookup.COMMAND_CONNECT_S", 2.0)
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(50))
     copy_flow.copy(topic_name)

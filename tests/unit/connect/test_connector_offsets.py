@@ -25,6 +25,7 @@ from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.retry import RetryPolicy
 
 C = ConnectorName("c")
 CONFIG = worker_of(parse_properties(WORKER, "w"), "w")
@@ -95,7 +96,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
     made = Target()
     monkeypatch.setattr(module, "TopicReader", made.reader)
     monkeypatch.setattr(module, "StateTopic", made.topic)
-    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    monkeypatch.setattr(module, "CONNECTOR_POSITIONS", RetryPolicy(0.01, 0.01))
     yield made
     assert made.open == 0
 

@@ -15,9 +15,10 @@ from twinlog.connect.group.state import GroupState
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import CommitRecord, ConnectorRecord, TargetStateRecord, TaskRecord
-from twinlog.connect.task_reports import RETRY_S, TaskReports
+from twinlog.connect.task_reports import TaskReports
 from twinlog.connectors.model import Config, ConnectorName, TargetState, TaskId
 from twinlog.errors import RequestError
+from twinlog.kafka.retry import TASK_CONFIGS
 
 C = ConnectorName("c")
 LEADER = Assignment(1, "http://leader", True, frozenset({C}), {})
@@ -98,7 +99,7 @@ def test_another_worker_asks_the_leader_until_it_has_written(stage: Stage) -> No
 
     def turn() -> bool:
         tasks.write(FOLLOWER)
-        clock.now += RETRY_S / 4
+        clock.now += TASK_CONFIGS.first_s / 4
         return stage.written > 0
 
     wait_for(turn, 30, "the leader wrote")

@@ -17,6 +17,7 @@ from tests.unit.worker.election.electing import ALL_STORED, Election, Flow, Stor
 from tests.unit.worker.election.test_election import SETTINGS
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.retry import READ_AHEAD, RetryPolicy
 from twinlog.model.types import Alias
 from twinlog.worker import elected_flow as module
 from twinlog.worker import put_off
@@ -185,7 +186,7 @@ def test_what_was_read_ahead_is_closed_with_its_process(
             for _ in range(3):
                 elected.poll_flow(lease_server)
         assert not elected.has_read
-        clock.now += module.READ_AGAIN_S
+        clock.now += READ_AHEAD.first_s
     assert [stored.done for stored in all_stored] == [["read a->z", "close"]]
     elected.poll_flow(lease_server)
     elected.close()
@@ -328,7 +329,7 @@ class Threads:
 def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(put_off, "PUT_OFF_S", 0.0)
+    monkeypatch.setattr(put_off, "FEW_THREADS", RetryPolicy(0.0, 0.0))
     threads = Threads(monkeypatch)
     other = replace(SETTINGS, source=Alias("b"))
 
@@ -365,7 +366,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
 def test_heartbeats_begin_once_threads_can_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(put_off, "PUT_OFF_S", 0.0)
+    monkeypatch.setattr(put_off, "FEW_THREADS", RetryPolicy(0.0, 0.0))
     threads = Threads(monkeypatch)
     threads.left = None
     elected = ElectedIdleFlow(SETTINGS, lambda: None)

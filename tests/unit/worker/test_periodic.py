@@ -14,6 +14,7 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.retry import PERIODIC_JOB, RetryPolicy
 from twinlog.worker import periodic as periodic_module
 from twinlog.worker.periodic import PeriodicJobs, Step
 
@@ -38,8 +39,8 @@ class Steps:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(periodic_module, "RETRY_S", (0.01, 0.04))
-    monkeypatch.setattr(periodic_module, "REFUSED_S", 0.01)
+    monkeypatch.setattr(periodic_module, "PERIODIC_JOB", RetryPolicy(0.01, 0.04))
+    monkeypatch.setattr(periodic_module, "REFUSED", RetryPolicy(0.01, 0.01))
     monkeypatch.setattr(periodic_module, "LOG_AFTER_S", 0.0)
 
 
@@ -151,7 +152,7 @@ def test_a_retriable_error_is_logged_again_from_time_to_time(
 def test_a_lasting_error_is_logged_at_growing_intervals_whatever_its_text(
     step: Steps, begin: Begin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic_module, "RETRY_S", (0.001, 0.001))
+    monkeypatch.setattr(periodic_module, "PERIODIC_JOB", RetryPolicy(0.001, 0.001))
     monkeypatch.setattr(periodic_module, "DOUBLING_S", (3600.0, 3600.0))
     step.error = ClusterError("cluster b: nobody there")
     begin(step, 3600)
@@ -181,7 +182,7 @@ def test_a_short_fault_is_not_logged(
 def test_a_logged_outage_silences_all_jobs_until_it_ends(
     step: Steps, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic_module, "RETRY_S", (0.01, 3600.0))
+    monkeypatch.setattr(periodic_module, "PERIODIC_JOB", RetryPolicy(0.01, 3600.0))
     excused = True
     jobs = PeriodicJobs("a->b", excused=lambda: excused)
     try:
@@ -258,7 +259,7 @@ def test_unfinished_work_of_a_step_is_logged_once_and_slows_nothing_down(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(periodic_module, "RETRY_S", (3600, 3600))
+    monkeypatch.setattr(periodic_module, "PERIODIC_JOB", RetryPolicy(3600.0, 3600.0))
     step.undone = "group g: no"
     begin(step, 0.01)
     step.wait_for_turns(6)
@@ -307,7 +308,7 @@ def test_what_is_done_often_is_tried_again_often() -> None:
         raise ClusterError("down")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(periodic_module, "RETRY_S", (0.5, 30.0))
+        patch.setattr(periodic_module, "PERIODIC_JOB", PERIODIC_JOB)
         jobs = PeriodicJobs("a->b", clock=clock)
         jobs.begin("write heartbeats", step, 1.0)
         assert enough.wait(60)

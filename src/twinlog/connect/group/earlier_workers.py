@@ -11,12 +11,10 @@ from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connectors.model import ConnectorName, ConnectorState
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.retry import LEADER_FENCING
 from twinlog.log_once import LogOnce
 
 log = logging.getLogger(__name__)
-
-
-RETRY_S = 5.0
 
 
 class EarlierLeaders:
@@ -44,7 +42,7 @@ class EarlierLeaders:
                 self.fence_leaders(assignment)
         except ClusterError as error:
             log.debug("earlier leaders are fenced later: %s", error)
-            self._again_at = self._clock.monotonic() + RETRY_S
+            self._again_at = self._clock.monotonic() + LEADER_FENCING.first_s
 
     def fence_leaders(self, assignment: Assignment) -> None:
         """Fence earlier leaders, with `changing` held. Raises ClusterError.

@@ -20,13 +20,13 @@ from twinlog.config.text.providers import MissingError
 from twinlog.connect.rest import bodies, responses
 from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState
 from twinlog.errors import NotOwnerError, RequestError
+from twinlog.kafka.retry import OFFSETS_ANNOTATION
 from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
 
 OFFSETS = "strimzi.io/connector-offsets"
 CONNECTOR = "strimzi.io/mirrormaker-connector"
-RETRY_S = 5.0
 
 Action = Literal["list", "alter", "reset"]
 _ACTIONS = ("list", "alter", "reset")
@@ -103,7 +103,7 @@ class OffsetsAnnotationHandler:
         asked = self._asked
         if asked is None or self._clock.monotonic() < self._at:
             return
-        self._at = self._clock.monotonic() + RETRY_S
+        self._at = self._clock.monotonic() + OFFSETS_ANNOTATION.first_s
         try:
             if asked.action == "list":
                 self._list(asked)

@@ -23,6 +23,7 @@ from twinlog.connect.storage.topics import StateTopic
 from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.retry import CONNECTOR_POSITIONS
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.topics.internal_topics import positions
 from twinlog.settings.flow import FlowSettings
@@ -30,7 +31,6 @@ from twinlog.settings.worker import StorageTopic
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
 STOP_S = 5.0
 SHORTEST_S = 0.1
 _SOURCE = frozenset(offset_records.SOURCE_FIELDS)
@@ -177,7 +177,7 @@ class FileOffsets:
 
     def _merge_soon(self, stored: _ConnectorPositions) -> None:
         running = stored.merging is not None and stored.merging.is_alive()
-        if running or self._clock.monotonic() - stored.tried_at < RETRY_S:
+        if running or self._clock.monotonic() - stored.tried_at < CONNECTOR_POSITIONS.first_s:
             return
         stored.tried_at = self._clock.monotonic()
         name = f"offsets {stored.settings.connector_name}"

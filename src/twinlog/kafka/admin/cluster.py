@@ -23,6 +23,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.retry import MOVING_LEADER
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
@@ -35,10 +36,6 @@ T = TypeVar("T")
 CONTACT_S = 1.0
 LEADERS_S = 30.0
 """The seconds that new topics may lack leaders, counted from the last topic that got a leader."""
-
-MOVES_S = 2.0
-AGAIN_S = 0.1
-"""The seconds that a partition's leader may move while its offsets are read, and the pause between two tries."""
 
 CHUNK = 100
 """Topics per create request; managed services refuse large requests (KAFKA-19327 names the controller's own limit)."""
@@ -316,7 +313,7 @@ class ClusterAdmin:
 
         async def ask() -> dict[TopicPartition, int]:
             found: dict[TopicPartition, int] = {}
-            deadline = self.clock.monotonic() + MOVES_S
+            deadline = self.clock.monotonic() + MOVING_LEADER.patience_s
             while True:
                 left = [part for part in wanted if part not in found]
                 await self.client.refresh({part.topic for part in left})
@@ -330,7 +327,7 @@ class ClusterAdmin:
                 )
                 if not error_codes.LEADER_MOVES.intersection(errors.values()) or self.clock.monotonic() >= deadline:
                     return found
-                await self._loop.sleep(AGAIN_S)
+                await self._loop.sleep(MOVING_LEADER.first_s)
 
         if not wanted:
             return {}

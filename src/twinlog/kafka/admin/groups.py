@@ -19,11 +19,9 @@ from twinlog.kafka.coordinator.lookup import CHUNK, GROUP, MOVED, Coordinators, 
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offset_commit import by_topic
+from twinlog.kafka.retry import MOVING_COORDINATOR
 from twinlog.model.groups import GROUPS_TOPIC, CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-
-LOADING_S = 5.0
-"""The seconds that a coordinator may load its groups before that is an error."""
 
 _TIMEOUT_S = 15.0
 _OFFSET_FETCH = 9
@@ -59,7 +57,7 @@ class GroupAdmin:
 
         The lists of brokers before Kafka 2.6 lack states (KIP-518): these brokers are asked for descriptions, too.
         """
-        deadline = self._client.loop.clock.monotonic() + LOADING_S
+        deadline = self._client.loop.clock.monotonic() + MOVING_COORDINATOR.patience_s
         while True:
             nodes = await self._client.nodes()
             answers = await self._ask_all(
@@ -68,7 +66,7 @@ class GroupAdmin:
             code = next((answer.error_code for answer in answers if answer.error_code), Code.NONE)
             if code not in _LOADING or self._client.loop.clock.monotonic() > deadline:
                 break
-            await self._client.loop.sleep(0.2)
+            await self._client.loop.sleep(MOVING_COORDINATOR.first_s)
         if code:
             raise ClusterError(
                 f"cluster {self._client.alias}: it does not list its groups: {error_codes.explain(code)}"
@@ -204,7 +202,7 @@ class GroupAdmin:
         Raises ClusterError also when its coordinator fails to answer, RefusedError if the principal lacks DESCRIBE on
         the group.
         """
-        deadline = self._client.loop.clock.monotonic() + LOADING_S
+        deadline = self._client.loop.clock.monotonic() + MOVING_COORDINATOR.patience_s
         while True:
             code, seen = await self._describe(group)
             if seen is not None:
@@ -212,7 +210,7 @@ class GroupAdmin:
             self._forget_moved({group: code})
             if code not in _LOADING | MOVED or self._client.loop.clock.monotonic() > deadline:
                 break
-            await self._client.loop.sleep(0.2)
+            await self._client.loop.sleep(MOVING_COORDINATOR.first_s)
         if error_codes.refused(code):
             raise self._client.lacks("DESCRIBE", f"group {group}", "seeing who runs a flow")
         raise ClusterError(f"cluster {self._client.alias}: group {group}: {error_codes.explain(code)}")

@@ -18,7 +18,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.record.batch import next_start, read_batch
-from twinlog.kafka.retry import TROUBLED_S, Backoff
+from twinlog.kafka.retry import TASK_CONNECT_S, TROUBLED_S, Backoff
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ConsumerSettings
@@ -26,7 +26,6 @@ from twinlog.settings.flow import ConsumerSettings
 log = logging.getLogger(__name__)
 
 WAIT_MS = 500
-CONNECT_S = 30.0
 EMPTY_PAUSE_S = 0.02
 """The pause after an empty answer; as a rule the broker has waited before it."""
 GONE_S = 10.0
@@ -87,7 +86,7 @@ class LeaderFetch:
         *,
         read_committed: bool,
         partition_bytes: int | None = None,
-        connect_s: float = CONNECT_S,
+        connect_s: float = TASK_CONNECT_S,
     ) -> None:
         self.stale = True
         self.connect_s = connect_s

@@ -19,6 +19,7 @@ from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.kafka.record.aborted import AbortedFilter
 from twinlog.kafka.record.batch import Batch, scan
 from twinlog.kafka.record.records import is_abort_marker
+from twinlog.kafka.retry import TOPIC_READING
 from twinlog.model.types import TopicName, TopicPartition
 
 T = TypeVar("T")
@@ -31,8 +32,6 @@ STALLED_S = 5.0
 
 ANSWER_MS = 100
 """The milliseconds for which a broker waits for records; with records an answer comes at once."""
-
-RETRY_S = 0.2
 
 
 @dataclass(slots=True)
@@ -359,7 +358,7 @@ class _Patience:
         self._trouble = trouble
         if self.over:
             raise self.late()
-        await self._loop.sleep(RETRY_S)
+        await self._loop.sleep(TOPIC_READING.first_s)
 
     def late(self) -> ClusterError:
         """The error at the end of the time."""

@@ -18,6 +18,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.retry import GROUP_COMMIT
 from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicPartition
@@ -30,12 +31,6 @@ LOOK_AGAIN_S = 30.0
 
 HANDS_OFF_S = 60.0
 """The seconds for which a group is left alone after a consumer outside the group protocol committed on the target."""
-
-AGAIN_S = (0.5, 10.0)
-"""The first and the longest wait in seconds after a refused commit of a group; the wait doubles in between.
-
-A longer interval of the flow is the longest wait.
-"""
 
 LOADING_S = 5.0
 """The seconds for which a coordinator may be moving or loading before a report."""
@@ -199,8 +194,8 @@ class GroupSync:
             return
         now = self._target.clock.monotonic()
         before = self._retried.get(group)
-        longest_s = max(AGAIN_S[1], self._settings.sync_group_offsets_interval_s or 0.0)
-        wait_s = AGAIN_S[0] if before is None else min(2 * before.wait_s, longest_s)
+        longest_s = max(GROUP_COMMIT.longest_s, self._settings.sync_group_offsets_interval_s or 0.0)
+        wait_s = GROUP_COMMIT.first_s if before is None else min(2 * before.wait_s, longest_s)
         if code in error_codes.RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION:
             since = now if before is None else before.since
             self._failed[group] = _Failure(since, now + wait_s, wait_s, f"group {group}: {error_codes.explain(code)}")

@@ -12,7 +12,8 @@ import typer
 
 from twinlog.console.wrong_file import print_problems
 from twinlog.errors import ConfigError, TwinlogError
-from twinlog.ops.connectors.rest import DEFAULT_URL, PATIENCE_S, URL, ConnectRest, TlsFiles, access
+from twinlog.kafka.retry import CONNECT_REST
+from twinlog.ops.connectors.rest import DEFAULT_URL, URL, ConnectRest, TlsFiles, access
 
 EXIT_TROUBLE, EXIT_USAGE = 1, 2
 
@@ -56,7 +57,7 @@ def _options(
         typer.Option(
             metavar="SECONDS", min=0, help="How long to ask again while the worker starts or its group rebalances."
         ),
-    ] = PATIENCE_S,
+    ] = CONNECT_REST.patience_s,
     listens_later: Annotated[
         bool, typer.Option("--listens-later", help="Ask again also while nothing listens there yet.")
     ] = False,

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import ConfigError, ConfigProblem, RequestError, TwinlogError
+from twinlog.kafka.retry import CONNECT_REST
 
 URL = "TWINLOG_CONNECT_URL"
 USER, PASSWORD = "TWINLOG_CONNECT_USER", "TWINLOG_CONNECT_PASSWORD"
@@ -161,11 +162,8 @@ def _wrong(key: str, found: str, expected: str) -> ConfigError:
 
 Json = Any
 
-PATIENCE_S = 60.0
 REQUEST_S = 120.0
 """Connect itself gives a request up after 90."""
-AGAIN_S = (0.5, 5.0)
-"""First and longest wait before a request is sent again; it doubles in between."""
 _SHOWN = 300
 
 
@@ -205,7 +203,7 @@ class ConnectRest:
         access: Access,
         note: Callable[[str], None],
         *,
-        patience_s: float = PATIENCE_S,
+        patience_s: float = CONNECT_REST.patience_s,
         listens_later: bool = False,
         clock: Clock = SYSTEM,
     ) -> None:
@@ -228,7 +226,7 @@ class ConnectRest:
         if query:
             target += f"?{urlencode(query)}"
         content = None if body is None else json.dumps(body).encode()
-        wait_s, noted = AGAIN_S[0], ""
+        backoff, noted = CONNECT_REST.backoff(), ""
         while True:
             answer, waits_for = self._try(method, target, content)
             if answer is not None and waits_for is None:
@@ -236,7 +234,7 @@ class ConnectRest:
                     # Jetty's word for it is "Ambiguous URI path separator".
                     raise RequestError(400, "this worker takes no request about a name with a slash in it")
                 return self._read(answer)
-            left_s = until - self.clock.monotonic()
+            wait_s, left_s = backoff.count_failure(), until - self.clock.monotonic()
             if left_s < wait_s:
                 if answer is None:
                     raise TwinlogError(f"{waits_for}")
@@ -245,7 +243,6 @@ class ConnectRest:
                 self.note(f"{waits_for}; trying again for at most {left_s:.0f} s")
                 noted = waits_for or ""
             self.clock.sleep(wait_s)
-            wait_s = min(2 * wait_s, AGAIN_S[1])
 
     def _try(self, method: str, target: str, content: bytes | None) -> tuple[_Response | None, str | None]:
         """Return an answer, and the condition to wait for before the next attempt; None if the answer is final."""

@@ -18,6 +18,7 @@ from twinlog.console.flow_files import read_flows
 from twinlog.console.options import Secrets
 from twinlog.console.wrong_file import ends_if_wrong, print_problems, print_warnings
 from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan.flow_plan import limited
 from twinlog.settings.flow import ClientSettings, FlowSettings
@@ -64,8 +65,6 @@ def _line(one: ClusterDifference, left: str, right: str) -> str:
 
 DIFFERENT, TROUBLE = 1, 2
 """Exit codes, as of diff(1)."""
-
-CONNECT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ def _read(sides: _Sides, names: TopicPairing) -> tuple[Inventory, Inventory]:
         ):
             admin = ClusterAdmin(alias, settings)
             try:
-                admin.connect(CONNECT_S)
+                admin.connect(COMMAND_CONNECT_S)
                 if isinstance(names, FlowTopicPairing) and not found:
                     names.add_aliases(
                         HeartbeatTopics(admin, names.heartbeat_names).inspect_topics(admin.topics()).aliases

@@ -13,6 +13,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol.consumer_members import topics_read
 from twinlog.kafka.record.last_records import LastRecords, taken
+from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.mirror.groups.followed_groups import group_refusal
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
@@ -61,9 +62,6 @@ def _follower(flow: FlowSettings, flows: Sequence[FlowSettings]) -> Follower:
 def _copies(flow: FlowSettings) -> bool:
     """A disabled flow counts, too: it may have run before."""
     return flow.kind in (None, "source")
-
-
-CONNECT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +198,7 @@ class GroupsReader(ClustersReader):
         self, cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()
     ) -> ClusterGroups:
         if not cluster.client.connected:
-            cluster.connect(CONNECT_S)
+            cluster.connect(LOOK_CONNECT_S)
         return read_groups(cluster, wanted, known)
 
     def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:

@@ -9,6 +9,7 @@ from functools import partial
 from twinlog.errors import ClusterError, ConfigError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.gaps import Gap
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.offsets.map_store import MapStore
@@ -62,8 +63,6 @@ def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -
     return "MirrorMaker 2" if flow.kind is None else f"a worker of group {flow.group_id}"
 
 
-CONNECT_S = 15.0
-
 Progress = Callable[[str, str, int, int], None]
 """Called with a cluster's alias, the kind of content, the number read, and the total number."""
 
@@ -113,7 +112,7 @@ class FlowPlanner:
         """
         flow, findings = self._flow, PlanFindings()
         plan = FlowPlan(flow.name, flow.source, flow.target, rate)
-        self._target.connect(CONNECT_S)
+        self._target.connect(COMMAND_CONNECT_S)
         if not flow.enabled:
             # A disabled flow writes heartbeats to its target, and never reads its source.
             there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
@@ -121,7 +120,7 @@ class FlowPlanner:
             deciding = PlannedChanges(flow, self._topology, self._source, self._target, nothing, there, findings)
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, problems=tuple(findings.problems), notes=tuple(findings.notes))
-        self._source.connect(CONNECT_S)
+        self._source.connect(COMMAND_CONNECT_S)
         if not findings.refused("cluster", self._look_at_clusters):
             checks = (
                 partial(check_one_cluster, flow, self._source, self._target, self._connect),

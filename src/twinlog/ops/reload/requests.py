@@ -15,6 +15,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import absent, reloads
 from twinlog.model.topic_names import RELOADS
@@ -24,7 +25,6 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reload_requests import ReloadRequest, answered_by, flow_id
 
-CONNECT_S = 10.0
 APPEND_S = 10.0
 ANSWERED_S = 60.0
 """How long an answer may take: a file with queries of Spark SQL is checked by a JVM."""
@@ -101,7 +101,7 @@ class ReloadAsker:
         with self._lock:
             self._admins.append(admin)
         try:
-            admin.connect(CONNECT_S)
+            admin.connect(LOOK_CONNECT_S)
             found = self._processes(admin, flows)
             with self._lock:
                 for name, own in found.items():

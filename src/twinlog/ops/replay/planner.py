@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
@@ -18,8 +19,6 @@ from twinlog.ops.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
 from twinlog.ops.verify.planner import named, share_out
 from twinlog.settings.flow import FlowSettings
-
-CONNECT_S = 15.0
 
 KEPT = {
     "cleanup.policy": "delete",
@@ -102,8 +101,8 @@ class ReplayPlanner:
         settings, options = self._settings, self._options
         start, end = options.start, options.end
         require_order(start, end)
-        self._source.connect(CONNECT_S)
-        self._target.connect(CONNECT_S)
+        self._source.connect(COMMAND_CONNECT_S)
+        self._target.connect(COMMAND_CONNECT_S)
         topology = topology_of(settings)
         topics = self._source.topics()
         chosen = self._chosen(topology, topics)

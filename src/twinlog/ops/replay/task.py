@@ -11,13 +11,13 @@ from typing import NamedTuple
 from twinlog.arrow.bodies import first_difference, same_bytes
 from twinlog.batches.prepare import prepare
 from twinlog.errors import ClusterError, CopyError, GapError, TwinlogError
-from twinlog.kafka.consumer.leader_fetch import CONNECT_S
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import HEADER_SIZE, read_batch
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.records import record_bodies
+from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.model.types import SourceOffset
 from twinlog.ops.replay.appender import PartitionAppender
 from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
@@ -137,7 +137,7 @@ class Replay:
 
         async def ask() -> tuple[int, int, int]:
             if not client.connected:
-                await client.connect(CONNECT_S)
+                await client.connect(TASK_CONNECT_S)
             await client.refresh([into.topic])
             start = await client.list_offsets([into], EARLIEST)
             own_end = await client.list_offsets([into], LATEST, log_end=True)

@@ -11,6 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.mirror.offsets.position_store import PositionStore
@@ -27,7 +28,6 @@ from twinlog.worker.election.member import Leadership, Member
 from twinlog.worker.status.report import DriverReport, TopicProgress, by_need, decode_report
 from twinlog.worker.status.topic_sums import bytes_of
 
-CONNECT_S = 10.0
 TAILS = (64, 2_000, None)
 """How many records before the end are looked through for the last report, or the last heartbeat, of a flow. As a rule
 it is among the first: a driver reports every two seconds, each of its copiers every second at most."""
@@ -150,7 +150,7 @@ class FlowReader(ClustersReader):
     def _look(self) -> tuple[GroupMembers, ConnectorSnapshot | None]:
         """Read the new records on the target. Raises ClusterError."""
         if not self._target.client.connected:
-            self._target.connect(CONNECT_S)
+            self._target.connect(LOOK_CONNECT_S)
         self._reports.read_last_records(self._take_report, lambda: self._report is not None)
         self._beats.read_last_records(self._take_beat, lambda: self._heartbeat_ms is not None)
         group = GroupMembers("", "", ())
@@ -167,7 +167,7 @@ class FlowReader(ClustersReader):
         if reader is None or (settings.kind is None and group.protocol != CONNECT_PROTOCOL):
             return None
         if self._workers is not None and not self._workers.client.connected:
-            self._workers.connect(CONNECT_S)
+            self._workers.connect(LOOK_CONNECT_S)
         reader.read()
         if settings.kind is not None:
             return reader.connector(settings.name)
@@ -222,7 +222,7 @@ class FlowReader(ClustersReader):
                 self._positions = PositionStore(self.settings, self._target)
             stored = self._positions.read_all()
             if not self._source.client.connected:
-                self._source.connect(CONNECT_S)
+                self._source.connect(LOOK_CONNECT_S)
             there = self._source.topics()
             heartbeats = self._heartbeats.inspect_topics(there)
             wanted = [

@@ -11,11 +11,12 @@ from typing import Self, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.groups import LOADING_S, GroupAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
+from twinlog.kafka.retry import MOVING_COORDINATOR
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
@@ -64,7 +65,6 @@ class ClustersReader:
         return [text for cluster in self._clusters if (text := cluster.waits()) is not None]
 
 
-AGAIN_S = 0.2
 TRIES = 3
 """The number of times that a group is asked for offsets in transactions while its coordinator moves each time."""
 
@@ -132,7 +132,7 @@ def read_offsets(
         return {}, {}
     admin = GroupAdmin(cluster.client)
     found: dict[GroupId, GroupOffsets] = {}
-    deadline = cluster.clock.monotonic() + LOADING_S
+    deadline = cluster.clock.monotonic() + MOVING_COORDINATOR.patience_s
     left = list(groups)
     while True:
         news, wrong = cluster.call(admin.offsets, left)
@@ -145,7 +145,7 @@ def read_offsets(
             break
         if not cluster.call(admin.kept):
             return found, {}
-        cluster.clock.sleep(AGAIN_S)
+        cluster.clock.sleep(MOVING_COORDINATOR.first_s)
     why = {
         group: f"offsets of group {group} could not be read: {error_codes.explain(code)}"
         for group, code in wrong.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from twinlog.clock import wall_ms
+from twinlog.clock import Clock, wall_ms
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.acls import describe_topic_acls
 from twinlog.kafka.admin.cluster import both_clusters
@@ -148,6 +148,10 @@ class LiveClusters:
         if fence is not FenceMethod.NONE:
             self._other_journal.claim_journal()
         self._groups.read_groups(topics, {}, {}, began)
+
+    @property
+    def clock(self) -> Clock:
+        return self.target.clock
 
     def now_ms(self) -> int:
         return wall_ms(self.target.clock)

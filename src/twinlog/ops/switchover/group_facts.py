@@ -11,6 +11,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.kafka.retry import SWITCHOVER_GROUPS
 from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of
@@ -18,9 +19,6 @@ from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic
 from twinlog.settings.flow import FlowSettings
-
-COMMIT_TRIES = 20
-AGAIN_S = 0.5
 
 Found = tuple[TopicPartition, int | None, bool]
 """A partition of the target, the offset there, and whether it is exact."""
@@ -88,7 +86,7 @@ class SwitchoverGroups:
         found: dict[GroupId, GroupOffsets] = {}
         wrong: dict[GroupId, int] = {}
         waits = set(groups)
-        for _ in range(COMMIT_TRIES):
+        for _ in range(int(SWITCHOVER_GROUPS.tries)):
             news, codes = admin.call(read, sorted(waits))
             found.update(news)
             later = {group: code for group, code in codes.items() if code in error_codes.RETRIABLE}
@@ -97,7 +95,7 @@ class SwitchoverGroups:
             waits = open_ones | later.keys()
             if not waits:
                 return found, wrong
-            admin.clock.sleep(AGAIN_S)
+            admin.clock.sleep(SWITCHOVER_GROUPS.first_s)
         for group, code in later.items():
             raise ClusterError(f"cluster {admin.alias}: offsets of group {group}: {error_codes.explain(code)}")
         return found, wrong
@@ -287,7 +285,7 @@ class SwitchoverGroups:
                 wanted.setdefault(GroupId(one.group), {})[one.target] = CommittedOffset(one.there, one.metadata)
         refused: dict[GroupId, dict[TopicPartition, int]] = {}
         admin = GroupAdmin(self._target.client)
-        for _ in range(COMMIT_TRIES):
+        for _ in range(int(SWITCHOVER_GROUPS.tries)):
             if not wanted:
                 return {}
             refused = self._target.call(admin.commit, wanted)
@@ -299,5 +297,5 @@ class SwitchoverGroups:
             if not again:
                 break
             wanted = {group: wanted[group] for group in again}
-            self._target.clock.sleep(AGAIN_S)
+            self._target.clock.sleep(SWITCHOVER_GROUPS.first_s)
         return {str(group): error_codes.explain(next(iter(codes.values()))) for group, codes in refused.items()}

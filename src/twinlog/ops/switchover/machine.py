@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalEntry,
@@ -35,8 +36,6 @@ from twinlog.ops.switchover.steps.waiting import ends_of, spans
 
 T = TypeVar("T")
 
-TRY_FOR_MS = 60_000
-AGAIN_S = 1.0
 SEEN_MS = 5_000
 """How often a waiting step notes that its process works on it; the note also reveals a process that took over."""
 
@@ -250,15 +249,12 @@ class SwitchoverMachine:
 
     def _tried(self, name: str, part: Callable[[StepContext], T], context: StepContext) -> T:
         """Repeat a part of a step while a cluster fails to answer, for a minute; every part may be repeated."""
-        give_up_ms = self._world.now_ms() + TRY_FOR_MS
-        while True:
-            try:
-                return part(context)
-            except ClusterError as error:
-                if not error.retriable or self._world.now_ms() > give_up_ms:
-                    raise
-                self._show(name, f"tries again: {error}")
-            self._world.sleep(AGAIN_S)
+        return retry_in_thread(
+            self._world.clock,
+            SWITCHOVER_STEP,
+            lambda: part(context),
+            failed=lambda error: self._show(name, f"tries again: {error}"),
+        )
 
     def _steps(self, run: SwitchoverRun) -> None:
         context = StepContext(self._world, run.options, self._journal.entries, self._showing(run))

@@ -20,6 +20,7 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.console import signals
 from twinlog.console.command_log import end_process
 from twinlog.errors import FencedError, TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
@@ -158,7 +159,6 @@ def require_free(entries: JournalEntries) -> None:
 
 
 EXIT_FAILED, EXIT_UNDONE, EXIT_UNDER_WAY = 1, 4, 5
-CONNECT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def conduct(
 
 def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     options = asked.options
-    clusters.connect(CONNECT_S, source_lost=options.kind is SwitchoverKind.EMERGENCY)
+    clusters.connect(COMMAND_CONNECT_S, source_lost=options.kind is SwitchoverKind.EMERGENCY)
     journal = clusters.journal
     if asked.mode == "rehearse":
         return print_rehearsal(clusters, options, asked.as_json)

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topology.topology import topology_of
@@ -40,7 +41,6 @@ from twinlog.worker.control.records import ControlState
 from twinlog.worker.control.source_logs import look
 from twinlog.worker.status.report import DriverReport
 
-CONNECT_S = 10.0
 POLL_S = 0.25
 _COPYING = ("running", "idle")
 _PARTITION = re.compile(r"(.+)-(\d+)")
@@ -311,7 +311,7 @@ class TopicsReader(ClustersReader):
         """Connect to both clusters; `read` does so itself."""
         for cluster in (self._target, self._source):
             if not cluster.client.connected:
-                cluster.connect(CONNECT_S)
+                cluster.connect(LOOK_CONNECT_S)
 
     def read_asked(self) -> ControlState:
         """Return the commands for the topics of the flow."""
@@ -319,12 +319,12 @@ class TopicsReader(ClustersReader):
 
     def _read_asked(self) -> ControlState:
         if not self._target.client.connected:
-            self._target.connect(CONNECT_S)
+            self._target.connect(LOOK_CONNECT_S)
         return self._journal.read()
 
     def _mirrored(self) -> dict[TopicPartition, None]:
         if not self._source.client.connected:
-            self._source.connect(CONNECT_S)
+            self._source.connect(LOOK_CONNECT_S)
         return {
             TopicPartition(name, number): None
             for name, topic in sorted(self._source.topics().items())

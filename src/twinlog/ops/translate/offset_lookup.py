@@ -10,6 +10,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translation, Translator
@@ -19,8 +20,6 @@ from twinlog.ops.status.readers import ClustersReader, ask_twice, read_offsets
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
-
-CONNECT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class Lookup(ClustersReader):
 
     def _connect(self, admin: ClusterAdmin) -> None:
         if admin.alias not in self._connected:
-            admin.connect(CONNECT_S)
+            admin.connect(COMMAND_CONNECT_S)
             self._connected.add(admin.alias)
 
     def _learn(self) -> None:

@@ -14,6 +14,7 @@ from twinlog.dataframes.options import flag
 from twinlog.errors import ClusterError, OptionError, PatternError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
@@ -72,7 +73,6 @@ def share_out(parts: Iterable[W], most: int) -> list[tuple[W, ...]]:
     return [tuple(share) for _, _, share in sorted(loads, key=lambda one: (-one[0], one[1])) if share]
 
 
-CONNECT_S = 15.0
 NOT_COPIED = "nothing of them was copied yet"
 RECREATED = "the source topic was recreated since its last position was stored: nothing of it is known to be copied"
 TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
@@ -136,8 +136,8 @@ class VerifyPlanner:
             raise OptionError(
                 f"nothing lies from timestamp {since} to {until} (in ms): the first has to be the older one"
             )
-        self._source.connect(CONNECT_S)
-        self._target.connect(CONNECT_S)
+        self._source.connect(COMMAND_CONNECT_S)
+        self._target.connect(COMMAND_CONNECT_S)
         rules = VerifyRules(
             settings.consumer,
             ConsumerSettings(

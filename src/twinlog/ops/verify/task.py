@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.kafka.consumer.leader_fetch import CONNECT_S
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.ops.verify.comparison import PartitionComparison
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
 from twinlog.ops.verify.model import PartitionToVerify, Side, Verdict, VerifyRules
@@ -85,7 +85,7 @@ class PartitionLogs:
         async def ask() -> int:
             client = logs.client
             if not client.connected:
-                await client.connect(CONNECT_S)
+                await client.connect(TASK_CONNECT_S)
             await client.refresh([part.topic])
             at = max(timestamp, 0) if timestamp != EARLIEST else EARLIEST
             return (await client.list_offsets([part], at)).get(part, -1)

@@ -23,6 +23,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.map_store import MapStore
@@ -44,7 +45,6 @@ REST_S = 15.0
 """The longest wait for remote logs that still grow."""
 
 TIMEOUT_S = 15.0
-CONNECT_S = 10.0
 LARGEST_BATCH = 1 << 30
 ELSEWHERE = "another program stored offset {} meanwhile, and it stays there"
 
@@ -122,8 +122,8 @@ class PartitionMover:
         target = ClusterClient(loop, settings.target, settings.producer.client)
         found = {}
         try:
-            await source.connect(CONNECT_S)
-            await target.connect(CONNECT_S)
+            await source.connect(LOOK_CONNECT_S)
+            await target.connect(LOOK_CONNECT_S)
             await source.refresh({grant.source.topic for grant in behind})
             await target.refresh({grant.remote.topic for grant in behind})
             ends = await source.list_offsets([grant.source for grant in behind], LATEST)

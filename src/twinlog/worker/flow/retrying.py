@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import FLOW_STEP, retry_until_stopped
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.outage import OutageDetector
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
 LOG_AFTER_S = 2.0
 
 
@@ -37,18 +37,14 @@ class FlowRetrier:
         """Repeat a step until it succeeds; False if the flow was stopped meanwhile. Raises RefusedError."""
         logged = LogOnce(self._clock)
         began = self._clock.monotonic()
-        while not self._stopping.is_set():
-            try:
-                step()
-            except RefusedError:
-                raise
-            except ClusterError as error:
-                lasts = self._clock.monotonic() - began > LOG_AFTER_S
-                if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
-                    log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
-                self._flow_status.set_job_trouble(what, str(error))
-                self._clock.wait(self._stopping, RETRY_S)
-            else:
-                self._flow_status.set_job_trouble(what, None)
-                return True
-        return False
+
+        def failed(error: TwinlogError) -> None:
+            lasts = self._clock.monotonic() - began > LOG_AFTER_S
+            if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
+                log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
+            self._flow_status.set_job_trouble(what, str(error))
+
+        if not retry_until_stopped(self._clock, FLOW_STEP, step, self._stopping, failed=failed):
+            return False
+        self._flow_status.set_job_trouble(what, None)
+        return True

@@ -11,7 +11,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED_TOPIC
+from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
@@ -290,7 +290,7 @@ class TopicRefresh:
             if refusal.code not in error_codes.RETRIABLE and self._refused.get(pair.remote) != refusal:
                 log.error("%s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
             self._refused[pair.remote] = refusal
-            self._retry_at[pair.remote] = self._target.clock.monotonic() + REFUSED_TOPIC.first_s
+            self._retry_at[pair.remote] = self._target.clock.monotonic() + REFUSED.first_s
 
     @property
     def _busy(self) -> list[TopicName]:

@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.connect.group.earlier_workers import RETRY_S, EarlierLeaders
+from twinlog.connect.group.earlier_workers import EarlierLeaders
 from twinlog.connect.group.member import Assignment
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.retry import LEADER_FENCING
 
 
 def member(generation: int, *, leads: bool) -> Assignment:
@@ -72,7 +73,7 @@ def test_without_an_answer_it_is_tried_again(leaders: EarlierLeaders, state: Sta
     with pytest.raises(ClusterError, match="it does not answer"):
         leaders.fence_leaders(member(1, leads=True))
     state.error = None
-    clock.sleep(RETRY_S)
+    clock.sleep(LEADER_FENCING.first_s)
     leaders.fence_when_due(member(1, leads=True))
     leaders.fence_when_due(member(1, leads=True))
     assert state.claims == 3

@@ -20,6 +20,7 @@ from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.file_offsets import FileOffsets
 from twinlog.connect.storage.offset_file import OffsetFile, read_java_map, write_java_map
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.retry import RetryPolicy
 
 WORKER = worker_of(parse_properties(kafkas_files.STANDALONE, "w"), "w", distributed=False)
 WAIT_S = 30.0
@@ -83,7 +84,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> type[Topic]:
 
     Fresh.records = []
     monkeypatch.setattr(module, "StateTopic", Fresh)
-    monkeypatch.setattr(module, "RETRY_S", 0.0)
+    monkeypatch.setattr(module, "CONNECTOR_POSITIONS", RetryPolicy(0.0, 0.0))
     return Fresh
 
 

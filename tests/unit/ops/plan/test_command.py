@@ -64,8 +64,8 @@ def test_a_client_file_lacks_its_brokers(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_does_not_answer_ends_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "CONNECT_S", 0.3)
-    monkeypatch.setattr("twinlog.ops.diff.command.CONNECT_S", 0.3)
+    monkeypatch.setattr(planner, "COMMAND_CONNECT_S", 0.3)
+    monkeypatch.setattr("twinlog.ops.diff.command.COMMAND_CONNECT_S", 0.3)
     for command, more, code in (("plan", (), 1), ("diff", ("a", "b"), 2)):
         ended, printed = call(tmp_path, command, *more)
         assert (ended, "127.0.0.1:1: connection refused" in printed) == (code, True), printed

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.virtual.clock import VirtualClock
+from twinlog.clock import Clock
 from twinlog.errors import RefusedError
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.switchover.journal import (
@@ -108,6 +110,20 @@ class Brokers:
         self.open_txn = max(0, self.open_txn - 1)
 
 
+class _WorldClock(VirtualClock):
+    """The clock of a world: a wait is a call of the world, in which the world goes on."""
+
+    def __init__(self, world: ScriptedWorld) -> None:
+        super().__init__(world.now_ms() / 1000)
+        self._world = world
+
+    def monotonic(self) -> float:
+        return self._world.now_ms() / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self._world.sleep(seconds)
+
+
 class ScriptedWorld:
     """See `SwitchoverClusters`."""
 
@@ -115,6 +131,10 @@ class ScriptedWorld:
         self.ends = brokers.ends
         self.brokers = brokers
         self._kill = kill
+
+    @property
+    def clock(self) -> Clock:
+        return _WorldClock(self)
 
     def now_ms(self) -> int:
         return self.brokers.now_ms

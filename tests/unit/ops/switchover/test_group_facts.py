@@ -12,11 +12,12 @@ import pytest
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.retry import SWITCHOVER_GROUPS
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.ops.switchover.group_facts import COMMIT_TRIES, SwitchoverGroups
+from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -100,7 +101,8 @@ def test_a_coordinator_that_moves_is_waited_for() -> None:
 @pytest.mark.parametrize("silent", ["a", "b"])
 def test_offsets_that_cannot_be_read_are_not_taken_for_none(silent: str) -> None:
     source, target = (
-        ScriptedGroups(name, offset, COMMIT_TRIES if name == silent else 0) for name, offset in (("a", 10), ("b", 30))
+        ScriptedGroups(name, offset, int(SWITCHOVER_GROUPS.tries) if name == silent else 0)
+        for name, offset in (("a", 10), ("b", 30))
     )
     with pytest.raises(ClusterError, match=f"cluster {silent}: offsets of group shop: ") as raised:
         seen(source, target)
@@ -121,7 +123,7 @@ def test_offsets_in_a_transaction_are_waited_for_and_not_taken_for_older_ones() 
     source = ScriptedGroups("a", 10)
     source.in_transaction = 3
     assert len(seen(source, ScriptedGroups("b", 30)).offsets) == 1
-    source.in_transaction = COMMIT_TRIES
+    source.in_transaction = int(SWITCHOVER_GROUPS.tries)
     found = seen(source, ScriptedGroups("b", 30))
     assert found.offsets == ()
     assert "in a transaction that has not ended; run the same command again" in found.troubles[SHOP]

@@ -19,7 +19,7 @@ from harness.virtual.requests import CREATE_PARTITIONS, CREATE_TOPICS, DESCRIBE_
 from tests.unit.worker.topics.refreshing import World, retried, world
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.retry import REFUSED_TOPIC
+from twinlog.kafka.retry import REFUSED
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
 from twinlog.model.types import TopicName
 from twinlog.worker.topics import topic_conflicts
@@ -153,7 +153,7 @@ def test_without_the_right_to_create_a_topic_the_others_are_copied_until_it_is_g
     here.target.topics.refusals.clear()
     here.refresh()
     assert here.copied == {"orders": 2}
-    here.pass_by(REFUSED_TOPIC.first_s)
+    here.pass_by(REFUSED.first_s)
     here.refresh()
     assert (here.copied, here.topics.refused) == ({"bills": 2, "orders": 2}, None)
     here.topics.require_all()
@@ -170,7 +170,7 @@ def test_of_topics_that_may_not_grow_the_first_partitions_are_copied(here: World
     assert here.copied == {"bills": 1, "orders": 4}
     assert "lacks ALTER on topic east.bills" in (here.topics.refused or "")
     here.target.topics.refusals.clear()
-    here.pass_by(REFUSED_TOPIC.first_s)
+    here.pass_by(REFUSED.first_s)
     here.refresh()
     assert (here.copied, here.topics.refused) == ({"bills": 4, "orders": 4}, None)
 
@@ -182,7 +182,7 @@ def test_a_topic_whose_settings_are_hidden_is_not_created_without_them(here: Wor
     here.refresh()
     assert here.copied == {"orders": 1}
     assert "lacks DESCRIBE_CONFIGS on topic bills" in (here.topics.refused or "")
-    here.pass_by(REFUSED_TOPIC.first_s)
+    here.pass_by(REFUSED.first_s)
     here.refresh()
     assert here.copied == {"bills": 1, "orders": 1}
 

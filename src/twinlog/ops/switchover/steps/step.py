@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol
 
+from twinlog.clock import Clock
 from twinlog.errors import TwinlogError
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.switchover.journal import JournalEntries, JournalLine, Offsets, StepPhase, SwitchoverRun, from_json
@@ -35,6 +36,10 @@ class SwitchoverClusters(Protocol):
     """
 
     ends: SwitchoverDirection
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which failed calls are made again."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
