@@ -121,3 +121,101 @@ def test_a_second_appender_is_found() -> None:
     code = "await self._client.append(1, {}, 2)\nstamp(batch, *producer, 3)\nx = code == Code.MESSAGE_TOO_LARGE"
     tree = ast.parse(code)
     assert (appends_of(tree), calls_of(tree, "stamp"), codes_of(tree)) == ([1], [2], ["MESSAGE_TOO_LARGE"])
+
+
+RETRIES = {
+    "copier/beginning.py:PartitionStarter._begin_together": "each try is for the partitions that are left",
+    "copier/max_message_bytes.py:MaxMessageBytes.refresh_limit": "waits for a limit between successful questions",
+    "copier/offset_committer.py:OffsetCommitter._keep_positions": "stores newer positions at each turn",
+    "copier/partition/dead_letters.py:DeadLetters.write": "ends with the append that waits",
+    "copier/partition/routes.py:Routes._have_it_fail": "ends with the unit",
+    "copier/partition/routes.py:Routes._make_ready": "ends with the unit",
+    "copier/partition/routes.py:Routes._send_again": "ends with the routes",
+    "copier/recovery.py:Recovery._check": "waits for the partition's rest before each try",
+    "copier/recovery.py:Recovery._copy_again": "ends with the partition",
+    "copier/recovery.py:Recovery._resolve_until": "ends with the partition",
+    "copier/transactions/transactions.py:Transactions._run": "the next transaction has other records",
+    "dataframes/record_appender.py:RecordAppender._admit": "each try is for the partitions that are left",
+    "kafka/client.py:ClusterClient.send_request": "each try has a shorter timeout, and a lost bootstrap ends the tries",
+    "kafka/consumer/leader_fetch.py:RangeFetch.answers": "an answer without records is a failure, too",
+    "kafka/consumer/partition_reader.py:SourceReader._keep_leaders": "looks for leaders when one is unknown",
+    "kafka/consumer/partition_reader.py:SourceReader._run": "each fetch is for the partitions that are wanted then",
+    "kafka/coordinator/group_session.py:GroupSession.send_heartbeats": "sends a heartbeat at each interval",
+    "kafka/producer/appender.py:TargetAppender._keep_leaders": "looks for leaders when one is unknown",
+    "ops/groups/command.py:wait_until_done": "shows the groups at each interval",
+    "ops/topics/reader.py:TopicsReader.wait": "looks for an outcome at each interval",
+    "worker/reload/reload_requests.py:ReloadRequests._run": "reads new requests at each interval",
+    "worker/topics/topic_conflicts.py:_Conflict._look": "looks at another cluster's topics at each interval",
+}
+"""Loops that call a cluster again after an error without `kafka/retry.py`, each with the reason."""
+
+
+def retry_loops(tree: ast.AST) -> list[str]:
+    """The functions with a loop that handles an error of a cluster and pauses."""
+    found: list[str] = []
+
+    def visit(node: ast.AST, names: list[str]) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = names
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                inner = [*names, child.name]
+            elif isinstance(child, ast.While | ast.For | ast.AsyncFor) and _handles(child) and _pauses(child):
+                found.append(".".join(names))
+            visit(child, inner)
+
+    visit(tree, [])
+    return sorted(set(found))
+
+
+def _handles(loop: ast.AST) -> bool:
+    handlers = [node.type for node in ast.walk(loop) if isinstance(node, ast.ExceptHandler) and node.type is not None]
+    names = {node.id for handler in handlers for node in ast.walk(handler) if isinstance(node, ast.Name)}
+    return not names.isdisjoint({"ClusterError", "TwinlogError"})
+
+
+def _pauses(loop: ast.AST) -> bool:
+    names = {getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in ast.walk(loop)}
+    return not {name.lstrip("_") for name in names}.isdisjoint({"pause", "sleep", "wait"})
+
+
+def test_failed_calls_are_made_again_by_the_functions_for_it() -> None:
+    """`kafka/retry.py` has them, for coroutines and for threads, and the table of their policies."""
+    loops = [
+        f"{name}:{function}"
+        for name, tree in modules({"kafka/retry.py": "has the functions"}, "except")
+        for function in retry_loops(tree)
+    ]
+    assert sorted(set(loops) - RETRIES.keys()) == []
+    assert sorted(RETRIES.keys() - set(loops)) == [], "a loop is gone: its row would hide the next one"
+
+
+def test_a_second_retry_loop_is_found() -> None:
+    code = """
+class Job:
+    def run(self):
+        while True:
+            try:
+                self.step()
+            except (OSError, ClusterError):
+                self.clock.sleep(1)
+
+    def each(self):
+        for item in self.items:
+            with suppress(ClusterError):
+                self.clock.sleep(1)
+
+def once():
+    try:
+        step()
+    except ClusterError:
+        sleep(1)
+
+async def again():
+    async for item in items:
+        try:
+            await step(item)
+        except TwinlogError:
+            pass
+        await loop.sleep(1)
+"""
+    assert retry_loops(ast.parse(code)) == ["Job.run", "again"]
