@@ -15,8 +15,8 @@ from twinlog.config import load
 from twinlog.config.keys.table import CONNECTOR, CONSUMER, PRODUCER, WORKER
 from twinlog.config.properties import parse_properties
 from twinlog.config.security.jaas import parse_jaas
-from twinlog.config.text.parse import parse_file
-from twinlog.config.text.resolve import resolve_flow
+from twinlog.config.text.entries import parse_file
+from twinlog.config.text.precedence import resolve_flow
 from twinlog.errors import ConfigError, PatternError
 from twinlog.mirror.topology.patterns import compile_list
 from twinlog.model.types import Alias

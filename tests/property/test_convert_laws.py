@@ -16,10 +16,9 @@ from twinlog.config.connector import build_connector
 from twinlog.config.keys.key import Effect, Key, KeyType
 from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PRODUCER
 from twinlog.config.properties import read_properties
-from twinlog.config.refused import ValueRefusedError
 from twinlog.config.strimzi.fields import Version
 from twinlog.config.strimzi.load import load_resource
-from twinlog.config.text.values import parse_value
+from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.config.worker import load_worker
 from twinlog.errors import ConfigError
 from twinlog.ops.convert.model import Mirrors, Output

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, Client, kept_levels, serving
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.rest_values import parse_header_rules, parse_listener
+from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.connect.rest.bodies import config_map, parse
 from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.users import credentials

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from twinlog.config.connector_file import ConnectorFile
+from twinlog.config.connector import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.console import signals
 from twinlog.console.adopted import adopted

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.clock import SYSTEM
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.rest_values import parse_listener
+from twinlog.config.text.values import ValueRefusedError, parse_listener
 from twinlog.settings.metrics import MetricsSettings
 
 if TYPE_CHECKING:

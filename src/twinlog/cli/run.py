@@ -15,7 +15,7 @@ from twinlog.cli.metrics import MetricsListeners, with_listeners
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
-from twinlog.config.strimzi.options import DEFAULT_LISTENER
+from twinlog.config.strimzi import DEFAULT_LISTENER
 from twinlog.console.command_log import end_process
 from twinlog.console.options import Conf, Master, Secrets, spark_options
 from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal

@@ -3,7 +3,6 @@
 Runs on the driver and in command lines only; tasks get the plain values of `twinlog.settings.flow`.
 """
 
-from twinlog.config.load import load
-from twinlog.config.model import MirrorConfig
+from twinlog.config.load import MirrorConfig, load
 
 __all__ = ["MirrorConfig", "load"]

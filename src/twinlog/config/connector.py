@@ -1,26 +1,221 @@
-"""From the configuration of a connector of a Connect worker to the flow that it asks for."""
+"""From the configuration of a connector of a Connect worker to the flow that it asks for.
+
+A connector is submitted over REST, or is a file on a worker's command line: properties, or JSON in either form of the
+REST API. As in Connect's class ConnectStandalone, JSON is recognised by its content, and a file of properties has the
+name in it. The worker's policy decides which settings of Connect's own clients a connector may override (KIP-458,
+KIP-1188).
+"""
 
 from __future__ import annotations
 
+import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
 from types import MappingProxyType
+from typing import Literal, cast, get_args
 
+from twinlog.config.file_kind import FileKind, is_json, require_kind
 from twinlog.config.flow.flow import build_flow
 from twinlog.config.keys.connector import CLASS_KEYS
 from twinlog.config.keys.key import Effect
-from twinlog.config.keys.scope import connector_key
-from twinlog.config.keys.table import CONNECTOR
-from twinlog.config.keys.unused_connector_keys import no_effect, unknown_key
-from twinlog.config.overrides import check_overrides
-from twinlog.config.properties import PropertyEntry
+from twinlog.config.keys.scope import connector_key, spelled
+from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER
+from twinlog.config.properties import PropertyEntry, parse_properties, require_text
+from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.entries import check_value, resolve_entry
-from twinlog.config.text.reading import ConfigReader, Problems
-from twinlog.config.text.resolve import resolve_connector
+from twinlog.config.text.precedence import resolve_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ConnectorKind, FlowSettings
+from twinlog.settings.worker import OverridePolicy, WorkerSettings
+
+_FORMS = "the body of a POST with name and config, or that of a PUT, with values that are text, numbers or booleans"
+
+
+InitialState = Literal["RUNNING", "PAUSED", "STOPPED"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFile:
+    """A connector as it would be submitted; `initial_state` is the state in a POST, if given."""
+
+    name: str
+    config: dict[str, str]
+    initial_state: InitialState | None = None
+
+
+def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorFile:
+    """The connector that the file at `path` describes, called `name` if the file lacks a name. Raises ConfigError."""
+    file = str(path)
+    try:
+        data = Path(path).read_bytes().removeprefix(BOM_UTF8)
+    except OSError as error:
+        found = str(error.strerror or error)
+        raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable file of a connector")]) from None
+    require_text(data, Path(path))
+    require_kind(path, FileKind.CONNECTOR)
+    if is_json(data):
+        return _from_json(data, file, name)
+    entries = parse_properties(data.decode("iso-8859-1"), file)
+    return _named({entry.key: entry.value for entry in entries}, file, name)
+
+
+def line_of(text: str, key: str) -> int | None:
+    """The first line of a connector's file that has the key, counted from 1; None if every line lacks it."""
+    for number, line in enumerate(text.splitlines(), 1):
+        word = line.strip().lstrip("{, ").lstrip()
+        if word.startswith((f'"{key}"', f"{key}=", f"{key} ", f"{key}:")) or f'"{key}":' in line:
+            return number
+    return None
+
+
+def _from_json(data: bytes, file: str, name: str | None) -> ConnectorFile:
+    try:
+        found = json.loads(data)
+    except json.JSONDecodeError as error:
+        broken = f"broken JSON: {error.msg}, at character {error.colno}"
+        raise ConfigError([ConfigProblem(file, error.lineno, "(file)", broken, _FORMS)]) from None
+    except ValueError as error:
+        raise ConfigError([ConfigProblem(file, None, "(file)", f"broken JSON: {error}", _FORMS)]) from None
+    if not isinstance(found, dict):
+        raise ConfigError([ConfigProblem(file, None, "(file)", "a JSON list", _FORMS)])
+    nested = found.get("config")
+    config = nested if isinstance(nested, dict) else found
+    wrong = next((key for key, value in config.items() if not isinstance(value, str | int | float | bool)), None)
+    if wrong is not None:
+        raise ConfigError([ConfigProblem(file, None, wrong, "null or nested", _FORMS)])
+    texts = {key: _text(value) for key, value in config.items()}
+    if config is found:
+        return _named(texts, file, name)
+    outer = found.get("name")
+    return _named(texts, file, name if outer is None else str(outer), _state(found.get("initial_state"), file))
+
+
+def _state(found: object, file: str) -> InitialState | None:
+    if found is None:
+        return None
+    state = next((state for state in get_args(InitialState) if state == str(found).upper()), None)
+    if state is None:
+        problem = ConfigProblem(file, None, "initial_state", repr(found), ", ".join(get_args(InitialState)))
+        raise ConfigError([problem])
+    return cast(InitialState, state)
+
+
+def _text(value: str | float | bool) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _named(config: dict[str, str], file: str, name: str | None, state: InitialState | None = None) -> ConnectorFile:
+    """`name` is how it is called beside its configuration."""
+    inner, outer = config.get("name", "").strip(), (name or "").strip()
+    if inner and outer and inner != outer:
+        raise ConfigError([ConfigProblem(file, None, "name", repr(inner), f"{outer!r}, or no name here")])
+    if not inner and not outer:
+        raise ConfigError([ConfigProblem(file, None, "name", "missing", "the name of the connector")])
+    return ConnectorFile(inner or outer, {**config, "name": inner or outer}, state)
+
+
+_PRINCIPAL = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
+_POLICY = "connector.client.config.override.policy"
+_ALLOWLIST = "connector.client.config.override.allowlist"
+_WORDS = ("producer", "consumer", "admin")
+
+
+def overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings) -> list[tuple[str, str]]:
+    """The overrides that Connect asks its policy about, each as the client's word and the setting.
+
+    A source connector has only a producer, unless its offsets are in a topic of its own or written in transactions
+    (class AbstractHerder).
+    """
+    topic = entries.get("offsets.storage.topic")
+    more = worker.exactly_once == "enabled" or (topic is not None and bool(topic.value.strip()))
+    prefixes = {word: f"{word}.override." for word in (_WORDS if more else _WORDS[:1])}
+    return [
+        (word, name.removeprefix(prefix))
+        for name in entries
+        for word, prefix in prefixes.items()
+        if name.startswith(prefix)
+    ]
+
+
+def check_overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings, problems: Problems) -> None:
+    """Refuses each override that the worker's policy forbids, and names the allowed overrides."""
+    allowed = _allowed(worker.override_policy, worker.override_allowlist)
+    if allowed is None:
+        return
+    for word, setting in overrides(entries, worker):
+        if setting not in allowed:
+            where = f"{_POLICY} = {worker.override_policy}"
+            where += f" and {_ALLOWLIST}" if worker.override_policy == "Allowlist" else ""
+            may = f"only {', '.join(allowed)} to be overridden" if allowed else "nothing to be overridden"
+            problems.refuse(entries[f"{word}.override.{setting}"], "not allowed by this worker", f"{may} ({where})")
+
+
+def _allowed(policy: OverridePolicy, allowlist: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The settings that a policy allows; None for all."""
+    if policy == "All":
+        return None
+    return {"None": (), "Principal": _PRINCIPAL, "Allowlist": allowlist}[policy]
+
+
+_READS = "the consumer that reads records takes source.consumer.{}"
+_WRITES = "MirrorMaker 2 writes offset syncs with it; the producer that writes records takes producer.override.{}"
+_ASKS = "write source.admin.{0} or target.admin.{0}"
+_NO_EFFECT = {
+    "producer.": _WRITES,
+    "source.producer.": _WRITES,
+    "target.producer.": _WRITES,
+    "consumer.override.": _READS,
+    "target.consumer.": _READS,
+    "admin.override.": _ASKS,
+}
+
+
+def no_effect(name: str, prefix: str) -> str | None:
+    """The reason why the key `name`, which has `prefix` in front, is ignored here, and how to write it; None if it
+    counts."""
+    if prefix in _NO_EFFECT:
+        return _NO_EFFECT[prefix].format(name.removeprefix(prefix))
+    if prefix or CONNECTOR.find_key(name) is not None:
+        return None
+    if SECURITY.find_key(name) is not None:
+        return f"clients take it from their cluster; write source.cluster.{name} or target.cluster.{name}"
+    if name.startswith("config.providers"):
+        return "references are resolved by the providers of the worker's file"
+    if name == "clusters":
+        return "a connector has the two of source.cluster.alias and target.cluster.alias"
+    if WORKER.find_key(name) is not None:
+        return "it stands in the worker's file"
+    return None
+
+
+@lru_cache(maxsize=256)
+def unknown_key(name: str) -> str:
+    """Words for a message: the key that was probably meant instead of `name`."""
+    for side in ("source", "target"):
+        # `source.cluster.admin.sasl.mechanism` and its like look as if they had to work.
+        rest = name.removeprefix(f"{side}.cluster.")
+        word = rest.partition(".")[0]
+        if rest != name and word in CLIENTS:
+            return f"a known key (did you mean {side}.{rest}?)"
+    return spelled(name, _names(), otherwise="")
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    sides = [f"{side}.cluster.{name}" for side in ("source", "target") for name in SECURITY.exact]
+    clients = [
+        f"{prefix}{name}"
+        for word, table in CLIENTS.items()
+        for name in table.exact
+        for prefix in (f"source.{word}.", f"target.{word}.", f"{word}.override.")
+    ]
+    return (*CONNECTOR.exact, *sides, *clients)
+
 
 PACKAGE = "org.apache.kafka.connect.mirror."
 CONNECTOR_CLASSES: Mapping[ConnectorKind, str] = MappingProxyType(

@@ -11,13 +11,11 @@ from typing import Any
 from twinlog.config.keys.key import Key, Level, UpdateMode
 from twinlog.config.keys.scope import KeyScope, KeyScopes
 from twinlog.config.keys.table import CONNECTOR, fields_of, live_fields
-from twinlog.config.load import LoadedFile
-from twinlog.config.model import MirrorConfig
+from twinlog.config.load import LoadedFile, MirrorConfig
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.refused import ValueRefusedError
+from twinlog.config.text.entries import ParsedFile
 from twinlog.config.text.explain import HIDDEN
-from twinlog.config.text.parse import ParsedFile
-from twinlog.config.text.values import parse_value
+from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.model.types import Alias
 from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import CustomClass, FlowSettings

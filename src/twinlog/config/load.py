@@ -2,169 +2,52 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, permutations
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 
 from twinlog.config.file_kind import FileKind, is_resource, require_kind
 from twinlog.config.flow.flow import build_flow
-from twinlog.config.flow.naming import warn_of_shared_syncs
+from twinlog.config.flow.warnings import (
+    warn_of_conflicts,
+    warn_of_cycles,
+    warn_of_loops,
+    warn_of_lost_overrides,
+    warn_of_shared_syncs,
+)
 from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.keys.scope import SourceAndTarget
 from twinlog.config.keys.table import CONNECTOR, PROCESS
-from twinlog.config.metrics import read_metrics
-from twinlog.config.model import MirrorConfig
-from twinlog.config.properties import PropertyEntry, read_properties
-from twinlog.config.text.parse import ParsedFile, parse_file
-from twinlog.config.text.reading import ConfigReader, Problems, read_fields
-from twinlog.config.text.resolve import FlowLayers, resolve_flow
+from twinlog.config.properties import read_properties
+from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
+from twinlog.config.text.entries import ParsedFile, parse_file
+from twinlog.config.text.precedence import FlowLayers, resolve_flow
+from twinlog.config.worker import read_metrics
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.mirror.topology.cycles import TopicCycle, cycle, returning
-from twinlog.mirror.topology.topology import Topology, topology_of
-from twinlog.model.topic_names import HEARTBEATS
-from twinlog.model.types import TopicName
+from twinlog.model.types import Alias
 from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import FlowSettings
-
-_NAME = re.compile(r"[\w.-]+")
-
-
-def warn_of_lost_overrides(layers: FlowLayers, found: ParsedFile) -> None:
-    """`S->T.consumer.x` is weaker than `S.consumer.x` (MirrorConnectorConfig), contrary to expectation."""
-    name = f"{layers.source}->{layers.target}"
-    for setting, entry in found.flows.get((layers.source, layers.target), {}).items():
-        if not setting.startswith(("consumer.", "admin.")):
-            continue
-        winner = layers.connector.get(f"source.{setting}")
-        if winner is not None and winner.value != entry.value:
-            found.warnings.append(
-                f"{entry.place}: {entry.key} loses against {winner.named}; write {name}.source.{setting}"
-            )
+from twinlog.settings.metrics import MetricsSettings
 
 
-def warn_of_cycles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
-    """Warn of ways on which records could return to their first cluster."""
-    directions = {(flow.source, flow.target): flow for flow in flows}
-    for flow in flows:
-        warnings.extend(
-            f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic "
-            "names cannot be taken apart and loops between clusters are not noticed; choose another separator"
-            for alias in (flow.source_name, flow.target_name)
-            if flow.policy == "default" and flow.separator and flow.separator in alias
-        )
-        if flow.source_admin.client.shares_servers(flow.target_admin.client):
-            warnings.append(
-                f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, copies are "
-                "made beside their topics, and where they would be copied again, the flow does not run"
-            )
-        back = directions.get((flow.target, flow.source))
-        if back is not None and flow.source < flow.target and (flow.keeps_names or back.keeps_names):
-            warnings.append(
-                f"flows {flow.name} and {back.name}: where topic names are kept ({_keeping(flow, back)}), a topic that "
-                "both mirror would be copied in a cycle for ever and is left out by both; keep `topics` of the two "
-                "apart"
-            )
+@dataclass(frozen=True, slots=True)
+class MirrorConfig:
+    """The flows to run, all aliases of the file, and warnings for its author.
 
-
-def warn_of_conflicts(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
-    """Topics that two flows name and that both would write, because both keep names. Patterns show while they run."""
-    for one, other in combinations(flows, 2):
-        if one.target != other.target or not (one.keeps_names and other.keeps_names):
-            continue
-        if one.topic_filter_class is not None or other.topic_filter_class is not None:
-            continue
-        both = [name for name in one.topics if name in other.topics and _NAME.fullmatch(name)]
-        both = [name for name in both if name not in {*one.topics_exclude, *other.topics_exclude}]
-        if both:
-            warnings.append(
-                f"flows {one.name} and {other.name}: both would write {', '.join(both)} on {one.target}, because topic "
-                f"names are kept ({_keeping(one, other)}); where both clusters have the topic, only one of the two "
-                "copies it; keep `topics` of the two apart"
-            )
-
-
-def _keeping(one: FlowSettings, other: FlowSettings) -> str:
-    """The reason why two flows keep names."""
-    kept = "identity" in {one.policy, other.policy}
-    return "identity policy" if kept else "no separator and no source.cluster.alias"
-
-
-_NAMING = ("replication.policy.class", "replication.policy.separator", "source.cluster.alias")
-_ANY = "orders"
-_SHOWN = 4
-
-
-def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers], warnings: list[str]) -> None:
-    """Warn of flows that would copy topics in a cycle, tried with topics that their `topics` may let through.
-
-    `layers` are the layers of the flows, by their names. Two flows that keep names have a warning of their own.
+    The enabled flows come first. After them comes a flow with `enabled=False` for each remaining pair of clusters with
+    heartbeats: it writes heartbeats to its target and never reads its source. `all_enabled` are the enabled flows of
+    the file in its order, including flows that `--clusters` leaves to another process; of these, only names, topics and
+    policy are reliable. With `warm_up` the process may prepare later starts of Spark.
     """
-    rules = []
-    for flow in flows:
-        try:
-            rules.append(topology_of(flow))
-        except ConfigError:
-            # The class exists only on that flow's host, or the problem is reported elsewhere.
-            continue
-    warned: set[frozenset[str]] = set()
-    for rule in rules:
-        for topic in _samples(rule):
-            back = _found(rule, topic, rules)
-            among = frozenset(one.name for one in back.way) if back is not None else frozenset()
-            kept = any(one.keeps_names for one in back.way) if back is not None else False
-            if back is None or among in warned or (kept and len(among) == 2):
-                continue
-            warned.add(among)
-            warnings.append(_text(back, topic, layers))
 
-
-def _found(rule: Topology, topic: TopicName, rules: Sequence[Topology]) -> TopicCycle | None:
-    """A cycle as MirrorMaker 2 would have it, and whether the names of other flows open it here."""
-    way = cycle(rule, topic, rules)
-    if not way:
-        return None
-    return returning(rule, topic, rules) or TopicCycle(way, rule)
-
-
-def _samples(rule: Topology) -> list[TopicName]:
-    """Topics that the flow mirrors: names in `topics`, and for each expression a name that it may mean."""
-    tried = [pattern.replace("\\.", ".").replace(".*", "").replace(".+", "x") for pattern in rule.topics.include]
-    tried = [name or _ANY for name in (*tried, _ANY, HEARTBEATS)]
-    found = []
-    for name in dict.fromkeys(map(TopicName, tried)):
-        try:
-            if rule.mirrors(name):
-                found.append(name)
-        except ConfigError:
-            continue
-    return found
-
-
-def _text(back: TopicCycle, topic: TopicName, layers: Mapping[str, FlowLayers]) -> str:
-    names = [topic]
-    for one in back.way:
-        names.append(one.remote_name(names[-1]))
-    flows = ", ".join(one.name for one in back.way)
-    lines = dict.fromkeys(
-        _place(entry)
-        for one in back.way
-        if (known := layers.get(one.name)) is not None
-        for setting in _NAMING
-        if (entry := known.connector.get(setting)) is not None
-    )
-    where = "; ".join(lines)
-    left = "what came from a target is not sent back there" if back.brought_by is not None else "they are left out"
-    return (
-        f"{f'{where}: ' if where else ''}the flows {flows} do not call remote topics alike, and each knows only its "
-        f"own copies: MirrorMaker 2 copies topics in a cycle for ever ({', '.join(names[:_SHOWN])}, ...); here "
-        f"{left}; give all of them one {_NAMING[1]} and one {_NAMING[0]}, or keep their `topics` apart"
-    )
-
-
-def _place(entry: PropertyEntry) -> str:
-    return f"{entry.place}: {entry.key}"
+    flows: tuple[FlowSettings, ...]
+    clusters: tuple[Alias, ...]
+    warnings: tuple[str, ...]
+    all_enabled: tuple[FlowSettings, ...] = ()
+    warm_up: bool = True
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    driver: DriverListener = field(default_factory=DriverListener)
 
 
 def load(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from twinlog.config.connector_file import line_of
+from twinlog.config.connector import line_of
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.load import LoadedFile, load_file

@@ -1,29 +1,124 @@
-"""From the path of a Connect worker's file to its settings, its group, and the settings its connectors inherit."""
+"""From the path of a Connect worker's file to its settings: the group and its topics, the REST API, and the metrics.
+
+The REST API and the metrics have listeners, with TLS for https. The metrics of any other process are read here, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
 from twinlog.config.file_kind import OFFSET_FILE, FileKind, require_kind
-from twinlog.config.flow.connection import read_connection
+from twinlog.config.flow.clients import read_connection
 from twinlog.config.keys.converter import CONVERTERS_OF
 from twinlog.config.keys.key import Effect, Key
-from twinlog.config.keys.suggest import spelled
-from twinlog.config.keys.table import CLIENTS, WORKER_CLIENT, WORKER_FILE
-from twinlog.config.metrics import read_metrics
+from twinlog.config.keys.process import HTTPS, LISTENERS
+from twinlog.config.keys.scope import spelled
+from twinlog.config.keys.table import CLIENTS, WORKER, WORKER_CLIENT, WORKER_FILE, KeyTable
 from twinlog.config.properties import PropertyEntry, read_properties
+from twinlog.config.security.tls import read_tls
+from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
 from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.text.precedence import Layer
 from twinlog.config.text.providers import Lookup, Providers
-from twinlog.config.text.reading import ConfigReader, Problems, read_fields
-from twinlog.config.text.resolve import Layer
-from twinlog.config.worker_rest import read_rest
+from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.driver import DriverListener
-from twinlog.settings.worker import GroupSettings, OverridePolicy, StorageTopic, WorkerSettings
+from twinlog.settings.metrics import ListenerAddress, MetricsSettings
+from twinlog.settings.tls import ClientAuth, TlsSettings
+from twinlog.settings.worker import (
+    GroupSettings,
+    HeaderSettings,
+    OverridePolicy,
+    RestSettings,
+    StorageTopic,
+    WorkerSettings,
+)
+
+_KEY_STORE = "ssl.keystore.location"
+_EXTENSIONS = "rest.extension.classes"
+BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+"""The only extension there is: users log in to the REST API. Connect finds it by its short name, too."""
+
+
+def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) -> RestSettings:
+    """The settings of the REST API; a wrong value becomes a problem. A problem with a missing key names `file`."""
+    reading = ConfigReader(layer, WORKER_FILE, problems)
+    listeners = read_listeners(reading, "listeners")
+    if not listeners:
+        entry = layer.get("listeners")
+        if entry is not None and not entry.value.strip():
+            problems.refuse(entry, "no address", "at least one, such as http://:8083")
+    admin = read_listeners(reading, "admin.listeners") if "admin.listeners" in layer else None
+    _check_extensions(reading, problems)
+    https = read_https(layer, "listeners.https.", listeners, file, problems, warnings)
+    admin_https = read_https(layer, "admin.listeners.https.", admin or (), file, problems, warnings)
+    advertised = reading.text("rest.advertised.listener")
+    if advertised and advertised not in {listener.scheme for listener in listeners}:
+        problems.refuse(layer["rest.advertised.listener"], repr(advertised), "the scheme of one of the listeners")
+    return RestSettings(
+        **read_fields(RestSettings, reading),
+        listeners=listeners,
+        admin_listeners=admin,
+        response_headers=_headers(reading),
+        https=None if https is None else https[0],
+        https_client_auth="none" if https is None else https[1],
+        admin_https=None if admin_https is None else admin_https[0],
+        admin_https_client_auth="none" if admin_https is None else admin_https[1],
+    )
+
+
+def read_listeners(reading: ConfigReader, name: str) -> tuple[ListenerAddress, ...]:
+    """The addresses of a key; wrong addresses were a problem already."""
+    try:
+        return tuple(parse_listener(item) for item in reading.items(name))
+    except ValueRefusedError:
+        # A problem already.
+        return ()
+
+
+def _check_extensions(reading: ConfigReader, problems: Problems) -> None:
+    """An unknown name is refused: if a login were missing, everybody could use the API."""
+    unknown = set(reading.items(_EXTENSIONS)) - {BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]}
+    if unknown:
+        found = ", ".join(repr(name) for name in sorted(unknown))
+        problems.refuse(reading.layer[_EXTENSIONS], found, f"{BASIC_AUTH}, or none")
+
+
+def _headers(reading: ConfigReader) -> tuple[HeaderSettings, ...]:
+    return parse_header_rules(reading.text("response.http.headers.config"))
+
+
+def read_https(
+    layer: Layer, prefix: str, listeners: Sequence[ListenerAddress], file: str, problems: Problems, warnings: list[str]
+) -> tuple[TlsSettings, ClientAuth] | None:
+    """If any key below `prefix` is set, only these keys count, else the keys of the worker's own connections (class
+    SSLUtils)."""
+    if all(listener.scheme != "https" for listener in listeners):
+        return None
+    own = {name.removeprefix(prefix): entry for name, entry in layer.items() if name.startswith(prefix)}
+    reading = ConfigReader(own or layer, WORKER, problems)
+    if _KEY_STORE not in reading.layer and "ssl.keystore.key" not in reading.layer:
+        expected = "the certificate and key that an https listener shows"
+        problems.add(ConfigProblem(file, None, (prefix if own else "") + _KEY_STORE, "missing", expected))
+    return read_tls(reading, warnings), cast(ClientAuth, reading.text("ssl.client.auth"))
+
+
+def read_metrics(layer: Layer, table: KeyTable, file: str, problems: Problems, warnings: list[str]) -> MetricsSettings:
+    """The settings of a file whose keys outside of flows are in `table`; a wrong value becomes a problem."""
+    reading = ConfigReader(layer, table, problems)
+    listeners = read_listeners(reading, LISTENERS)
+    https = read_https(layer, HTTPS, listeners, file, problems, warnings)
+    return MetricsSettings(
+        **read_fields(MetricsSettings, reading),
+        listeners=listeners,
+        https=None if https is None else https[0],
+        client_auth="none" if https is None else https[1],
+    )
+
 
 _KINDS = {
     "config": "the connectors' configurations",

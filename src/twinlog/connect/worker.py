@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from twinlog.clock import SYSTEM, wall_ms
-from twinlog.config.connector_file import ConnectorFile
+from twinlog.config.connector import ConnectorFile
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.group import JoinGroup, StandaloneGroup, WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics

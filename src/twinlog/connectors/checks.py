@@ -10,8 +10,7 @@ from twinlog.config.keys.key import Key, KeyType
 from twinlog.config.keys.scope import connector_key
 from twinlog.config.keys.table import CLIENTS
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.text.values import parse_value
+from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.connectors.definitions import override_definition, written
 from twinlog.connectors.disagreements import Disagreement
 from twinlog.connectors.model import KeyDefinition, KeyValue, Validation

@@ -16,16 +16,16 @@ from twinlog.config.connector import (
     ConnectorFlow,
     connector_entries,
     connector_kind,
+    overrides,
     read_connector,
     refused_class,
 )
 from twinlog.config.keys.converter import CONVERTER_TYPE, CONVERTERS_OF, converter_keys
 from twinlog.config.keys.key import Importance, Key, KeyType, Level, Release, Shown, Width
-from twinlog.config.overrides import overrides
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.queries import refused_query
 from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, REQUIRED, SmtKind, transform_kind
-from twinlog.config.text.reading import Problems
+from twinlog.config.text.config_reader import Problems
 from twinlog.config.worker import WorkerConfig
 from twinlog.connectors.checks import Checks
 from twinlog.connectors.definitions import connector_definitions, converter_definitions, define, known_key

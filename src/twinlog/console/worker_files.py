@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from twinlog.config.connector import build_connector
-from twinlog.config.connector_file import ConnectorFile, line_of, read_connector_file
+from twinlog.config.connector import ConnectorFile, build_connector, line_of, read_connector_file
 from twinlog.config.worker import WorkerConfig
 from twinlog.connectors.model import VERSION
 from twinlog.connectors.validation import validate

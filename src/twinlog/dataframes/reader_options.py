@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from twinlog.config.flow.connection import read_connection
+from twinlog.config.flow.clients import read_connection
 from twinlog.config.keys.table import CONSUMER, KeyTable
 from twinlog.config.load import load
 from twinlog.config.properties import PropertyEntry
+from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
 from twinlog.config.text.entries import check_value
-from twinlog.config.text.reading import ConfigReader, Problems, read_fields
 from twinlog.errors import ConfigError, OptionError
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
 

@@ -28,7 +28,7 @@ from tests.integration.parity import MM2_VERSION
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.config.text.per_topic import topic_rule
+from twinlog.config.text.config_reader import topic_rule
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.per_topic import PerTopic

@@ -20,12 +20,12 @@ from harness.broker import jvm_command
 from tests.drawn_smts import KINDS, drawn_config, drawn_records
 from tests.integration.smt_tool import Refused, SmtRecord, SmtTool
 from twinlog.arrow.arrays import schema
-from twinlog.config.keys.names import ConnectorKeyNames
+from twinlog.config.keys.scope import ConnectorKeyNames
 from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.smt.read import read_chain
-from twinlog.config.text.reading import ConfigReader, Problems
-from twinlog.config.text.resolve import FlowLayers
+from twinlog.config.smt.chain import read_chain
+from twinlog.config.text.config_reader import ConfigReader, Problems
+from twinlog.config.text.precedence import FlowLayers
 from twinlog.errors import TransformError
 from twinlog.model.types import Alias
 from twinlog.settings.smt import SmtChain, SmtConverter

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.config.connector_file import ConnectorFile, read_connector_file
+from twinlog.config.connector import ConnectorFile, read_connector_file
 from twinlog.errors import ConfigError
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from twinlog.config import load
-from twinlog.config.client_file import load_client
-from twinlog.config.connector_file import read_connector_file
+from twinlog.config.connector import read_connector_file
 from twinlog.config.file_kind import FileKind, known_kind
+from twinlog.config.flow.clients import load_client
 from twinlog.config.worker import load_worker
 from twinlog.errors import ConfigError
 

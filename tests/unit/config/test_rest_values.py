@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.rest_values import parse_header_rules
+from twinlog.config.text.values import ValueRefusedError, parse_header_rules
 from twinlog.settings.worker import HeaderSettings
 
 

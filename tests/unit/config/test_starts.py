@@ -9,9 +9,8 @@ import pytest
 from tests.unit.config.test_connector import ENDS, build
 from tests.unit.config.test_connector import problems as connector_problems
 from twinlog.config import load
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.starts import read_reset, read_start
 from twinlog.config.text.explain import explain
+from twinlog.config.text.values import ValueRefusedError, read_reset, read_start
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.start import Start

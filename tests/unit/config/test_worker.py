@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.config import kafkas_files, worker_files
 from twinlog.config.keys.table import WORKER_FILE
 from twinlog.config.properties import PropertyEntry, parse_properties
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.rest_values import parse_header_rules, parse_listener
+from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.errors import ConfigError
 from twinlog.settings.metrics import ListenerAddress

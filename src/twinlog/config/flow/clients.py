@@ -1,15 +1,22 @@
-"""Settings of the consumer, the producer and the admin clients of a flow."""
+"""Settings of clients: the connection to a cluster, and the consumer, the producer and the admin clients of a flow.
+
+The connection may also come from a client's properties file, as Kafka's own tools take it.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
-from twinlog.config.flow.connection import read_connection
+from twinlog.config.file_kind import FileKind, require_kind
 from twinlog.config.keys.table import ADMIN, CONSUMER, PRODUCER
-from twinlog.config.security.client_security import Called
-from twinlog.config.starts import read_reset
-from twinlog.config.text.reading import ConfigReader, Problems, read_fields
-from twinlog.config.text.resolve import FlowLayers
+from twinlog.config.properties import PropertyEntry, read_properties
+from twinlog.config.security.client_security import Called, read_security
+from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
+from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.text.precedence import FlowLayers
+from twinlog.config.text.values import read_reset
+from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import (
     AdminSettings,
     ClientSettings,
@@ -17,6 +24,49 @@ from twinlog.settings.flow import (
     ConsumerSettings,
     ProducerSettings,
 )
+
+_WITHOUT_END = 2**31 - 1
+
+
+def read_connection(
+    reading: ConfigReader, called: Called, file: str, warnings: list[str], client_id: str, why: str = ""
+) -> ClientSettings:
+    """How the client whose settings `reading` reads connects; `called` is how the keys of its cluster are written.
+
+    A problem with a missing key names `file`, and `why` brokers are needed.
+    """
+    security = read_security(reading, called, file, warnings)
+    if "bootstrap.servers" not in reading.layer:
+        expected = f"brokers of this cluster, as host:port{why}"
+        reading.problems.add(ConfigProblem(file, None, called("bootstrap.servers"), "missing", expected))
+    return ClientSettings(
+        **read_fields(ClientSettings, reading),
+        # A listener name in front, as in PLAINTEXT://host:port, is allowed; clients ignore it.
+        bootstrap_servers=tuple(server.rsplit("://", 1)[-1] for server in reading.items("bootstrap.servers")),
+        security_protocol=security.protocol,
+        sasl_mechanism=security.mechanism,
+        sasl_username=security.username,
+        sasl_password=security.password,
+        tls=security.tls,
+        tokens=security.tokens,
+        client_id=client_id,
+        reconnect_backoff_max_ms=_most_backoff(reading),
+        canonical_bootstrap=reading.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only",
+        rebootstrap=reading.text("metadata.recovery.strategy") == "rebootstrap",
+        # A consumer repeats its calls any number of times; a producer's batches have limits of their own.
+        default_api_timeout_ms=reading.number("default.api.timeout.ms")
+        if reading.has_key("default.api.timeout.ms")
+        else _WITHOUT_END,
+        retries=reading.number("retries")
+        if reading.has_key("retries") and not reading.has_key("delivery.timeout.ms")
+        else _WITHOUT_END,
+    )
+
+
+def _most_backoff(reading: ConfigReader) -> int:
+    """If only the first pause is set and the longest is missing, every pause is the first (CommonClientConfigs)."""
+    first, most = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+    return reading.number(first if first in reading.layer and most not in reading.layer else most)
 
 
 class Clients:
@@ -108,3 +158,31 @@ def compression_level(reading: ConfigReader, codec: str) -> int | None:
         return None
     level = reading.number(name)
     return None if codec == "gzip" and level == -1 else level
+
+
+def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
+    """The connection of a file as `--command-config` takes it, with `bootstrap.servers` in it; and warnings.
+
+    Keys unknown to an admin client are warnings, as in Kafka. Raises ConfigError with every problem found. Reads only
+    this file, the targets of its `${...}` references, and its key stores; it contacts no cluster.
+    """
+    file, warnings, found = str(path), list[str](), list[ConfigProblem]()
+    require_kind(path, FileKind.CLIENT)
+    last = without_duplicates(read_properties(Path(path)), warnings)
+    providers = read_providers(last, file, found, warnings)
+    problems = Problems(found)
+    layer: dict[str, PropertyEntry] = {}
+    for name, entry in last.items():
+        if name.startswith("config.providers"):
+            continue
+        key = ADMIN.find_key(name)
+        layer[name] = resolve_entry(entry, key, providers, warnings)
+        if key is None:
+            warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored")
+        else:
+            problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
+    settings = read_connection(ConfigReader(layer, ADMIN, problems), str, file, warnings, "twinlog")
+    if problems.all():
+        in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
+        raise ConfigError(in_order, warnings)
+    return settings, warnings

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import cast
 
 from twinlog.config.flow.clients import Clients
-from twinlog.config.flow.naming import follows_settings, warn_of_naming
+from twinlog.config.flow.warnings import follows_settings, warn_of_naming
 from twinlog.config.keys.connector import CLASS_KEYS, IDENTITY_POLICIES
-from twinlog.config.keys.names import KeyNames
+from twinlog.config.keys.scope import KeyNames
 from twinlog.config.keys.table import CONNECTOR, SECURITY, WORKER
-from twinlog.config.starts import read_start
-from twinlog.config.text.reading import ConfigReader, Problems, read_fields
-from twinlog.config.text.resolve import FlowLayers
+from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
+from twinlog.config.text.precedence import FlowLayers
+from twinlog.config.text.values import read_start
 from twinlog.errors import ConfigError, TransformError
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
 from twinlog.model.topic_names import HeartbeatNames, check_name
@@ -211,7 +211,7 @@ def _connects_own(connector: ConfigReader, layers: FlowLayers, file: str, warnin
     if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
         return None
     # If a flow lacks transforms, their modules stay unloaded.
-    from twinlog.config.smt.read import read_chain  # noqa: PLC0415
+    from twinlog.config.smt.chain import read_chain  # noqa: PLC0415
 
     return read_chain(connector, layers, file, warnings)
 

@@ -1,11 +1,15 @@
-"""The cluster, flow or client that an entry configures.
+"""The cluster, flow or client that an entry configures, and the key that an unknown key may mean.
 
-MirrorMaker 2 decides by prefix: `alias.` for a cluster, `A->B.` for a flow, any other key is at top level.
+MirrorMaker 2 decides by prefix: `alias.` for a cluster, `A->B.` for a flow, any other key is at top level. A message
+names a key as it is written at the place of the flow's settings.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import permutations
 
 from twinlog.config.keys.key import Effect, Key, Level
@@ -13,6 +17,58 @@ from twinlog.config.keys.table import CLIENTS, CONNECTOR, PROCESS, SECURITY, WOR
 from twinlog.config.keys.worker import TOP_LEVEL_PREFIXES
 from twinlog.config.properties import PropertyEntry
 from twinlog.model.types import Alias
+
+
+@dataclass(frozen=True, slots=True)
+class KeyNames:
+    """Names in a file of MirrorMaker 2, with an alias or `A->B.` in front.
+
+    A connector of a Connect worker lacks these prefixes, see ConnectorKeyNames.
+    """
+
+    source: Alias
+    target: Alias
+
+    def source_cluster(self, name: str) -> str:
+        """A connection or security setting of the source."""
+        return f"{self.source}.{name}"
+
+    def target_cluster(self, name: str) -> str:
+        """A connection or security setting of the target."""
+        return f"{self.target}.{name}"
+
+    def source_consumer(self, name: str) -> str:
+        """A setting of the consumer that reads the source."""
+        return f"{self.source}.consumer.{name}"
+
+    def worker(self, name: str) -> str:
+        """A setting of the worker."""
+        return f"{self.target}.{name}"
+
+    def connector(self, name: str) -> str:
+        """A setting of the flow itself."""
+        return f"{self.source}->{self.target}.{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorKeyNames(KeyNames):
+    """Names in the configuration of a connector."""
+
+    def source_cluster(self, name: str) -> str:
+        return f"source.cluster.{name}"
+
+    def target_cluster(self, name: str) -> str:
+        return f"target.cluster.{name}"
+
+    def source_consumer(self, name: str) -> str:
+        return f"source.consumer.{name}"
+
+    def worker(self, name: str) -> str:
+        return f"the worker's {name}"
+
+    def connector(self, name: str) -> str:
+        return name
+
 
 SourceAndTarget = tuple[Alias, Alias]
 """The two clusters of a flow (Kafka class SourceAndTarget)."""
@@ -171,3 +227,77 @@ def _top_connector_no_effect(key: Key, name: str) -> str | None:
     if key.level is Level.ONE_FLOW:
         return f"write A->B.{name}, with the flow's aliases"
     return None
+
+
+_CLOSE = 0.72
+_KEY_END = re.compile(r"[\s=:]")
+GUESS = "did you mean"
+"""The words in every text that names a key."""
+
+_OR_WARN = ", or twinlog.unknown.keys = warn to go on without it"
+
+_CLUSTER_NAMES = (
+    *WORKER.exact,
+    *(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact),
+)
+_TOP_NAMES = (*PROCESS.exact, *CONNECTOR.exact, *SECURITY.exact)
+
+
+def expected_instead(scope: KeyScope, scopes: KeyScopes) -> str:
+    """Words for a message: the key that was probably meant, or the place to look at."""
+    name = scope.entry.key
+    if scope.entry.value.startswith("->"):
+        rest = _KEY_END.split(scope.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
+        return f"a flow without blanks, {name}->{rest}, because a key ends at its first blank"
+    if "->" in name and scope.flow is None:
+        return _flow_instead(name, scopes)
+    if scope.flow is not None:
+        return spelled(scope.name, CONNECTOR.exact, f"{scope.flow[0]}->{scope.flow[1]}.")
+    if scope.alias is not None:
+        for word, table in CLIENTS.items():
+            if table.find_key(scope.name) is not None:
+                return _meant(f"{scope.alias}.{word}.{scope.name}")
+        return spelled(scope.name, _CLUSTER_NAMES, f"{scope.alias}.")
+    for known in sorted((*SECURITY.exact, *_CLUSTER_NAMES), key=len, reverse=True):
+        if name.endswith(f".{known}"):
+            return _alias_instead(name.removesuffix(f".{known}"), known, scopes)
+    for word, table in CLIENTS.items():
+        if table.find_key(name) is not None:
+            return _meant(f"alias.{word}.{name}") + ", with a cluster's alias"
+    return spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in scopes.aliases)])
+
+
+def _flow_instead(name: str, scopes: KeyScopes) -> str:
+    itself = next((alias for alias in scopes.aliases if name.startswith(f"{alias}->{alias}.")), None)
+    if itself is not None:
+        return f"a flow between two clusters; {itself} would mirror itself"
+    flows = [f"{source}->{target}" for source, target in scopes.flows]
+    for known in sorted(CONNECTOR.exact, key=len, reverse=True):
+        if name.endswith(f".{known}"):
+            close = get_close_matches(name.removesuffix(f".{known}"), flows, n=1, cutoff=_CLOSE)
+            if close:
+                return _meant(f"{close[0]}.{known}")
+            break
+    shown = ", ".join(flows[:6]) + (", ..." if len(flows) > 6 else "")
+    return f"a flow between two of the clusters: {shown or 'none, for clusters names fewer than two'}"
+
+
+def _alias_instead(alias: str, known: str, scopes: KeyScopes) -> str:
+    exact = [item for item in scopes.aliases if item.lower() == alias.lower()]
+    close = exact or get_close_matches(alias, scopes.aliases, n=1, cutoff=_CLOSE)
+    if close:
+        why = "aliases are case sensitive" if exact else f"clusters names {', '.join(scopes.aliases)}"
+        return _meant(f"{close[0]}.{known}") + f"; {why}"
+    return f"an alias that clusters names: {', '.join(scopes.aliases) or 'none'}"
+
+
+def spelled(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = _OR_WARN) -> str:
+    """Words for a message: the candidate that was probably meant, or the place to look at."""
+    close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
+    if close:
+        return _meant(prefix + close[0])
+    return f"a key that docs/configuration.md lists{otherwise}"
+
+
+def _meant(key: str) -> str:
+    return f"a known key ({GUESS} {key}?)"

@@ -73,10 +73,9 @@ TOP_LEVEL_CONNECTOR_NAMES = frozenset(
 PER_TOPIC_PREFIXES = tuple(f"{key.name}." for key in CONNECTOR_KEYS if key.per_topic)
 """The texts in front of a topic pattern; a key with this prefix counts at top level for every flow."""
 
-OLD_NAMES: Mapping[str, str] = MappingProxyType({key.name: key.old_name for key in CONNECTOR_KEYS if key.old_name})
-"""Keys with their names before Kafka 2.7; the old name counts if the new name is missing."""
+NEW_NAMES: Mapping[str, str] = MappingProxyType({key.old_name: key.name for key in CONNECTOR_KEYS if key.old_name})
+"""Names of keys before Kafka 2.7, each with the present name."""
 
-_NEW_NAMES = {old: new for new, old in OLD_NAMES.items()}
 FAILED_RECORDS = "failed_records"
 """The field of a flow's settings that keys of `FailedRecordSettings` fill."""
 
@@ -126,7 +125,7 @@ def _live(name: str) -> UpdateMode | None:
 
 def fields_of(key: Key) -> tuple[str, ...]:
     """The fields of a flow's settings that a key fills, or switches on and off."""
-    name = _NEW_NAMES.get(key.name, key.name)
+    name = NEW_NAMES.get(key.name, key.name)
     found = tuple(field for field, how in written(FlowSettings).items() if name in (how.key, how.switch))
     of_failed = any(how.key == name for how in written(FailedRecordSettings).values())
     return (*found, FAILED_RECORDS) if of_failed else found

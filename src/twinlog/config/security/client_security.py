@@ -9,7 +9,7 @@ from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.jaas import EXPECTED, JaasError, Login, parse_jaas
 from twinlog.config.security.oauth import read_tokens
 from twinlog.config.security.tls import read_tls
-from twinlog.config.text.reading import ConfigReader
+from twinlog.config.text.config_reader import ConfigReader
 from twinlog.errors import ConfigProblem
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings

@@ -14,12 +14,12 @@ from typing import Literal
 
 from twinlog.config.keys.table import SECURITY
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.refused import ValueRefusedError
 from twinlog.config.security.jaas import Login
 from twinlog.config.security.oauth_strimzi import HANDLER as STRIMZI
 from twinlog.config.security.oauth_strimzi import StrimziOAuthOptions, in_kafkas_words
 from twinlog.config.security.tls import read_tls
-from twinlog.config.text.reading import ConfigReader, read_fields
+from twinlog.config.text.config_reader import ConfigReader, read_fields
+from twinlog.config.text.values import ValueRefusedError
 from twinlog.settings.oauth import Algorithm, AssertionSettings, TokenSettings
 from twinlog.settings.tls import TlsSettings
 

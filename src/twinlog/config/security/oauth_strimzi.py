@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.refused import ValueRefusedError
 from twinlog.config.security.jaas import Login
-from twinlog.config.text.reading import ConfigReader
+from twinlog.config.text.config_reader import ConfigReader
+from twinlog.config.text.values import ValueRefusedError
 from twinlog.settings.oauth import Grant, TokenSettings
 
 HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"

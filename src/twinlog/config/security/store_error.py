@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from twinlog.config.refused import ValueRefusedError
+from twinlog.config.text.values import ValueRefusedError
 
 StoreType = Literal["PEM", "PKCS12", "JKS"]
 Setting = Literal["location", "password", "key.password", "key", "certificate.chain", "certificates"]

@@ -31,8 +31,8 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from twinlog.config.refused import ValueRefusedError
 from twinlog.config.security.store_error import Setting, StoreError, StoreType
+from twinlog.config.text.values import ValueRefusedError
 from twinlog.scratch import Scratch
 
 TIMEOUT_S = 60.0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.store_error import StoreError, StoreType
-from twinlog.config.text.reading import ConfigReader
+from twinlog.config.text.config_reader import ConfigReader
 from twinlog.settings.tls import LEVEL_0, TlsSettings, Version, tls_context
 
 if TYPE_CHECKING:

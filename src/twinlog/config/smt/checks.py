@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.kinds import SmtKind
-from twinlog.config.text.reading import Problems
+from twinlog.config.text.config_reader import Problems
+from twinlog.config.text.values import ValueRefusedError
 from twinlog.errors import PatternError, TransformError
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.settings.smt import SmtValue

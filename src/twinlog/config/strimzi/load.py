@@ -11,12 +11,11 @@ from twinlog.config.connector import ConnectorFlow, read_connector
 from twinlog.config.keys.connector import CHECKPOINT_KEYS
 from twinlog.config.keys.scope import SourceAndTarget
 from twinlog.config.properties import PropertyEntry
+from twinlog.config.strimzi import DEFAULT_LISTENER
 from twinlog.config.strimzi.fields import STORAGE
-from twinlog.config.strimzi.options import DEFAULT_LISTENER
 from twinlog.config.strimzi.resource import CONVERTER, KINDS, MirrorMaker2Resource, PlannedConnector, read_resource
-from twinlog.config.text.entries import resolve_entry
-from twinlog.config.text.parse import ParsedFile
-from twinlog.config.text.reading import Problems
+from twinlog.config.text.config_reader import Problems
+from twinlog.config.text.entries import ParsedFile, resolve_entry
 from twinlog.config.worker import WorkerConfig, worker_of
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias

@@ -6,15 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from twinlog.config.connector import CONNECTOR_CLASSES
-from twinlog.config.connector_file import InitialState
+from twinlog.config.connector import CONNECTOR_CLASSES, InitialState
 from twinlog.config.keys.table import CLIENTS, SECURITY, WORKER_FILE
 from twinlog.config.properties import PropertyEntry, parse_properties
-from twinlog.config.strimzi.check import ResourceCheck, check_resource
-from twinlog.config.strimzi.connection import Connection
-from twinlog.config.strimzi.document import DocumentNode, Documents, read_documents
+from twinlog.config.strimzi.connection import Connection, Secrets, secrets_of
+from twinlog.config.strimzi.document import DocumentNode, Documents, ResourceCheck, check_resource, read_documents
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, STORAGE
-from twinlog.config.strimzi.secrets import Secrets, secrets_of
 from twinlog.config.text.providers import MissingError
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import ConnectorKind

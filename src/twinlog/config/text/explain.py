@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config.keys.key import Key, Level
-from twinlog.config.keys.scope import KeyScope, KeyScopes, SourceAndTarget
-from twinlog.config.keys.suggest import expected_instead
-from twinlog.config.keys.table import CLIENTS, CONNECTOR, OLD_NAMES
+from twinlog.config.keys.scope import KeyScope, KeyScopes, SourceAndTarget, expected_instead
+from twinlog.config.keys.table import CLIENTS, CONNECTOR
 from twinlog.config.properties import PropertyEntry, read_properties
-from twinlog.config.text.parse import ParsedFile, own_class, parse_file
-from twinlog.config.text.reading import ConfigReader, Problems
-from twinlog.config.text.resolve import FlowLayers, Layer, resolve_flow
+from twinlog.config.text.config_reader import ConfigReader, Problems
+from twinlog.config.text.entries import ParsedFile, own_class, parse_file
+from twinlog.config.text.precedence import FlowLayers, Layer, resolve_flow
 from twinlog.config.text.values import instead_of
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
@@ -88,7 +87,7 @@ def _of_flow(layers: FlowLayers, scope: KeyScope, key: Key) -> list[Explanation]
     if key.per_topic:
         return list(_of_topics(flow, layers.connector, scope.name, key))
     return [
-        _explained(flow, prefix + name, key, layer.get(name) or layer.get(OLD_NAMES.get(name, name)))
+        _explained(flow, prefix + name, key, layer.get(name) or layer.get(key.old_name or name))
         for prefix, name, layer in _layers(layers, scope, key)
     ]
 

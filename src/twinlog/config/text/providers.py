@@ -17,7 +17,7 @@ from types import MappingProxyType
 import javaproperties
 
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.refused import ValueRefusedError
+from twinlog.config.text.values import ValueRefusedError
 from twinlog.errors import PatternError
 from twinlog.model.java_regex.pattern import java_pattern
 

@@ -1,16 +1,143 @@
-"""Text of a value to the value itself, by the rules of Kafka's ConfigDef, and the checks each key asks for."""
+"""Makes values from their text, by the rules of Kafka's ConfigDef and the checks that each key asks for.
+
+Some keys have a grammar of their own: addresses and headers of the REST API (Kafka classes RestServer and
+RestServerConfig), and the first offset of a partition that has yet to be copied (`auto.offset.reset`,
+`twinlog.start`). Durations follow `java.time.Duration.parse`, as Kafka's class AutoOffsetResetStrategy reads them
+(KIP-1106).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Decimal
+from typing import cast, get_args
 
 from twinlog.config.keys.key import Key, KeyType, ValueForm, ValueReplacement
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.rest_values import parse_header_rules, parse_listener
-from twinlog.config.starts import read_reset, read_start
 from twinlog.errors import PatternError
 from twinlog.mirror.topology.patterns import compile_list
+from twinlog.model.moment import LAST, read_moment
+from twinlog.settings.metrics import ListenerAddress, Scheme
+from twinlog.settings.start import Start, StartKind
+from twinlog.settings.worker import HeaderAction, HeaderSettings
+
+
+class ValueRefusedError(ValueError):
+    """`found` and `expected` are the words for the message; they never show a secret."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"{found}; expected {expected}")
+        self.found = found
+        self.expected = expected
+
+
+_LISTENER = re.compile(r"([A-Za-z]+)://(?:\[([0-9A-Fa-f:.%]*)\]|([0-9A-Za-z._%-]*)):([0-9]+)")
+_HEADER_RULE = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,"]*))\s*(?:,|$)')
+_ESCAPED = re.compile(r"\\(.)")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_MILLISECONDS = re.compile(r"[+-]?[0-9]{1,15}")
+_MOST_PORTS = 2**16
+
+
+def parse_listener(text: str) -> ListenerAddress:
+    """Parse an address, for example `http://0.0.0.0:8083`. Raises ValueRefusedError."""
+    found = _LISTENER.fullmatch(text.strip())
+    scheme = "" if found is None else found[1].lower()
+    if found is None or scheme not in get_args(Scheme) or int(found[4]) >= _MOST_PORTS:
+        raise ValueRefusedError(repr(text), "http://host:port or https://host:port")
+    return ListenerAddress(cast(Scheme, scheme), found[2] or found[3] or "", int(found[4]))
+
+
+def parse_header_rules(text: str) -> tuple[HeaderSettings, ...]:
+    """Parse rules, for example `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`.
+
+    Raises ValueRefusedError.
+
+    The grammar is the grammar of Jetty's class HeaderFilter: the action in any case, quotes if a rule holds a comma.
+    """
+    rules: list[HeaderSettings] = []
+    left = text.strip()
+    while left:
+        match = _HEADER_RULE.match(left)
+        if match is None:
+            raise ValueRefusedError(repr(left), "no quote inside of a rule, and an end of every quote")
+        quoted, bare = match.groups()
+        rules.append(_header_rule(bare.strip() if quoted is None else _ESCAPED.sub(r"\1", quoted)))
+        left = left[match.end() :]
+    return tuple(rules)
+
+
+def _header_rule(item: str) -> HeaderSettings:
+    word, _, header = item.strip().partition(" ")
+    name, colon, value = (part.strip() for part in header.partition(":"))
+    action = next((known for known in get_args(HeaderAction) if known.lower() == word.lower()), None)
+    if action is None or not colon or _HEADER_NAME.fullmatch(name) is None:
+        actions = ", ".join(get_args(HeaderAction))
+        raise ValueRefusedError(repr(item), f"{actions}, then Name: value; in quotes where it has a comma")
+    if _HEADER_VALUE.fullmatch(value) is None:
+        raise ValueRefusedError(repr(item), "printable ASCII as the value of a header")
+    if action.endswith("Date") and _MILLISECONDS.fullmatch(value) is None:
+        raise ValueRefusedError(repr(item), f"milliseconds from the answer on as the value of {action}")
+    return HeaderSettings(cast(HeaderAction, action), name, value)
+
+
+BY_DURATION = "by_duration:"
+
+_DURATION = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?[0-9]+)D)?"
+    r"(?P<time>T(?:(?P<hours>[-+]?[0-9]+)H)?(?:(?P<minutes>[-+]?[0-9]+)M)?"
+    r"(?:(?P<seconds>[-+]?[0-9]+)(?:[.,](?P<fraction>[0-9]{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
+_WORDS: dict[str, StartKind] = {"earliest": "earliest", "latest": "latest", "none": "none"}
+
+
+def read_reset(text: str) -> Start:
+    """A value of `auto.offset.reset`. Raises ValueRefusedError."""
+    word = text.strip()
+    if word in _WORDS:
+        return Start(_WORDS[word], text=word)
+    if not word.startswith(BY_DURATION):
+        raise ValueRefusedError(repr(word), ValueForm.RESET.value)
+    return Start("ago", _duration_ms(word.removeprefix(BY_DURATION), word, ValueForm.RESET.value), word)
+
+
+def read_start(text: str) -> Start:
+    """A value of `twinlog.start`. Raises ValueRefusedError."""
+    word = text.strip()
+    if word in _WORDS and word != "none":
+        return Start(_WORDS[word], text=word)
+    duration = word.removeprefix(BY_DURATION)
+    if _DURATION.fullmatch(duration) is not None:
+        return Start("ago", _duration_ms(duration, word, ValueForm.START.value), word)
+    try:
+        moment = read_moment(word)
+    except OverflowError as error:
+        raise ValueRefusedError(str(error), ValueForm.START.value) from None
+    if moment is None:
+        raise ValueRefusedError(repr(word), ValueForm.START.value)
+    return Start("time", moment, word)
+
+
+def _duration_ms(text: str, word: str, expected: str) -> int:
+    """Milliseconds of a duration, rounded up: a partition begins no later than the duration says."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found[unit] for unit in _MS) or (found["time"] or "").upper() == "T":
+        raise ValueRefusedError(repr(word), expected)
+    total = sum((Decimal(found[unit] or 0) * ms for unit, ms in _MS.items()), Decimal(0))
+    if found["fraction"]:
+        sign = -1 if found["seconds"].startswith("-") else 1
+        total += sign * Decimal(f"0.{found['fraction']}") * 1000
+    if found["sign"] == "-":
+        total = -total
+    if total < 0:
+        raise ValueRefusedError(f"{word!r} is negative", expected)
+    if total > LAST:
+        raise ValueRefusedError(f"{word!r} is too long", expected)
+    return int(total.to_integral_value(ROUND_CEILING))
+
 
 Value = bool | int | float | str | tuple[str, ...]
 

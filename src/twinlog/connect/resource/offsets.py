@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from twinlog.clock import LONG_AGO, Clock
+from twinlog.config.strimzi.connection import Secrets
 from twinlog.config.strimzi.resource import PlannedConnector
-from twinlog.config.strimzi.secrets import Secrets
 from twinlog.config.text.providers import MissingError
 from twinlog.connect.rest import bodies, responses
 from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState

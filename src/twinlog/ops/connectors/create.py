@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from twinlog.config.connector_file import ConnectorFile, read_connector_file
+from twinlog.config.connector import ConnectorFile, read_connector_file
 from twinlog.config.keys.scope import connector_key
 from twinlog.errors import ConfigError, ConfigProblem, RequestError, TwinlogError
 from twinlog.ops.connectors.options import EXIT_TROUBLE, EXIT_USAGE, Json, asks_worker, note, trouble

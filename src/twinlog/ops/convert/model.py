@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twinlog.config.connector import CONNECTOR_CLASSES
-from twinlog.config.connector_file import InitialState
+from twinlog.config.connector import CONNECTOR_CLASSES, InitialState
 from twinlog.config.keys.connector import CHECKPOINT_KEYS
 from twinlog.config.properties import PropertyEntry
 from twinlog.settings.flow import ConnectorKind

@@ -8,17 +8,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 
-from twinlog.config.connector import CONNECTOR_CLASSES, DEFAULT_SOURCE, DEFAULT_TARGET, connector_kind, refused_class
-from twinlog.config.connector_file import line_of, read_connector_file
+from twinlog.config.connector import (
+    CONNECTOR_CLASSES,
+    DEFAULT_SOURCE,
+    DEFAULT_TARGET,
+    connector_kind,
+    line_of,
+    read_connector_file,
+    refused_class,
+)
 from twinlog.config.keys.key import Effect
 from twinlog.config.keys.scope import KeyScopes, SourceAndTarget
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER_FILE
 from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.strimzi.document import DocumentNode, read_documents
 from twinlog.config.strimzi.resource import resource_of
-from twinlog.config.text.parse import ParsedFile, parse_file
-from twinlog.config.text.reading import ConfigReader, Problems
-from twinlog.config.text.resolve import connector_layer, worker_layer
+from twinlog.config.text.config_reader import ConfigReader, Problems
+from twinlog.config.text.entries import ParsedFile, parse_file
+from twinlog.config.text.precedence import connector_layer, worker_layer
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.ops.convert.model import (
     CONVERTER,

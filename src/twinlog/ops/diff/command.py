@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.config.client_file import load_client
 from twinlog.config.file_kind import FileKind, known_kind
+from twinlog.config.flow.clients import load_client
 from twinlog.console.command_log import log_checks
 from twinlog.console.flow_files import read_flows
 from twinlog.console.options import Secrets

@@ -13,7 +13,7 @@ import pytest
 
 from harness.certificates import Certified, authority
 from twinlog.config import load
-from twinlog.config.model import MirrorConfig
+from twinlog.config.load import MirrorConfig
 from twinlog.config.security.oauth import BEARER, HANDLERS, UNSECURED
 from twinlog.config.security.tls import OPENSSL_NAMES, SUITES
 from twinlog.errors import ConfigError

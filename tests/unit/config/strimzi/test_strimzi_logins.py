@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config.strimzi.resources import HERE, OLD, V1, problems, read, secret_files
+from twinlog.config.strimzi.connection import Secrets, variable_of
 from twinlog.config.strimzi.load import load_resource
-from twinlog.config.strimzi.secrets import Secrets, variable_of
 from twinlog.errors import ConfigError
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
 

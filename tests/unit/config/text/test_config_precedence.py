@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from twinlog.config.properties import read_properties
-from twinlog.config.text.parse import parse_file
-from twinlog.config.text.resolve import Layer, resolve_flow
+from twinlog.config.text.entries import parse_file
+from twinlog.config.text.precedence import Layer, resolve_flow
 from twinlog.model.types import Alias
 
 RECORDED = Path(__file__).parents[3] / "recorded"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twinlog.config.keys.key import Key, KeyType, Level, ValueForm
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.text.values import Value, parse_value
+from twinlog.config.text.values import Value, ValueRefusedError, parse_value
 
 
 def key(type_: KeyType, **rules: object) -> Key:

@@ -15,9 +15,8 @@ from twinlog.config.keys.key import Key, KeyType, Level
 from twinlog.config.keys.table import ALL_KEYS, CONNECTOR, CONNECTOR_KEYS, WORKER_FILE, KeyTable
 from twinlog.config.keys.worker import worker_file_keys
 from twinlog.config.properties import PropertyEntry, parse_properties
-from twinlog.config.text import explain, parse, resolve
-from twinlog.config.text.per_topic import topic_rule
-from twinlog.config.text.reading import ConfigReader, Problems
+from twinlog.config.text import entries, explain, precedence
+from twinlog.config.text.config_reader import ConfigReader, Problems, topic_rule
 from twinlog.config.worker import worker_of
 from twinlog.settings.per_topic import PerTopic
 
@@ -39,16 +38,16 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
         with_it = KeyTable((*table.exact.values(), COLOUR))
         monkeypatch.setattr(table, "exact", with_it.exact)
         monkeypatch.setattr(table, "_per_topic", with_it._per_topic)
-    monkeypatch.setattr(resolve, "PER_TOPIC_PREFIXES", ("twinlog.colour.",))
+    monkeypatch.setattr(precedence, "PER_TOPIC_PREFIXES", ("twinlog.colour.",))
     names = keys.TOP_LEVEL_CONNECTOR_NAMES | {COLOUR.name}
-    monkeypatch.setattr(resolve, "TOP_LEVEL_CONNECTOR_NAMES", names)
+    monkeypatch.setattr(precedence, "TOP_LEVEL_CONNECTOR_NAMES", names)
 
 
 def read(text: str) -> tuple[PerTopic[object], list[str], list[str]]:
     """The values of a flow a->b, the problems of the file, and its warnings."""
-    found = parse.parse_file(parse_properties(BASE + text, "f"), "f")
+    found = entries.parse_file(parse_properties(BASE + text, "f"), "f")
     problems = Problems(found.problems)
-    layer = resolve.resolve_flow(found, *found.aliases).connector
+    layer = precedence.resolve_flow(found, *found.aliases).connector
     values = ConfigReader(layer, CONNECTOR, problems).per_topic(COLOUR.name)
     return values, list(map(str, problems.all())), found.warnings
 

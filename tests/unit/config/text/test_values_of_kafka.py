@@ -10,8 +10,7 @@ import pytest
 
 from twinlog.config.keys.key import Effect, Key, ValueForm
 from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PRODUCER, SECURITY, WORKER_FILE, KeyTable
-from twinlog.config.refused import ValueRefusedError
-from twinlog.config.text.values import instead_of, parse_value
+from twinlog.config.text.values import ValueRefusedError, instead_of, parse_value
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "values.jsonl"
 ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]

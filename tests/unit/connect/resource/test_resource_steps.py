@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.config.connector_file import InitialState
+from twinlog.config.connector import InitialState
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
 from twinlog.connect.resource.steps import (

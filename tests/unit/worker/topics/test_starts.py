@@ -15,7 +15,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import LIST_OFFSETS, PRODUCE
 from tests.unit.worker.topics.refreshing import retried
-from twinlog.config.text.per_topic import topic_rule
+from twinlog.config.text.config_reader import topic_rule
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.topic_writer import TopicWriter

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.config.keys.names import KeyNames
+from twinlog.config.keys.scope import KeyNames
 from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.properties import parse_properties
+from twinlog.config.smt.chain import read_chain
 from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
-from twinlog.config.smt.read import read_chain
-from twinlog.config.text.reading import ConfigReader, Problems
-from twinlog.config.text.resolve import FlowLayers
+from twinlog.config.text.config_reader import ConfigReader, Problems
+from twinlog.config.text.precedence import FlowLayers
 from twinlog.model.types import Alias
 from twinlog.settings.smt import SmtChain, SmtConverter, SmtPredicate, SmtStage
 from twinlog.transforms.smt.chain import smt_transform

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from twinlog.config.keys.names import ConnectorKeyNames, KeyNames
+from twinlog.config.keys.scope import ConnectorKeyNames, KeyNames
 from twinlog.config.keys.table import CLIENTS, PER_TOPIC_PREFIXES, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
 from twinlog.config.keys.worker import TOP_LEVEL_PREFIXES
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.text.parse import ParsedFile
+from twinlog.config.text.entries import ParsedFile
 from twinlog.model.types import Alias
 from twinlog.settings.flow import SOURCE_CONNECTOR, ConnectorKind
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from twinlog.config.keys.key import Key, KeyType, Level
-from twinlog.config.keys.names import KeyNames
-from twinlog.config.keys.suggest import spelled
+from twinlog.config.keys.scope import KeyNames, spelled
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.checks import checked
 from twinlog.config.smt.kinds import (
     CONDITIONS,
@@ -23,9 +21,9 @@ from twinlog.config.smt.kinds import (
     SmtKind,
     transform_kind,
 )
-from twinlog.config.text.reading import ConfigReader, refused_value
-from twinlog.config.text.resolve import FlowLayers
-from twinlog.config.text.values import parse_value
+from twinlog.config.text.config_reader import ConfigReader, refused_value
+from twinlog.config.text.precedence import FlowLayers
+from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.errors import ConfigProblem
 from twinlog.settings.smt import Side, SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
 
