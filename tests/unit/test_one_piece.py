@@ -124,8 +124,8 @@ def test_a_second_appender_is_found() -> None:
 
 
 RETRIES = {
-    "copier/beginning.py:PartitionStarter._begin_together": "each try is for the partitions that are left",
-    "copier/max_message_bytes.py:MaxMessageBytes.refresh_limit": "waits for a limit between successful questions",
+    "copier/granted_partitions.py:PartitionStarter._begin_together": "each try is for the partitions that are left",
+    "copier/recovery.py:MaxMessageBytes.refresh_limit": "waits for a limit between successful questions",
     "copier/offset_committer.py:OffsetCommitter._keep_positions": "stores newer positions at each turn",
     "copier/partition/dead_letters.py:DeadLetters.write": "ends with the append that waits",
     "copier/partition/routes.py:Routes._have_it_fail": "ends with the unit",

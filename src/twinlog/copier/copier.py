@@ -11,18 +11,14 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from twinlog.batches.prepare import prepare
-from twinlog.copier.beginning import PartitionStarter
-from twinlog.copier.copier_producer import CopierProducer
-from twinlog.copier.held_partitions import CopierHeldPartitions, DeliveryTimeout, StallReasons
-from twinlog.copier.idempotent_producer import IdempotentProducer
-from twinlog.copier.max_message_bytes import MaxMessageBytes
+from twinlog.copier.granted_partitions import PartitionReleaser, PartitionStarter
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.partition.appends import PartitionServices
 from twinlog.copier.partition.context import CopierContext, CopierListener
+from twinlog.copier.partition.copied_records import ForeignOffsets
 from twinlog.copier.partition.copier_transform import CopierTransform
 from twinlog.copier.partition.dead_letters import DeadLetters
-from twinlog.copier.partition.foreign_records import ForeignOffsets
 from twinlog.copier.partition.life import (
     AbortTransaction,
     AskLimit,
@@ -38,15 +34,15 @@ from twinlog.copier.partition.life import (
 )
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
-from twinlog.copier.recovery import Recovery
-from twinlog.copier.releasing import PartitionReleaser
+from twinlog.copier.producers import CopierProducer, IdempotentProducer
+from twinlog.copier.recovery import MaxMessageBytes, Recovery
+from twinlog.copier.stalled_partitions import CopierHeldPartitions, DeliveryTimeout, StallReasons
+from twinlog.copier.start.first_look import LogsAtRest
 from twinlog.copier.start.gap_check import GapCheck
-from twinlog.copier.start.logs_at_rest import LogsAtRest
 from twinlog.copier.start.producer_ids import ProducerIds
 from twinlog.copier.start.start_position import StartPositions
-from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
-from twinlog.copier.transactions.transactional_producer import TransactionalProducer, own_id
-from twinlog.copier.transactions.transactions import Transactions
+from twinlog.copier.transactions.open_transaction import TransactionPartitions
+from twinlog.copier.transactions.transactions import TransactionalProducer, Transactions, own_id
 from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.partition_reader import SourceReader

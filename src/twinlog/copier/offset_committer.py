@@ -7,10 +7,9 @@ from functools import partial
 from typing import NamedTuple
 
 from twinlog.clock import LONG_AGO
-from twinlog.copier.map_writer import MapWriter
+from twinlog.copier.offset_writers import MapWriter, SyncWriter
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.copier.sync_writer import SyncWriter
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.lease.grant import Grant
 from twinlog.log_once import LogOnce

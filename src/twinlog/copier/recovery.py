@@ -1,4 +1,4 @@
-"""Recovers a partition after a gap on the source, or after the target lost its records or its producer state."""
+"""Recovers a stalled partition: after a gap on the source, a loss on the target, or a record above the limit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.producer_ids import ProducerIds
 from twinlog.copier.start.start_position import StartPositions
 from twinlog.errors import ClusterError, EngineLostError, TwinlogError
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.retry import PARTITION_RECOVERY, RetryPolicy
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.topics import largest_batch
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 
 class Recovery:
@@ -186,3 +189,52 @@ async def _once(
         await step()
     finally:
         at_work.discard(part)
+
+
+FOLLOWS_S = 15.0
+"""How long a record waits for the remote topic's limit to follow its source's limit."""
+
+LOOK_S = 0.5
+LIMIT_EVENT = "limit"
+"""The kind of event on which the driver brings settings up to date at once."""
+
+
+class MaxMessageBytes:
+    """Reads limits for the partitions of a copier; an event asks the driver to raise a limit."""
+
+    def __init__(self, context: CopierContext) -> None:
+        self._context = context
+        self._loop = context.loop
+        self._source = context.source
+        self._target = context.target
+        self._follows = context.settings.sync_topic_configs_interval_s is not None
+
+    async def refresh_limit(self, part: PartitionCopy) -> None:
+        """Read the current limit of the remote topic and let the partition continue with it, raised or unchanged."""
+        reported = False
+        deadline = self._loop.clock.monotonic() + FOLLOWS_S
+        while not part.left:
+            try:
+                limit = await _limit(self._target, part.remote.topic)
+                wanted = await _limit(self._source, part.source.topic)
+            except ClusterError as error:
+                part.report_trouble(str(error))
+                await self._loop.sleep(LOOK_S)
+                continue
+            known = part.limit.topic_bytes
+            awaited = self._follows and limit is not None and wanted is not None and known >= limit < wanted
+            if not awaited or self._loop.clock.monotonic() > deadline:
+                part.take_limit(limit)
+                return
+            text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"
+            part.report_trouble(text)
+            if not reported:
+                reported = True
+                self._context.report_event(LIMIT_EVENT, f"{text}; the settings of both are compared now")
+            await self._loop.sleep(LOOK_S)
+
+
+async def _limit(client: ClusterClient, topic: TopicName) -> int | None:
+    """The topic's `max.message.bytes`, or None if the answer lacks the topic."""
+    found, _ = await describe_configs(client, [topic])
+    return largest_batch(found.get(topic, ()))

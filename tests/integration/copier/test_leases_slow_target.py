@@ -36,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"twinlog.lease.{module}.RELEASE_S", 0.4)
         monkeypatch.setattr(f"twinlog.lease.{module}.VALID_S", 1.0)
     monkeypatch.setattr("twinlog.copier.copier_thread.BEAT_S", 0.2)
-    monkeypatch.setattr("twinlog.copier.idempotent_producer.DRAIN_S", 0.2)
+    monkeypatch.setattr("twinlog.copier.producers.DRAIN_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -20,7 +20,7 @@ from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.copying import POSITION_PARTITIONS, SOURCE, CopyFlow, flow_settings
 from tests.integration.segments import stored_batches
-from twinlog.copier.start.logs_at_rest import LogsAtRest
+from twinlog.copier.start.first_look import LogsAtRest
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.model.types import TopicPartition
 

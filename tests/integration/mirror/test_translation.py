@@ -279,7 +279,7 @@ def test_no_sync_is_written_when_none_are_wanted(copy_flow: CopyFlow, topic_name
 def test_records_are_copied_where_offset_syncs_cannot_be_written(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinlog.copier.sync_writer.LOG_AFTER_S", 0.2)
+    monkeypatch.setattr("twinlog.copier.offset_writers.LOG_AFTER_S", 0.2)
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
     # Nobody has created this one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
-from twinlog.copier.beginning import PATIENCE_S
+from twinlog.copier.granted_partitions import PATIENCE_S
 
 
 def held_back(here: World) -> dict[int, str]:

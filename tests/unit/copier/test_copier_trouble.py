@@ -15,9 +15,9 @@ from harness.virtual.clock import BEGIN
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, part, world
-from twinlog.copier import idempotent_producer as module
+from twinlog.copier import producers as module
 from twinlog.copier.copier import Copier
-from twinlog.copier.held_partitions import OPEN_S, SILENT_S
+from twinlog.copier.stalled_partitions import OPEN_S, SILENT_S
 from twinlog.errors import ClusterError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch

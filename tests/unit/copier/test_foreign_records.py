@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from twinlog.copier.partition.foreign_records import SUM_S, ForeignOffsets
+from twinlog.copier.partition.copied_records import SUM_S, ForeignOffsets
 from twinlog.lease.grant import Grant
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import WALL_BEGIN, VirtualClock
-from twinlog.copier.map_writer import NO_GENERATION, MapWriter
+from twinlog.copier.offset_writers import NO_GENERATION, MapWriter
 from twinlog.errors import ClusterError
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.copier.copied import REMOTE, TOPIC, World, world
-from twinlog.copier.max_message_bytes import FOLLOWS_S
+from twinlog.copier.recovery import FOLLOWS_S
 
 LARGE = bytes(5_000)
 

@@ -9,9 +9,8 @@ import pytest
 from twinlog.copier.copier import Copier
 from twinlog.copier.partition.context import CopierListener
 from twinlog.copier.partition.life import PartitionLife
-from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
-from twinlog.copier.transactions.transactional_producer import TransactionalProducer
-from twinlog.copier.transactions.transactions import Transactions
+from twinlog.copier.transactions.open_transaction import TransactionPartitions
+from twinlog.copier.transactions.transactions import TransactionalProducer, Transactions
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.lease.grant import Grant

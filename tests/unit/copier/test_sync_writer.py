@@ -10,7 +10,7 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import PRODUCE
-from twinlog.copier.sync_writer import FLUSH_S, SyncWriter
+from twinlog.copier.offset_writers import FLUSH_S, SyncWriter
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.exact_map import CopiedRun

@@ -11,10 +11,9 @@ from twinlog.batches.split import isolate, split_append
 from twinlog.copier.partition import refused_appends
 from twinlog.copier.partition.append_memory import AppendMemory
 from twinlog.copier.partition.context import CopierContext
-from twinlog.copier.partition.copied_records import MisplacedAppends
+from twinlog.copier.partition.copied_records import ForeignOffsets, MisplacedAppends
 from twinlog.copier.partition.copy_state import CopyState
 from twinlog.copier.partition.dead_letters import DeadLetters, RefusedAppend
-from twinlog.copier.partition.foreign_records import ForeignOffsets
 from twinlog.copier.partition.life import ResolvePosition
 from twinlog.copier.partition.refused_appends import (
     Accept,
@@ -28,7 +27,7 @@ from twinlog.copier.partition.refused_appends import (
     Split,
     WriteDeadLetter,
 )
-from twinlog.copier.partition.routed_fetch import PendingRoutedFetch
+from twinlog.copier.partition.routed_records import PendingRoutedFetch
 from twinlog.copier.partition.routes import Routes
 from twinlog.errors import TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader

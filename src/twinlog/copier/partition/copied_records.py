@@ -1,18 +1,20 @@
-"""Records of a partition on the target: their source offsets, their counts, and appends at a wrong target offset."""
+"""Records of a partition on the target: their source offsets, their counts, and records of other producers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twinlog.clock import Clock, wall_ms
+from twinlog.clock import LONG_AGO, Clock, wall_ms
+from twinlog.copier.partition.context import CopierContext
 from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.sequence_numbers import sequence_after
 from twinlog.lease.counters import CopierCounters, PartitionCounters
+from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.runs import CopiedRuns
-from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 
 @dataclass(slots=True)
@@ -190,3 +192,92 @@ class CopiedRecords:
         age_ms = -1 if max_timestamp < 0 else max(0, wall_ms(self._clock) - max_timestamp)
         self.counts.add_append(records, size, age_ms)
         self._tally.add_append(records, size, age_ms)
+
+
+SUM_S = 60.0
+"""How often a sum is reported."""
+
+LOOK_S = 5.0
+"""How often the copier looks whether a sum is due."""
+
+NAMED = 3
+"""How many partitions a sum names."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Offsets of a remote partition with records of other producers: their number, places and bounds."""
+
+    offsets: int
+    places: int
+    first: TargetOffset
+    end: TargetOffset
+
+
+class ForeignOffsets:
+    """The foreign offsets of a copier.
+
+    The first offsets are reported at once; `report_sum` reports the offsets of the following minute as a single sum.
+    """
+
+    def __init__(self, context: CopierContext, routed: Collection[TopicName]) -> None:
+        """`routed` are the topics to which a transform routes records, read again each time."""
+        self._context = context
+        self._routed = routed
+        self._seen: dict[TopicPartition, _Seen] = {}
+        self._quiet_until = LONG_AGO
+
+    def note_offsets(self, grant: Grant, first: TargetOffset, end: TargetOffset) -> None:
+        """Target offsets from `first` up to `end`, which is excluded, lie between two appends of this copier.
+
+        A transform that routes records writes to any partition, from other copiers as well. Also, several connectors
+        between two clusters all copy heartbeats. So these topics are left out.
+        """
+        remote = grant.remote
+        if grant.heartbeats or remote.topic in self._routed:
+            return
+        seen = self._seen.get(remote)
+        if seen is None:
+            self._seen[remote] = _Seen(end - first, 1, first, end)
+        else:
+            seen.offsets += end - first
+            seen.places += 1
+            seen.end = end
+        self.report_sum()
+
+    async def keep_counting(self) -> None:
+        """Report each sum when it is due, until the copier stops."""
+        while not self._context.stopped:
+            await self._context.loop.sleep(LOOK_S)
+            self.report_sum()
+
+    def report_sum(self) -> None:
+        """Report the sum if it is due."""
+        if self._context.loop.clock.monotonic() >= self._quiet_until:
+            self.report()
+
+    def report(self) -> None:
+        """Report the sum."""
+        if not self._seen:
+            return
+        self._quiet_until = self._context.loop.clock.monotonic() + SUM_S
+        seen, self._seen = self._seen, {}
+        if len(seen) == 1:
+            ((remote, one),) = seen.items()
+            text = f"{remote}: {_described(one)} are not ours; somebody else writes to this remote topic"
+        else:
+            most = sorted(seen, key=lambda remote: -seen[remote].offsets)
+            where = "; ".join(f"{remote}: {_described(seen[remote])}" for remote in most[:NAMED])
+            others = "" if len(most) <= NAMED else f"; and {len(most) - NAMED} more"
+            total = sum(one.offsets for one in seen.values())
+            text = (
+                f"{total} target offsets in {len(seen)} partitions are not ours; somebody else writes to these remote "
+                f"topics: {where}{others}"
+            )
+        self._context.report_event("foreign", text)
+
+
+def _described(seen: _Seen) -> str:
+    if seen.places == 1:
+        return f"{seen.offsets} target offsets from {seen.first} on"
+    return f"{seen.offsets} target offsets in {seen.places} places from {seen.first} to {seen.end - 1}"

@@ -35,8 +35,7 @@ from twinlog.copier.partition.refused_appends import (
     Split,
     WriteDeadLetter,
 )
-from twinlog.copier.partition.routed_fetch import RoutedFetch
-from twinlog.copier.partition.routed_topics import RoutedTopics, RoutePlacement
+from twinlog.copier.partition.routed_records import RoutedFetch, RoutedTopics, RoutePlacement
 from twinlog.errors import (
     ClusterError,
     CopyError,

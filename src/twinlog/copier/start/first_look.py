@@ -6,7 +6,7 @@ requests for each of thousands of partitions would take minutes, and far longer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import read_batch
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.exact_map import ExactMap
@@ -161,3 +161,65 @@ def _is_whole(answer: PartitionResponse) -> bool:
     with suppress(CorruptBatchError):
         return answer.error == Code.NONE and read_batch(answer.records, 0) is not None
     return False
+
+
+STILL_S = 0.25
+"""A log is at rest when its last growth is older than this."""
+
+AT_MOST_S = 5.0
+"""A log that grows for longer has another writer, which the comparison finds. A marker is awaited for the same time."""
+
+
+class LogsAtRest:
+    """The logs of a copier's remote partitions that it waits for, each with the begin of the wait."""
+
+    def __init__(self, target: ClusterClient) -> None:
+        self._target = target
+        self._moving: dict[TopicPartition, float] = {}
+        """The time since which a log grows that should be at rest (monotonic seconds); in `_unmarked` the time since
+        which a log lacks a marker."""
+        self._unmarked: dict[TopicPartition, float] = {}
+
+    @property
+    def awaited(self) -> Set[TopicPartition]:
+        """The logs that the copier waits for."""
+        return self._moving.keys() | self._unmarked.keys()
+
+    def forget_logs(self, remotes: Iterable[TopicPartition]) -> None:
+        """Start the wait again for logs whose partitions are released or taken."""
+        for remote in remotes:
+            self._moving.pop(remote, None)
+            self._unmarked.pop(remote, None)
+
+    async def find_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
+        """Ends of those remote logs that hold every append of a lost copier.
+
+        The caller asks again for the remaining logs. The leader may have the copier's last appends before the followers
+        have them, and handles its remaining requests only after that. So a log counts once its high watermark is at its
+        end and both are still.
+        """
+        before = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        await self._target.loop.sleep(STILL_S)
+        after = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        seen = await self._target.list_offsets(remotes, LATEST)
+        now = self._target.loop.clock.monotonic()
+        final: dict[TopicPartition, TargetOffset] = {}
+        for remote, end in seen.items():
+            moving_since = self._moving.setdefault(remote, now)
+            whole = end >= before.get(remote, end + 1)
+            if whole and (end == before[remote] == after.get(remote) or now - moving_since > AT_MOST_S):
+                final[remote] = TargetOffset(end)
+                del self._moving[remote]
+        return final
+
+    def lacks_marker(self, remote: TopicPartition, counted: TargetOffset | None, end: TargetOffset) -> bool:
+        """Whether the marker of the last transaction is still on its way to a log.
+
+        The position counts the offsets before `counted`, the marker's offset included, and the end offset of the log is
+        the marker's offset.
+        """
+        if counted != end + 1:
+            self._unmarked.pop(remote, None)
+            return False
+        now = self._target.loop.clock.monotonic()
+        return now - self._unmarked.setdefault(remote, now) < AT_MOST_S

@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.batches.prepare import prepare
-from twinlog.copier.start.first_look import TOGETHER, GrantedPartition, log_starts, look
+from twinlog.copier.start.first_look import TOGETHER, GrantedPartition, LogsAtRest, log_starts, look
 from twinlog.copier.start.gap_check import GapCheck
-from twinlog.copier.start.logs_at_rest import LogsAtRest
+from twinlog.copier.start.log_reader import find_unverified
 from twinlog.copier.start.lost_records import RemoteLogComparison, TransformedAppends
 from twinlog.copier.start.producer_ids import fencing
 from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
-from twinlog.copier.start.semaphore import KeyedSemaphore
-from twinlog.copier.start.stored_maps import StoredMaps
-from twinlog.copier.start.unverified_tail import find_unverified
+from twinlog.copier.start.stored_maps import KeyedSemaphore, StoredMaps
 from twinlog.errors import ClusterError, NoStartError, TwinlogError
 from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import ClusterClient

@@ -7,10 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
-from twinlog.copier.start.unverified_tail import find_unverified
-from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
-from twinlog.copier.transactions.transaction_positions import TransactionPositions
-from twinlog.copier.transactions.transactional_id import TransactionalId
+from twinlog.copier.start.log_reader import find_unverified
+from twinlog.copier.transactions.open_transaction import TransactionalId, TransactionPartitions, TransactionPositions
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.producer_states import open_transactions
 from twinlog.kafka.client import ClusterClient

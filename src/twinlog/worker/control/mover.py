@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from twinlog.copier.map_writer import NO_GENERATION
-from twinlog.copier.start.first_look import log_starts
-from twinlog.copier.start.logs_at_rest import LogsAtRest
+from twinlog.copier.offset_writers import NO_GENERATION
+from twinlog.copier.start.first_look import LogsAtRest, log_starts
 from twinlog.copier.start.producer_ids import fencing
 from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
 from twinlog.errors import ClusterError, CopyError, RefusedError

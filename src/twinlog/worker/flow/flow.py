@@ -9,7 +9,7 @@ from contextlib import suppress
 from math import inf
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
-from twinlog.copier.max_message_bytes import LIMIT_EVENT
+from twinlog.copier.recovery import LIMIT_EVENT
 from twinlog.errors import TwinlogError, is_ours
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.lease.channel import VALID_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.copier.start.semaphore import KeyedSemaphore
+from twinlog.copier.start.stored_maps import KeyedSemaphore
 from twinlog.kafka.net.loop import Loop
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.copier.start import start_position
-from twinlog.copier.start.logs_at_rest import LogsAtRest
+from twinlog.copier.start.first_look import LogsAtRest
 from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.copier.start.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
 from twinlog.errors import ClusterError

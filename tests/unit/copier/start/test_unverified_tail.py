@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from twinlog.copier.start import unverified_tail
-from twinlog.copier.start.unverified_tail import find_unverified
+from twinlog.copier.start import log_reader
+from twinlog.copier.start.log_reader import find_unverified
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.producer_states import ProducerState
 from twinlog.kafka.consumer import leader_fetch
@@ -58,7 +58,7 @@ def test_a_producer_appended_more_than_the_log_grew(
     async def states(*_: Any) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
         return {REMOTE: [ProducerState(8, 0, 7, -1, 0), ProducerState(7, epoch, last, -1, 0)]}, {}
 
-    monkeypatch.setattr(unverified_tail, "producer_states", states)
+    monkeypatch.setattr(log_reader, "producer_states", states)
     position = Position(100, 100, writer=Writer(7, 0, sequence))
     assert loop.run(find_unverified, target(loop), {REMOTE: position}, {REMOTE: end}) == ({REMOTE: unverified}, {})
 

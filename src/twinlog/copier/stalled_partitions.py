@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from twinlog.clock import wall_ms
-from twinlog.copier.copier_producer import CopierProducer
+from twinlog.copier.granted_partitions import PartitionReleaser
 from twinlog.copier.partition.batch_limit import way_on
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.life import PartitionLife, PartitionPhase
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
-from twinlog.copier.releasing import PartitionReleaser
+from twinlog.copier.producers import CopierProducer
 from twinlog.errors import TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.net.unreachable import throttles
