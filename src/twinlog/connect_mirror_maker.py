@@ -8,7 +8,7 @@ from twinlog.console.signals import end_at_once
 def main() -> None:
     """The console script's entry."""
     end_at_once("connect-mirror-maker", serves=True, reloads=True)
-    from twinlog.cli.mirror_maker import main as run  # noqa: PLC0415 - only now
+    from twinlog.cli.kafka_scripts import run_mirror_maker as run  # noqa: PLC0415 - only now
 
     run()
 

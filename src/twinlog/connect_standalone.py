@@ -8,7 +8,7 @@ from twinlog.console.signals import end_at_once
 def main() -> None:
     """The console script's entry."""
     end_at_once("connect-standalone", serves=True)
-    from twinlog.cli.connect_scripts import run_standalone  # noqa: PLC0415 - only now
+    from twinlog.cli.kafka_scripts import run_standalone  # noqa: PLC0415 - only now
 
     run_standalone()
 

@@ -1,2 +1,2 @@
-"""The command `twinlog`: a file for each subcommand. This module loads no other module, because a signal may come at
+"""The command `twinlog`: a file for each subcommand. This module is empty, because a signal may come at
 any moment."""

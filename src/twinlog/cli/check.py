@@ -2,20 +2,202 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from twinlog.cli.check_worker import check_resource, check_worker
-from twinlog.cli.summary import summary
 from twinlog.config import load
-from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.connector import build_connector
+from twinlog.config.file_kind import OFFSET_FILE, FileKind, kind_of
+from twinlog.config.properties import parse_properties
 from twinlog.config.queries import check_queries
 from twinlog.config.text.explain import explain as explain_key
+from twinlog.config.worker import load_worker, worker_of
+from twinlog.console.command_log import ends_if_wrong, print_warnings
 from twinlog.console.options import Secrets
-from twinlog.console.wrong_file import ends_if_wrong, print_warnings
+from twinlog.errors import ConfigError
+from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
+from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.transform import TransformSettings
+from twinlog.settings.worker import WorkerSettings
+
+_WRITES: Mapping[ExactlyOnce, str] = {
+    "disabled": "without transactions",
+    "preparing": "without transactions, ready for processes that use them",
+    "enabled": "in transactions, together with positions",
+}
+
+
+def summary(flow: FlowSettings) -> list[str]:
+    """Lines about a flow of a dedicated MirrorMaker 2."""
+    return [f"flow {flow.name}", *_ends(flow), *_topics(flow), *_groups(flow), *_copying(flow)]
+
+
+def connector_summary(flow: FlowSettings, *, idle: bool) -> list[str]:
+    """Lines about a connector, which does a part of these actions; an `idle` connector is switched off."""
+    off = " (switched off)" if idle else ""
+    lines = [f"connector {flow.connector_name}: {flow.kind} {flow.source}->{flow.target}{off}"]
+    if flow.kind == "source":
+        return [*lines, *_ends(flow), *_topics(flow), *_copying(flow)]
+    if flow.kind == "checkpoint":
+        return [*lines, *_ends(flow), *_groups(flow)]
+    beats = _every("written", flow.emit_heartbeats_interval_s)
+    return [*lines, _ends(flow)[-1], f"  heartbeats {beats}"]
+
+
+def _ends(flow: FlowSettings) -> list[str]:
+    return [
+        f"  from       {', '.join(flow.consumer.client.bootstrap_servers)}",
+        f"  to         {', '.join(flow.producer.client.bootstrap_servers)}",
+    ]
+
+
+def _topics(flow: FlowSettings) -> list[str]:
+    return [
+        f"  topics     {_chosen(flow.topics, flow.topic_filter_class)}; they {_renamed(flow)}",
+        f"  except     {_left_out(flow.topics_exclude, flow.topic_filter_class)}",
+        f"  new topics {_every('looked for', flow.refresh_topics_interval_s)}",
+        f"  settings   {_every('kept in step', flow.sync_topic_configs_interval_s)}",
+        f"  ACLs       {_every('kept in step', flow.sync_topic_acls_interval_s)}",
+    ]
+
+
+def _groups(flow: FlowSettings) -> list[str]:
+    translated = _every("translated", flow.emit_checkpoints_interval_s)
+    there = f"committed on {flow.target}"
+    committed = f"not {there}" if flow.sync_group_offsets_interval_s is None else f"{there} at once"
+    return [
+        f"  groups     {_chosen(flow.groups, flow.group_filter_class)}",
+        f"  except     {_left_out(flow.groups_exclude, flow.group_filter_class)}",
+        f"  offsets    {translated}; {committed}",
+    ]
+
+
+def _copying(flow: FlowSettings) -> list[str]:
+    return [
+        f"  tasks      at most {flow.tasks_max}",
+        f"  positions  in {flow.positions_topic} on {flow.target}",
+        *_starts(flow),
+        f"  writes     {_WRITES[flow.exactly_once]}",
+        *_transforms(flow.transform),
+        f"  on a gap   {_by_topic(flow.gap_policy)}",
+        f"  oversized  {_by_topic(flow.oversized_record_policy)}",
+        f"  refused    {_by_topic(flow.refused_record_policy)}",
+        f"  renamed    {flow.renamed_topic_policy} when topics were copied to other names before",
+    ]
+
+
+def _starts(flow: FlowSettings) -> list[str]:
+    """The first offsets of topics, if some begin after their earliest record."""
+    default = flow.start.default or flow.consumer.auto_offset_reset
+    own = [f"{rule.pattern}: {rule.value or flow.consumer.auto_offset_reset}" for rule in flow.start.rules]
+    if default.kind == "earliest" and not own:
+        return []
+    return [f"  begins     {'; '.join([str(default), *own])}; topics that appear later at their earliest record"]
+
+
+def _transforms(transform: TransformSettings | None) -> list[str]:
+    if transform is None:
+        return []
+    failed = "holds its partition" if transform.tolerance == "none" else f"is {_skipped(transform)}"
+    return [f"  transforms {transform.steps}; a record that fails {failed}"]
+
+
+def _by_topic(policy: PerTopic[Any]) -> str:
+    r"""A policy, and the topics with a policy of their own: `hold, skip for logs\..*`."""
+    return ", ".join((policy.default, *(f"{rule.value} for {rule.pattern}" for rule in policy.rules)))
+
+
+def _skipped(transform: TransformSettings) -> str:
+    topic = transform.dead_letter_topic
+    return f"written to {topic}" if topic else "skipped"
+
+
+def _renamed(flow: FlowSettings) -> str:
+    if flow.policy_class is not None:
+        return f"are named by {flow.policy_class.path}"
+    return "keep their names" if flow.keeps_names else f"become {flow.source_name}{flow.separator}<topic>"
+
+
+def _every(work: str, seconds: float | None) -> str:
+    return f"not {work}" if seconds is None else f"{work} every {seconds:g} s"
+
+
+def _chosen(names: tuple[str, ...], own: CustomClass | None) -> str:
+    return (", ".join(names) or "(none)") if own is None else f"those that {own.path} accepts"
+
+
+def _left_out(names: tuple[str, ...], own: CustomClass | None) -> str:
+    return (", ".join(names) or "(none)") if own is None else "all others"
+
+
+_ANY_CLUSTER = "its-own-cluster:9092"
+_ANY_WORKER = f"""\
+bootstrap.servers = {_ANY_CLUSTER}
+{OFFSET_FILE} = offsets
+key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+"""
+
+
+def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[str], list[str]]:
+    """The actions of a worker and its connectors, in lines for people, and warnings about their files.
+
+    If the file of a worker is missing, connectors are checked as any worker would, with references to secrets
+    unresolved. Raises ConfigError with the problems of all files.
+    """
+    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - only who checks connectors waits for it
+
+    if worker is None:
+        config = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
+    else:
+        config = load_worker(worker)
+    try:
+        found, warnings = read_connectors(connectors, config, nameless=True)
+    except ConfigError as error:
+        raise ConfigError(error.problems, _of_this_cluster(error.warnings)) from None
+    lines = [] if worker is None else _worker(config.settings)
+    flows = [build_connector(one.name, one.config, config) for one in found]
+    for flow in flows:
+        lines += connector_summary(flow.settings, idle=flow.idle)
+    files = [path for path in (worker, *connectors) if path is not None]
+    unchecked = check_queries([flow.settings for flow in flows], files[0], files[1:])
+    return lines, [*_of_this_cluster((*config.warnings, *warnings)), *unchecked]
+
+
+def _of_this_cluster(warnings: Sequence[str]) -> list[str]:
+    """Remove the warnings about the cluster of an unknown worker."""
+    return [warning for warning in warnings if _ANY_CLUSTER not in warning]
+
+
+def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[str]]:
+    """The flows of Strimzi's resource, in lines for people, and warnings. Raises ConfigError with its problems."""
+    from twinlog.config.strimzi.load import load_resource  # noqa: PLC0415 - YAML is slow to import
+
+    config = load_resource(path, secrets)
+    lines = _worker(config.worker.settings)
+    for flow, planned in zip(config.flows, config.resource.connectors, strict=True):
+        lines += connector_summary(flow.settings, idle=flow.idle)
+        if planned.state != "RUNNING":
+            lines.append(f"  state      {planned.state.lower()}")
+    return lines, [*config.warnings, *check_queries([flow.settings for flow in config.flows], path)]
+
+
+def _worker(worker: WorkerSettings) -> list[str]:
+    group = worker.group
+    lines = [
+        "standalone worker" if group is None else f"worker of group {group.group_id}",
+        f"  cluster    {', '.join(worker.client.bootstrap_servers)}",
+        f"  listens    {', '.join(f'{one.scheme}://{one.host}:{one.port}' for one in worker.rest.listeners)}",
+    ]
+    if group is None:
+        lines.append(f"  offsets    in the file {worker.offset_file}")
+    else:
+        topics = (group.config_storage, group.offset_storage, group.status_storage)
+        lines.append(f"  state      in {', '.join(topic.name for topic in topics)}")
+    return lines
 
 
 def check(
@@ -40,7 +222,7 @@ def check(
     ] = None,
     clusters: Annotated[
         list[str] | None,
-        typer.Option(metavar="ALIAS ...", help="Look only at flows whose target is one of these aliases."),
+        typer.Option(metavar="ALIAS ...", help="Look only at flows whose target is in this list of aliases."),
     ] = None,
     secrets: Secrets = None,
 ) -> None:

@@ -17,10 +17,9 @@ import typer
 from twinlog.config.connector import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.console import signals
-from twinlog.console.adopted import adopted
-from twinlog.console.command_log import end_process, log_to_stderr
+from twinlog.console.command_log import EXIT_CONFIG, end_process, log_to_stderr, print_refusal, print_warnings
 from twinlog.console.options import Conf, Master, spark_options
-from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal, print_warnings
+from twinlog.console.spark_batch import adopted
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
 
 if TYPE_CHECKING:

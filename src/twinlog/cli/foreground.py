@@ -1,22 +1,27 @@
-"""Runs the flows of a configuration in this process: its log, its display, and the signals that end it."""
+"""Runs the flows of a configuration in this process: its log, its display, its metrics, and the signals that end it."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from twinlog.cli.live import LogLines
-from twinlog.cli.metrics import served
+from twinlog.clock import SYSTEM
 from twinlog.config import MirrorConfig
+from twinlog.config.text.values import ValueRefusedError, parse_listener
 from twinlog.console import signals
-from twinlog.console.adopted import adopted
 from twinlog.console.command_log import end_process, log_to_stderr
+from twinlog.console.spark_batch import adopted
 from twinlog.errors import EngineError, TwinlogError
+from twinlog.settings.metrics import MetricsSettings
 from twinlog.spark.submitted import is_submitted
 
 if TYPE_CHECKING:
@@ -26,6 +31,52 @@ if TYPE_CHECKING:
     from twinlog.worker.reload.reloading import ReloadableFile, Reloader
     from twinlog.worker.runner import Runner
     from twinlog.worker.spark_flows import SparkOptions
+
+MetricsListeners = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL",
+        help="Serve /metrics and /metrics.json here, as http://127.0.0.1:9404; instead of twinlog.metrics.listeners.",
+        show_default=False,
+    ),
+]
+
+
+def with_listeners(settings: MetricsSettings, given: list[str] | None) -> MetricsSettings:
+    """The settings of a file with the listeners of a command line instead, if there are any. Raises BadParameter."""
+    if not given:
+        return settings
+    try:
+        listeners = tuple(parse_listener(text) for text in given)
+    except ValueRefusedError as refused:
+        raise typer.BadParameter(
+            f"found {refused.found}, expected {refused.expected}", param_hint="--metrics-listener"
+        ) from None
+    if settings.https is None and any(one.scheme == "https" for one in listeners):
+        raise typer.BadParameter(
+            "an https address needs twinlog.metrics.listeners and its .https.ssl.keystore.location in FILE",
+            param_hint="--metrics-listener",
+        )
+    return replace(settings, listeners=listeners)
+
+
+@contextmanager
+def served(settings: MetricsSettings, runner: Runner) -> Iterator[None]:
+    """Serve the metrics of a runner meanwhile, if they are wanted. Raises OSError for an address in use."""
+    if not settings.listeners:
+        yield
+        return
+    from twinlog.connect.metrics import metrics_server  # noqa: PLC0415 - nobody else needs a web server
+    from twinlog.metrics.exposition import Pages  # noqa: PLC0415
+    from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
+
+    server = metrics_server(settings, Pages(RunMetrics(runner, partitions=settings.partitions, clock=SYSTEM).measure))
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
+
 
 log = logging.getLogger("twinlog")
 
@@ -37,7 +88,7 @@ HANGUP = "SIGHUP"
 class ExitCodes:
     """A program's exit codes.
 
-    `failed`: a flow or all of it failed. `broken`: Spark did not start, or died. `nothing` and `held`: a flow that was
+    `failed`: a flow or all of it failed. `broken`: Spark failed to start or died. `nothing` and `held`: a flow that was
     to catch up found no topic, or has held partitions.
     """
 

@@ -1,13 +1,27 @@
-"""The common parts of Kafka's scripts: kafka-run-class.sh with its environment, and a daemon with its log file."""
+"""Kafka's `connect-mirror-maker`, `connect-distributed` and `connect-standalone`: names, arguments, exit codes."""
 
 from __future__ import annotations
 
+import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
+
+from twinlog.cli.connect import WorkerExits, rest_users, run_worker
+from twinlog.cli.foreground import ExitCodes, run_flows
+from twinlog.config.file_changes import RunningFile
+from twinlog.config.file_kind import is_resource
+from twinlog.config.queries import checked_file
+from twinlog.config.worker import load_worker
+from twinlog.console.command_log import EXIT_CONFIG, end_process, print_refusal
+from twinlog.errors import ConfigError
+from twinlog.worker.reload.reloading import ReloadableFile
 
 EXIT_USAGE = 1
 
@@ -91,3 +105,164 @@ def run_as_daemon(
         sys.stderr.write(f"{program}: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
         raise SystemExit(EXIT_USAGE) from None
     sys.stderr.write(f"{program}: goes on in the background and logs to {log}\n")
+
+
+PROGRAM = "connect-mirror-maker"
+EXIT_ARGUMENTS = 255
+EXIT_ERROR = 2
+# MirrorMaker 2 lacks a mode that ends when all is copied.
+MIRROR_MAKER_EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0, held=0)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorMakerArguments:
+    """The arguments of a command line; `clusters` is None for all."""
+
+    file: Path
+    clusters: tuple[str, ...] | None
+    daemon: bool
+    log_name: str
+
+
+class _ArgumentParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_ARGUMENTS, f"{self.prog}: error: {message}\n")
+
+
+def parse_mirror_maker(arguments: Sequence[str], environment: Mapping[str, str]) -> MirrorMakerArguments:
+    """The meaning of a command line. Exits with 1 if it is empty, with 255 if it is wrong, with 0 after `--help`."""
+    if not arguments:
+        sys.stderr.write(f"USAGE: {PROGRAM} [-daemon] mm2.properties\n")
+        raise SystemExit(EXIT_USAGE)
+    parser = _ArgumentParser(
+        PROGRAM,
+        allow_abbrev=False,
+        description="Runs the flows of a MirrorMaker 2 file with twinlog. SIGHUP has the file read again.",
+        epilog=f"Example: {PROGRAM} -daemon mm2.properties --clusters west",
+    )
+    parser.add_argument(
+        "-daemon",
+        action="store_true",
+        help="As the first argument: continue in the background, log to mirrorMaker.out in $LOG_DIR or ./logs.",
+    )
+    parser.add_argument(
+        "--clusters", nargs="+", metavar="CLUSTER", help="Run only flows whose target is one of these clusters."
+    )
+    parser.add_argument("file", metavar="mm2.properties", type=Path, help="MirrorMaker 2's configuration file.")
+    found = parser.parse_args(arguments)
+    if found.daemon and (arguments[0] != "-daemon" or arguments.count("-daemon") > 1):
+        parser.error("unrecognized arguments: '-daemon' must be the first")
+    if not os.access(found.file, os.R_OK) or found.file.is_dir():
+        parser.error(f"argument mm2.properties: cannot read file: '{found.file}'")
+    if is_resource(found.file):
+        parser.error(f"argument mm2.properties: '{found.file}' is Strimzi's resource; write: twinlog run {found.file}")
+    extra = read_extra_args(environment, "mirrorMaker")
+    clusters = None if found.clusters is None else tuple(found.clusters)
+    return MirrorMakerArguments(found.file, clusters, found.daemon or extra.daemon, extra.log_name)
+
+
+def run_mirror_maker() -> None:
+    """Run it by the command line of this process."""
+    arguments = parse_mirror_maker(sys.argv[1:], os.environ)
+    read = partial(checked_file, arguments.file, arguments.clusters, "warn")
+    try:
+        loaded = read()
+    except ConfigError as error:
+        print_refusal(error)
+        raise SystemExit(EXIT_ERROR) from None
+    if arguments.daemon:
+        words = [str(arguments.file)]
+        if arguments.clusters is not None:
+            words += ["--clusters", *arguments.clusters]
+        run_as_daemon(PROGRAM, "twinlog.connect_mirror_maker", words, arguments.log_name, os.environ)
+        return
+    again = ReloadableFile(str(arguments.file), RunningFile.of(loaded), read)
+    end_process(run_flows(loaded.config, MIRROR_MAKER_EXITS, warnings=java_warnings(os.environ), file=again))
+
+
+EXIT_CONNECTOR = 3
+CONNECT_EXITS = WorkerExits(listening=EXIT_CONFIG, connector=EXIT_CONNECTOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script of Kafka: its name, its usage, the module that begins it, and the name of its log."""
+
+    program: str
+    usage: str
+    module: str
+    log_name: str
+    distributed: bool
+
+
+DISTRIBUTED = Script(
+    "connect-distributed",
+    "connect-distributed.properties",
+    "twinlog.connect_distributed",
+    "connectDistributed",
+    distributed=True,
+)
+STANDALONE = Script(
+    "connect-standalone",
+    "connect-standalone.properties [connector1.properties connector2.json ...]",
+    "twinlog.connect_standalone",
+    "connectStandalone",
+    distributed=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectArguments:
+    """The arguments of a command line."""
+
+    worker: Path
+    more: tuple[Path, ...]
+    daemon: bool
+    log_name: str
+
+
+def parse_connect(script: Script, words: Sequence[str], environment: Mapping[str, str]) -> ConnectArguments:
+    """The meaning of a command line. Exits with 1 if the command line lacks a file, or asks for help."""
+    extra = read_extra_args(environment, script.log_name)
+    daemon = extra.daemon or words[:1] == ["-daemon"]
+    files = words[1:] if words[:1] == ["-daemon"] else words
+    if not files or "--help" in files:
+        sys.stderr.write(f"USAGE: {script.program} [-daemon] {script.usage}\n")
+        raise SystemExit(EXIT_USAGE)
+    return ConnectArguments(Path(files[0]), tuple(map(Path, files[1:])), daemon, extra.log_name)
+
+
+def run_distributed() -> None:
+    """`connect-distributed`, by the command line of this process."""
+    _run(DISTRIBUTED)
+
+
+def run_standalone() -> None:
+    """`connect-standalone`, by the command line of this process."""
+    _run(STANDALONE)
+
+
+def _run(script: Script) -> None:
+    arguments = parse_connect(script, sys.argv[1:], os.environ)
+    warnings = java_warnings(os.environ, reads_login_file=True)
+    code = EXIT_CONFIG
+    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - the usage must not wait for it
+
+    try:
+        config = load_worker(arguments.worker, distributed=script.distributed)
+        code = EXIT_CONNECTOR
+        if script.distributed and arguments.more:
+            names = ", ".join(map(str, arguments.more))
+            warnings.append(f"{names}: ignored; connectors of a distributed worker are created over its REST API")
+        found, _ = read_connectors(() if script.distributed else arguments.more, config)
+        code = EXIT_CONFIG
+        users = rest_users(config)
+    except ConfigError as error:
+        print_refusal(error)
+        raise SystemExit(code) from None
+    if arguments.daemon:
+        words = list(map(str, (arguments.worker, *arguments.more)))
+        run_as_daemon(script.program, script.module, words, arguments.log_name, os.environ)
+        return
+    end_process(run_worker(config, users, CONNECT_EXITS, found, warnings=warnings))

@@ -1,10 +1,14 @@
-"""The commands of `twinlog`; each command is imported when it is called, and waits for no other command."""
+"""The commands of `twinlog`; each command is imported alone, when it is called."""
 
 from __future__ import annotations
 
 import importlib
+import logging
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -12,6 +16,48 @@ import typer.core
 import typer.main
 
 from twinlog import __version__
+from twinlog.console import signals
+from twinlog.errors import TwinlogError
+
+
+def launcher() -> None:
+    """Print the path of the file that `spark-submit` is given to start twinlog, with the command after it.
+
+    Example: spark-submit --master spark://spark-1:7077 "$(twinlog launcher)" run mm2.properties
+    """
+    typer.echo(Path(__file__).parents[1] / "launcher.py")
+
+
+def warm_up() -> None:
+    """Prepare Spark's start once per machine or image: later starts take some seconds less.
+
+    Takes about a minute and some 160 MB in the cache directory ($TWINLOG_CACHE, $XDG_CACHE_HOME/twinlog or
+    ~/.cache/twinlog). Contacts no cluster. After an update of Spark or Java, run it again.
+
+    Example: twinlog warm-up
+    """
+    ended_by: list[signal.Signals] = []
+    ending = Event()
+
+    def end(number: signal.Signals) -> None:
+        ended_by.append(number)
+        ending.set()
+
+    signals.call(end)
+    logging.basicConfig(level=logging.ERROR)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    from twinlog.spark.class_archive import warm_up as make  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+
+    typer.echo("starting Spark once, this takes about a minute ...")
+    try:
+        path = make(ending)
+    except (TwinlogError, OSError) as error:
+        if ended_by:
+            typer.echo(f"twinlog: ended by {ended_by[0].name}", err=True)
+            raise typer.Exit(signals.exit_code(ended_by[0])) from None
+        typer.echo(f"problem: {error}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"done: {path} ({path.stat().st_size / 1e6:.0f} MB)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +130,8 @@ class _Commands(OnDemand):
         LazyCommand("switchover", "twinlog.ops.switchover.command", "switchover"),
         LazyCommand("switchback", "twinlog.ops.switchover.command", "switchback"),
         LazyCommand("connect", "twinlog.cli.connect", "connect"),
-        LazyCommand("warm-up", "twinlog.cli.warm_up", "warm_up"),
-        LazyCommand("launcher", "twinlog.cli.launcher", "launcher"),
+        LazyCommand("warm-up", "twinlog.cli.main", "warm_up"),
+        LazyCommand("launcher", "twinlog.cli.main", "launcher"),
         LazyCommand("connectors", "twinlog.ops.connectors.commands", "app"),
     )
 

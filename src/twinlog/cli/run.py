@@ -10,15 +10,13 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.foreground import ExitCodes, run_flows
-from twinlog.cli.metrics import MetricsListeners, with_listeners
+from twinlog.cli.foreground import ExitCodes, MetricsListeners, run_flows, with_listeners
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
 from twinlog.config.strimzi import DEFAULT_LISTENER
-from twinlog.console.command_log import end_process
+from twinlog.console.command_log import EXIT_CONFIG, end_process, print_refusal
 from twinlog.console.options import Conf, Master, Secrets, spark_options
-from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.errors import ConfigError
 from twinlog.worker.reload.reloading import ReloadableFile
 
@@ -43,7 +41,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="ALIAS ...",
-            help="Run only flows whose target is one of these aliases.",
+            help="Run only flows whose target is in this list of aliases.",
             show_default=False,
         ),
     ] = None,
@@ -89,7 +87,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run every enabled flow of FILE, and write heartbeats for the others.
+    """Run every enabled flow of FILE, and write heartbeats for the remaining flows.
 
     FILE may be Strimzi's KafkaMirrorMaker2: then its connectors run in a worker of Kafka Connect, in the states that
     FILE asks for, and what changes in FILE acts while they run. A properties file is read again after SIGHUP, and when

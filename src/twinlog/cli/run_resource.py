@@ -11,15 +11,14 @@ from typing import NoReturn
 import typer
 
 from twinlog.cli.connect import WorkerExits, run_worker
-from twinlog.cli.metrics import with_listeners
+from twinlog.cli.foreground import with_listeners
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.queries import check_queries
 from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.connect.resource.follower import ResourceFollower
 from twinlog.connect.users import users_in
 from twinlog.connect.worker import Worker
-from twinlog.console.command_log import end_process
-from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal
+from twinlog.console.command_log import EXIT_CONFIG, end_process, print_refusal
 from twinlog.errors import ConfigError
 
 EXIT_LISTENING = 3

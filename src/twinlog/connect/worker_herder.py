@@ -24,7 +24,7 @@ from twinlog.connect.topic_requests import TopicRequests
 from twinlog.connect.worker_metrics import WorkerMetrics
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.connect.zombies import Zombies
-from twinlog.connectors import listing
+from twinlog.connectors import definitions
 from twinlog.connectors.model import (
     VERSION,
     Config,
@@ -257,10 +257,10 @@ class WorkerHerder:
         return self._topic_requests.submit_request(name, asked)
 
     def plugins(self, *, connectors_only: bool = True) -> Sequence[PluginInfo]:
-        return listing.plugins(VERSION, connectors_only=connectors_only)
+        return definitions.plugins(VERSION, connectors_only=connectors_only)
 
     def plugin_keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
-        return listing.plugin_keys(plugin, VERSION, version)
+        return definitions.plugin_keys(plugin, VERSION, version)
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
         return validate(plugin, config, self._config, VERSION, self._flows.usable())

@@ -1,21 +1,21 @@
-"""The keys of a plugin as a worker shows them: the key table in the form of Kafka's class ConfigKeyInfo.
-
-Documentation and defaults are twinlog's own, so that a form shows the values that count here. The order of the keys is
-that of Kafka 3.9 and 4.3 (classes ConnectorConfig, SourceConnectorConfig, MirrorConnectorConfig and its three heirs).
+"""The plugins of `/connector-plugins` and their keys as a worker shows them: the key table in the form of Kafka's class
+ConfigKeyInfo.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from twinlog.config.keys.converter import ConverterKeys, converter_keys
+from twinlog.config.connector import CONNECTOR_CLASSES, connector_kind
+from twinlog.config.keys.converter import CONVERTERS, HEADER_CONVERTERS, ConverterKeys, converter_keys
 from twinlog.config.keys.key import LOW, Key, KeyType, Release
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, PROCESS, SECURITY
 from twinlog.config.text.values import Value, parse_value
-from twinlog.connectors.model import KeyDefinition
+from twinlog.connectors.model import KeyDefinition, PluginInfo
+from twinlog.errors import RequestError
 from twinlog.settings.flow import ConnectorKind
 
 _ORDER_SERIES: Mapping[str, str] = MappingProxyType(
@@ -133,3 +133,46 @@ def _counted(keys: Iterable[Key], begin: int = 1) -> tuple[KeyDefinition, ...]:
             counts[series] += 1
         found.append(define(key, order))
     return tuple(found)
+
+
+def release_of(version: str) -> Release:
+    """The line of releases that a version of Kafka belongs to."""
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def is_wanted(version: str, wanted: str) -> bool:
+    """Whether `wanted` names this version, the latest version or a range: each range fits the single version."""
+    return wanted in {version, "latest"} or wanted.startswith(("[", "("))
+
+
+def plugins(version: str, *, connectors_only: bool = True) -> Sequence[PluginInfo]:
+    """The connectors, and with them the converters of a worker of Kafka's `version`, in Connect's order."""
+    found = [PluginInfo(name, "source", version) for name in sorted(CONNECTOR_CLASSES.values())]
+    if not connectors_only:
+        found += [PluginInfo(name, "converter", version) for name in CONVERTERS]
+        found += [PluginInfo(name, "header_converter", version) for name in HEADER_CONVERTERS]
+    return found
+
+
+def plugin_keys(plugin: str, version: str, wanted: str | None = None) -> Sequence[KeyDefinition]:
+    """The keys of a plugin in a worker of Kafka's `version`.
+
+    Raises RequestError with 404 for an unknown plugin, with 400 for another `wanted` version.
+    """
+    if wanted is not None and not is_wanted(version, wanted):
+        raise RequestError(400, f"{plugin} has no version {wanted} here, only {version}")
+    kind = connector_kind(plugin)
+    if kind is not None:
+        return connector_definitions(kind, release_of(version))
+    full = next((name for name in HEADER_CONVERTERS if plugin in _names(name)), None)
+    if full is None:
+        raise RequestError(404, f"Unknown plugin {plugin}.")
+    return converter_definitions(HEADER_CONVERTERS[full], release_of(version))
+
+
+def _names(full: str) -> tuple[str, ...]:
+    """The names of a converter: in full, as a simple class name, and as the class name minus its suffix."""
+    simple = full.rpartition(".")[2]
+    short = simple.removesuffix("HeaderConverter") if "Header" in simple else simple.removesuffix("Converter")
+    return full, simple, short

@@ -31,7 +31,7 @@ class TopicControlRequest:
 
     `topics` are patterns; `partitions` are partitions of each topic, an empty tuple means all. `to` is a place in the
     source, for verbs that need a place. A request with `dry_run` only reports. A request that loses or repeats records
-    needs `confirm`. A request with a known `id` is never done again.
+    needs `confirm`. A request with a known `id` is done only once.
     """
 
     verb: str

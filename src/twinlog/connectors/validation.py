@@ -2,7 +2,7 @@
 
 The checks follow Connect and MirrorMaker 2's connectors (classes AbstractHerder, DistributedHerder, ConnectorConfig
 with `enrich`, and the connectors' own `validate`). Patterns, logins and key stores are also checked here; Connect finds
-their errors at the start of a connector. The validation never contacts a cluster. A value from a provider is shown as
+their errors at the start of a connector. The validation works offline. A value from a provider is shown as
 its reference.
 """
 
@@ -28,9 +28,15 @@ from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, REQUIRED, SmtKind, 
 from twinlog.config.text.config_reader import Problems
 from twinlog.config.worker import WorkerConfig
 from twinlog.connectors.checks import Checks
-from twinlog.connectors.definitions import connector_definitions, converter_definitions, define, known_key
+from twinlog.connectors.definitions import (
+    connector_definitions,
+    converter_definitions,
+    define,
+    is_wanted,
+    known_key,
+    release_of,
+)
 from twinlog.connectors.disagreements import Disagreement, disagreements
-from twinlog.connectors.listing import is_wanted, release_of
 from twinlog.connectors.model import BLANKS, Validation
 from twinlog.errors import RequestError
 from twinlog.settings.flow import ConnectorKind
@@ -184,7 +190,7 @@ def validate(
 ) -> Validation:
     """Validate `config` for the connector class `plugin`, in a worker of Kafka's `version`.
 
-    For a conflict with one of the worker's `others`, the keys to change recommend the values of the other connector,
+    For a conflict with a connector of `others`, the keys to change recommend the values of the other connector,
     and their documentation begins with the conflict. The analysis of a query takes some seconds, unless it was done
     before; without `ask` only queries analysed before are checked. Raises RequestError with 400 for a configuration of
     a foreign connector, or of another connector than `plugin`.

@@ -1,4 +1,4 @@
-"""The log of a command, on stderr: of a command that runs flows, and of a command that prints an answer."""
+"""The lines of a command on stderr: its log, the problems of its file, and its waits once they take long."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
+import typer
+
+from twinlog.clock import SYSTEM
+from twinlog.errors import ConfigError
 from twinlog.model.topics import listed
 
 if TYPE_CHECKING:
@@ -123,3 +128,70 @@ class WarningMergeHandler(logging.Handler):
             joined = text.replace(_TOPICS, listed(held.topics), 1)
             record.msg, record.args = f"{', '.join(held.flows)}: {joined}", ()
             self._to.handle(record)
+
+
+EXIT_CONFIG = 2
+"""A file that is wrong, with programs that would have copied."""
+
+
+def print_problems(error: ConfigError) -> None:
+    """Every warning and problem of a file, on stderr."""
+    print_warnings(error.warnings)
+    for problem in error.problems:
+        typer.echo(f"problem: {problem}", err=True)
+
+
+def print_refusal(error: ConfigError) -> None:
+    """The same, for a command that would have copied."""
+    print_problems(error)
+    typer.echo("nothing was started and no cluster was contacted", err=True)
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Print settings that are legal in a file but surely unintended, on stderr."""
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+@contextmanager
+def ends_if_wrong(code: int) -> Iterator[None]:
+    """End the command with `code`, and the problems on stderr, if the block raises ConfigError."""
+    try:
+        yield
+    except ConfigError as error:
+        print_problems(error)
+        raise typer.Exit(code) from None
+
+
+LONG_S = 2.0
+AGAIN_S = 5.0
+
+
+class WaitingReader(Protocol):
+    """Something that reads from clusters on another thread."""
+
+    def waits(self) -> list[str]:
+        """Its present waits, in words."""
+
+
+@contextmanager
+def waits_reported(
+    readers: Sequence[WaitingReader], *, long_s: float = LONG_S, again_s: float = AGAIN_S
+) -> Iterator[None]:
+    """Print the waits of the readers after `long_s` seconds, and then every `again_s`."""
+    over = threading.Event()
+
+    def report() -> None:
+        wait_s = long_s
+        while not SYSTEM.wait(over, wait_s):
+            for text in dict.fromkeys(text for reader in readers for text in reader.waits()):
+                typer.echo(f"twinlog: waiting: {text}", err=True)
+            wait_s = again_s
+
+    thread = threading.Thread(target=report, name="waiting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

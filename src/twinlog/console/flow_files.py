@@ -34,7 +34,7 @@ def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None
 def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> FlowsOfFile:
     """The flows of the file at `path`, or of a worker's file the flows of `connectors`; idle flows are left out.
 
-    Raises ConfigError with every problem found. Works without contact to a cluster.
+    Raises ConfigError with every problem found. Works offline.
     """
     kind = kind_of(path)
     if kind in (FileKind.MIRROR, FileKind.RESOURCE) and connectors:

@@ -27,7 +27,7 @@ Secrets = Annotated[
     ),
 ]
 
-MOMENT_HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone it is UTC."
+MOMENT_HELP = "ms since 1970, or ISO 8601 as 2026-11-20T08:00:00Z; without a zone it is UTC."
 SECONDS_BELOW = 10**11
 """As milliseconds, a smaller number means March 1973 or earlier; as seconds it means a moment near now."""
 

@@ -1,24 +1,70 @@
-"""Runs a batch job in Spark for a command: its progress on a terminal, and the signals that end it."""
+"""The Spark of a command, started by the command or by spark-submit, and a batch job in it.
+
+The job shows its progress on a terminal, and signals end it.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import typer
 
 from twinlog.console import signals
-from twinlog.console.command_log import end_process
-from twinlog.console.wrong_file import print_problems
+from twinlog.console.command_log import end_process, print_problems
 from twinlog.errors import ConfigError, OptionError, TwinlogError
+from twinlog.spark.spark_connect import refuse_connect
+from twinlog.spark.submitted import adopt, end, is_submitted
 
 if TYPE_CHECKING:
     from twinlog.lease.channel import DriverAddress
     from twinlog.spark.cluster_settings import TaskResources
     from twinlog.spark.engine import Engine
+    from twinlog.spark.given_session import GivenSession
+
+END_S = 30.0
+"""How long a cluster may take to get its executors back."""
+
+
+@contextmanager
+def adopted(master: str | None, conf: Mapping[str, str]) -> Iterator[GivenSession | None]:
+    """Yields the session of spark-submit, which ends afterwards; None if the command starts a Spark itself.
+
+    Raises EngineError, also for a request for Spark Connect.
+    """
+    if not is_submitted():
+        refuse_connect(master, conf, os.environ)
+        yield None
+        return
+    given = _on_a_thread(conf)
+    try:
+        yield given
+    finally:
+        end(given.session, END_S)
+
+
+def _on_a_thread(conf: Mapping[str, str]) -> GivenSession:
+    """On the main thread, pyspark would take Ctrl-C for itself."""
+    found: list[GivenSession] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            found.append(adopt(conf))
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="spark")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
+
 
 T = TypeVar("T")
 
@@ -80,8 +126,7 @@ def run_in_spark(
 
     A cluster is asked for the resources of the job, as far as the user and `spark-defaults.conf` leave them open.
     """
-    from twinlog.console.adopted import adopted  # noqa: PLC0415
-    from twinlog.console.batch_progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.console.progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.lease.task_progress import ProgressServer  # noqa: PLC0415
     from twinlog.spark.cluster_settings import derived, file_settings  # noqa: PLC0415
     from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415

@@ -21,7 +21,7 @@ def read_connectors(
     """The connectors of the files at `paths`, in their order, and warnings about them.
 
     A `nameless` connector, for example the body of a PUT, is called by its file. Raises ConfigError with the problems
-    of all connectors: problems that a worker would refuse, and equal names. Works without contact to a cluster.
+    of all connectors: problems that a worker would refuse, and equal names. Works offline.
     """
     found: dict[str, ConnectorFile] = {}
     problems: list[ConfigProblem] = []

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config import kafkas_files
-from twinlog.cli.connect_scripts import (
+from twinlog.cli.kafka_scripts import (
     DISTRIBUTED,
     STANDALONE,
     ConnectArguments,
     Script,
-    parse,
+    java_warnings,
+    parse_connect,
     run_distributed,
     run_standalone,
 )
-from twinlog.cli.kafka_scripts import java_warnings
 
 HEARTBEAT = """\
 name = beats
@@ -34,11 +34,11 @@ source.cluster.bootstrap.servers = 127.0.0.1:1
 def test_what_is_accepted(script: Script) -> None:
     file = Path("w.properties")
     name = script.log_name
-    assert parse(script, ["w.properties"], {}) == ConnectArguments(file, (), False, name)
-    assert parse(script, ["-daemon", "w.properties", "c.json"], {}) == ConnectArguments(
+    assert parse_connect(script, ["w.properties"], {}) == ConnectArguments(file, (), False, name)
+    assert parse_connect(script, ["-daemon", "w.properties", "c.json"], {}) == ConnectArguments(
         file, (Path("c.json"),), True, name
     )
-    assert parse(script, ["w.properties"], {"EXTRA_ARGS": "-daemon -name mine"}) == ConnectArguments(
+    assert parse_connect(script, ["w.properties"], {"EXTRA_ARGS": "-daemon -name mine"}) == ConnectArguments(
         file, (), True, "mine"
     )
 
@@ -46,7 +46,7 @@ def test_what_is_accepted(script: Script) -> None:
 @pytest.mark.parametrize("words", [[], ["-daemon"], ["--help"], ["w.properties", "--help"]])
 def test_the_usage_ends_with_1(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        parse(STANDALONE, words, {})
+        parse_connect(STANDALONE, words, {})
     assert caught.value.code == 1
     assert capsys.readouterr().err == (
         "USAGE: connect-standalone [-daemon] connect-standalone.properties "

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 import twinlog.worker.runner
-from twinlog.cli import foreground, mirror_maker, run
+from twinlog.cli import foreground, kafka_scripts, run
 from twinlog.cli.main import app
 from twinlog.console import signals
 from twinlog.errors import ClusterError, EngineError, EngineLostError, RefusedError
@@ -27,7 +27,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def end(code: int) -> NoReturn:
         raise SystemExit(code)
 
-    for module in (run, mirror_maker):
+    for module in (run, kafka_scripts):
         monkeypatch.setattr(module, "end_process", end)
     monkeypatch.setattr(foreground, "log_to_stderr", lambda _: None)
     monkeypatch.setattr(signals, "call", lambda *_: None)
@@ -74,7 +74,7 @@ def test_only_what_is_sparks_ends_with_3(
     logged: str,
 ) -> None:
     ends_with(error, at, monkeypatch)
-    programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (mirror_maker.main, ()))
+    programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (kafka_scripts.run_mirror_maker, ()))
     for (program, command), code in zip(programs, codes, strict=True):
         caplog.clear()
         monkeypatch.setattr(sys, "argv", ["twinlog", *command, str(file)])
@@ -103,7 +103,7 @@ def test_how_the_flows_ended_decides_the_code(
             return outcome
 
     monkeypatch.setattr(twinlog.worker.runner, "Runner", Runner)
-    programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (mirror_maker.main, ()))
+    programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (kafka_scripts.run_mirror_maker, ()))
     for (program, command), code in zip(programs, codes, strict=True):
         monkeypatch.setattr(sys, "argv", ["twinlog", *command, str(file)])
         with pytest.raises(SystemExit) as ended:

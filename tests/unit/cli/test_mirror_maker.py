@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.cli.kafka_scripts import java_warnings
-from twinlog.cli.mirror_maker import MirrorMakerArguments, parse
+from twinlog.cli.kafka_scripts import MirrorMakerArguments, java_warnings, parse_mirror_maker
 
 FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 
@@ -34,16 +33,16 @@ def file(tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_accepted(file: Path, words: str, clusters: tuple[str, ...] | None, daemon: bool) -> None:
-    found = parse(words.replace("FILE", str(file)).split(), {})
+    found = parse_mirror_maker(words.replace("FILE", str(file)).split(), {})
     assert found == MirrorMakerArguments(file, clusters, daemon, "mirrorMaker")
 
 
 def test_the_environment_of_kafkas_script_counts(file: Path) -> None:
-    assert parse([str(file)], {"EXTRA_ARGS": "-name west -loggc"}).log_name == "west"
-    assert parse([str(file)], {"EXTRA_ARGS": "-daemon -name west"}).daemon
+    assert parse_mirror_maker([str(file)], {"EXTRA_ARGS": "-name west -loggc"}).log_name == "west"
+    assert parse_mirror_maker([str(file)], {"EXTRA_ARGS": "-daemon -name west"}).daemon
     # A shell would not look at quotes there either.
-    assert parse([str(file)], {"EXTRA_ARGS": "-name it's"}).log_name == "it's"
-    assert parse([str(file)], {"EXTRA_ARGS": ""}) == MirrorMakerArguments(file, None, False, "mirrorMaker")
+    assert parse_mirror_maker([str(file)], {"EXTRA_ARGS": "-name it's"}).log_name == "it's"
+    assert parse_mirror_maker([str(file)], {"EXTRA_ARGS": ""}) == MirrorMakerArguments(file, None, False, "mirrorMaker")
 
 
 @pytest.mark.parametrize(
@@ -65,14 +64,14 @@ def test_what_is_refused(
     file: Path, capsys: pytest.CaptureFixture[str], words: Sequence[str], code: int, printed: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        parse([word.replace("FILE", str(file)) for word in words], {})
+        parse_mirror_maker([word.replace("FILE", str(file)) for word in words], {})
     assert caught.value.code == code
     assert printed in capsys.readouterr().err
 
 
 def test_help_names_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        parse(["--help"], {})
+        parse_mirror_maker(["--help"], {})
     assert caught.value.code == 0
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("-daemon", "--clusters CLUSTER [CLUSTER ...]", "mm2.properties"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from twinlog.cli.metrics import with_listeners
+from twinlog.cli.foreground import with_listeners
 from twinlog.config import load
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of

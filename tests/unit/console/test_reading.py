@@ -7,14 +7,14 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from twinlog.console import reading
+from twinlog.console import progress as bars
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_bars_are_for_a_terminal(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     shown = StringIO()
-    monkeypatch.setattr(reading, "console", Console(file=shown, force_terminal=terminal, width=100))
-    with reading.ReadingProgress() as progress:
+    monkeypatch.setattr(bars, "console", Console(file=shown, force_terminal=terminal, width=100))
+    with bars.ReadingProgress() as progress:
         progress("east", "settings", 0, 2000)
         progress("east", "settings", 500, 2000)
         progress("west", "topics", 0, 0)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from harness.wait import wait_for
-from twinlog.console.waiting import waits_reported
+from twinlog.console.command_log import waits_reported
 
 
 class Reader:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from twinlog.console.wrong_file import print_problems
+from twinlog.console.command_log import print_problems
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.kafka.retry import CONNECT_REST
 from twinlog.ops.connectors.rest import DEFAULT_URL, URL, ConnectRest, TlsFiles, access

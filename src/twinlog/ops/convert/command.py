@@ -13,7 +13,7 @@ import typer
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import read_properties
 from twinlog.config.strimzi.fields import Version
-from twinlog.console.wrong_file import EXIT_CONFIG, ends_if_wrong
+from twinlog.console.command_log import EXIT_CONFIG, ends_if_wrong
 from twinlog.ops.convert.model import Mirrors, Output
 from twinlog.ops.convert.readers import mirrors_of_connectors, mirrors_of_properties, mirrors_of_resource
 from twinlog.ops.convert.secrets import SecretStore

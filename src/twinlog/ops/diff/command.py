@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,55 +12,16 @@ import typer
 
 from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.config.flow.clients import load_client
-from twinlog.console.command_log import log_checks
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_problems, print_warnings
 from twinlog.console.flow_files import read_flows
 from twinlog.console.options import Secrets
-from twinlog.console.wrong_file import ends_if_wrong, print_problems, print_warnings
 from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.ops.diff.differences import ClusterDifference
-from twinlog.ops.plan.flow_plan import limited
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
 if TYPE_CHECKING:
     from twinlog.ops.diff.differences import TopicPairing
     from twinlog.ops.inventory import Inventory
-
-_SECTIONS = (
-    ("topics", ("topic", "partitions", "replicas")),
-    ("settings", ("setting",)),
-    ("ACLs", ("acl",)),
-    ("quotas", ("quota",)),
-    ("SCRAM users", ("user",)),
-    ("consumer groups", ("group", "lag")),
-)
-
-
-def diff_lines(
-    left: str, right: str, compared: str, found: Sequence[ClusterDifference], *, everything: bool = False
-) -> list[str]:
-    """The differences, in sections; each section is shortened unless `everything` is set."""
-    if not found:
-        return [f"{left} and {right}: no difference ({compared})"]
-    lines = [f"{left} | {right}: {len(found)} difference{'' if len(found) == 1 else 's'} ({compared})"]
-    for title, kinds in _SECTIONS:
-        section = [f"    {_line(one, left, right)}" for one in found if one.kind in kinds]
-        if section:
-            lines += [f"  {title}", *limited(section, everything)]
-    return lines
-
-
-def _line(one: ClusterDifference, left: str, right: str) -> str:
-    what = one.what if one.detail is None else f"{one.what}: {one.detail}"
-    if one.kind == "acl":
-        return f"- {what}: only on {left}" if one.right is None else f"+ {what}: only on {right}"
-    if one.right is None:
-        return f"- {what}: {one.left} on {left}, none on {right}"
-    if one.left is None:
-        return f"+ {what}: none on {left}, {one.right} on {right}"
-    more = f" {one.kind}" if one.kind in ("partitions", "replicas") else ""
-    return f"~ {what}: {one.left} | {one.right}{more}"
-
 
 DIFFERENT, TROUBLE = 1, 2
 """Exit codes, as of diff(1)."""
@@ -120,7 +80,7 @@ def diff(
         sides = _of_clients(file, Path(left)) if right is None else _of_file(file, left, right, secrets)
     log_checks()
 
-    from twinlog.ops.diff.differences import compare_clusters  # noqa: PLC0415
+    from twinlog.ops.diff.differences import compare_clusters, diff_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
     try:
         names = _names(None if kept else sides.flow)
@@ -189,7 +149,7 @@ def _names(flow: FlowSettings | None) -> TopicPairing:
 
 
 def _read(sides: _Sides, names: TopicPairing) -> tuple[Inventory, Inventory]:
-    from twinlog.console.reading import ReadingProgress  # noqa: PLC0415
+    from twinlog.console.progress import ReadingProgress  # noqa: PLC0415
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
     from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics  # noqa: PLC0415
     from twinlog.ops.diff.differences import FlowTopicPairing  # noqa: PLC0415

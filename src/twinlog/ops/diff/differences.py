@@ -1,4 +1,4 @@
-"""The differences of two clusters, by their inventories: topics, partitions, settings, ACLs and groups, as values."""
+"""The differences of two clusters by their inventories, as values and as lines for people."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import ConfigEntry, own_settings
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory
+from twinlog.ops.plan.flow_plan import limited
 
 Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "user", "group", "lag"]
 
@@ -275,3 +276,39 @@ def _partitions(lags: Mapping[TopicPartition, int]) -> str | None:
 
 def _lag(lag: int | None) -> str | None:
     return None if lag is None else f"{lag} behind"
+
+
+_SECTIONS = (
+    ("topics", ("topic", "partitions", "replicas")),
+    ("settings", ("setting",)),
+    ("ACLs", ("acl",)),
+    ("quotas", ("quota",)),
+    ("SCRAM users", ("user",)),
+    ("consumer groups", ("group", "lag")),
+)
+
+
+def diff_lines(
+    left: str, right: str, compared: str, found: Sequence[ClusterDifference], *, everything: bool = False
+) -> list[str]:
+    """The differences, in sections; each section is shortened unless `everything` is set."""
+    if not found:
+        return [f"{left} and {right}: no difference ({compared})"]
+    lines = [f"{left} | {right}: {len(found)} difference{'' if len(found) == 1 else 's'} ({compared})"]
+    for title, kinds in _SECTIONS:
+        section = [f"    {_line(one, left, right)}" for one in found if one.kind in kinds]
+        if section:
+            lines += [f"  {title}", *limited(section, everything)]
+    return lines
+
+
+def _line(one: ClusterDifference, left: str, right: str) -> str:
+    what = one.what if one.detail is None else f"{one.what}: {one.detail}"
+    if one.kind == "acl":
+        return f"- {what}: only on {left}" if one.right is None else f"+ {what}: only on {right}"
+    if one.right is None:
+        return f"- {what}: {one.left} on {left}, none on {right}"
+    if one.left is None:
+        return f"+ {what}: none on {left}, {one.right} on {right}"
+    more = f" {one.kind}" if one.kind in ("partitions", "replicas") else ""
+    return f"~ {what}: {one.left} | {one.right}{more}"

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog.clock import SYSTEM
-from twinlog.console.command_log import log_warnings
+from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import Secrets, chosen
 from twinlog.console.table import table
-from twinlog.console.waiting import waits_reported
-from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.model.groups import GROUPS_TOPIC
 

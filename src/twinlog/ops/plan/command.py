@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from twinlog.config.queries import check_queries
-from twinlog.console.command_log import log_checks
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_problems, print_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import Secrets, between, chosen
 from twinlog.console.table import rate_of
-from twinlog.console.wrong_file import ends_if_wrong, print_problems, print_warnings
 from twinlog.errors import ConfigError, TwinlogError
 
 UNREACHABLE, WRONG, WOULD_FAIL = 1, 2, 3
@@ -58,7 +57,7 @@ def plan(
     flows = chosen(known, flow, idle=True)
     log_checks()
 
-    from twinlog.console.reading import ReadingProgress  # noqa: PLC0415
+    from twinlog.console.progress import ReadingProgress  # noqa: PLC0415
     from twinlog.ops.plan.flow_plan import plan_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
     from twinlog.ops.plan.planner import FlowPlanner  # noqa: PLC0415
 

@@ -15,9 +15,7 @@ import typer
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UpdateMode
 from twinlog.config.queries import checked_file
-from twinlog.console.command_log import log_warnings
-from twinlog.console.waiting import waits_reported
-from twinlog.console.wrong_file import EXIT_CONFIG, ends_if_wrong, print_warnings
+from twinlog.console.command_log import EXIT_CONFIG, ends_if_wrong, log_warnings, print_warnings, waits_reported
 
 if TYPE_CHECKING:
     from twinlog.ops.reload.requests import ReloadAnswers

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.console import signals
-from twinlog.console.command_log import log_warnings
+from twinlog.console.command_log import ends_if_wrong, log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import Conf, Master, Secrets, chosen, moment_ms, spark_options
 from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
 from twinlog.console.table import table
-from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
 from twinlog.ops.replay.model import INTO
 

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.clock import SYSTEM
-from twinlog.console.command_log import log_warnings
+from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
 from twinlog.console.options import Secrets, chosen
-from twinlog.console.waiting import waits_reported
-from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:

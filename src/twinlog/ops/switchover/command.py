@@ -10,10 +10,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from twinlog.console.command_log import log_warnings
+from twinlog.console.command_log import ends_if_wrong, log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import Secrets, between
-from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from twinlog.clock import SYSTEM
+from twinlog.console.command_log import waits_reported
 from twinlog.console.flow_files import FlowsOfFile
-from twinlog.console.waiting import waits_reported
 from twinlog.errors import OptionError, TwinlogError
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.model import CommandOutcome, CommandState, LogPlace, TopicCommand, TopicVerb

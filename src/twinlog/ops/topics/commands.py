@@ -11,11 +11,9 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from twinlog.console.command_log import log_warnings
+from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, FlowsOfFile, read_flow_file
 from twinlog.console.options import MOMENT_HELP, Secrets, chosen, moment_ms
-from twinlog.console.waiting import waits_reported
-from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
 from twinlog.ops.topics.asking import EXIT_CONFIG, EXIT_TROUBLE, TopicCommandOptions, ask
 from twinlog.settings.flow import FlowSettings
@@ -117,7 +115,7 @@ def list_(
     known = _read(file, connectors or (), secrets)
 
     from twinlog.ops.topics.reader import TopicsReader  # noqa: PLC0415
-    from twinlog.ops.topics.text import lines, topics_json  # noqa: PLC0415
+    from twinlog.ops.topics.text import lines, topics_json  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
     wanted = _copying(known.flows, flow)
     try:

@@ -9,11 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from twinlog.console.command_log import log_warnings
+from twinlog.console.command_log import ends_if_wrong, log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import Secrets, chosen
 from twinlog.console.table import table
-from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

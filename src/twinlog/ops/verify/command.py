@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.console import signals
-from twinlog.console.command_log import log_warnings
+from twinlog.console.command_log import ends_if_wrong, log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import MOMENT_HELP, Conf, Master, Secrets, chosen, moment_ms, spark_options
 from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
-from twinlog.console.table import shown_duration, table
-from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.ops.verify.model import UncomparedRange, Verdict
-from twinlog.ops.verify.sections import NOT_YET
 
 if TYPE_CHECKING:
+    from twinlog.ops.verify.model import Verdict
     from twinlog.ops.verify.planner import VerifyOptions, VerifyPlan
     from twinlog.settings.flow import FlowSettings
 
@@ -98,6 +94,7 @@ def verify(
     signals.call(stop)
 
     from twinlog.ops.verify.planner import VerifyOptions, expressions  # noqa: PLC0415
+    from twinlog.ops.verify.verify_lines import verdict_lines  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
     options = VerifyOptions(expressions(topics or ""), since_ms, until_ms, every_record, ignore_foreign)
     try:
@@ -150,7 +147,7 @@ def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> tuple[list[
 
     Raises the error where no flow has a plan.
     """
-    from twinlog.console.reading import ReadingProgress  # noqa: PLC0415
+    from twinlog.console.progress import ReadingProgress  # noqa: PLC0415
     from twinlog.ops.verify.planner import VerifyPlanner  # noqa: PLC0415
 
     plans: list[VerifyPlan] = []
@@ -186,112 +183,3 @@ def _as_json(found: Sequence[Verdict], seconds: float, failed: Mapping[str, str]
         "partitions": [one.as_json() for one in found],
         "flows_not_compared": [{"flow": name, "problem": problem} for name, problem in failed.items()],
     }
-
-
-_HEAD = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "BYTES", "DIFFERENCES", "")
-_NONE: Mapping[str, str] = {}
-SHOWN = 5
-"""The uncompared ranges of a topic, and different partitions, to print; `--all` prints all of them."""
-
-
-def verdict_lines(
-    found: Sequence[Verdict], seconds: float, failed: Mapping[str, str] = _NONE, *, everything: bool
-) -> list[str]:
-    """A table of topics, below it the differences and the uncompared ranges; it names flows if there are several.
-
-    `failed` are wholly uncompared flows, each with the reason.
-    """
-    several = len({one.flow for one in found} | failed.keys()) > 1
-    rows: list[tuple[str, ...]] = [("FLOW", *_HEAD) if several else _HEAD]
-    for (flow, topic, remote), group in groupby(found, key=lambda one: (one.flow, one.topic, one.remote_topic)):
-        parts = list(group)
-        rows.append(
-            (
-                *([flow] if several else []),
-                topic,
-                remote,
-                str(len(parts)),
-                str(sum(one.records for one in parts)),
-                str(sum(one.bytes for one in parts)),
-                str(sum(one.differences for one in parts)),
-                word_of(parts),
-            )
-        )
-    names = {
-        id(one): f"{one.flow} {one.topic}-{one.partition}" if several else f"{one.topic}-{one.partition}"
-        for one in found
-    }
-    lines = table(rows, numbers=tuple(number + several for number in (2, 3, 4, 5)))
-    lines += _some(
-        [_different(names[id(one)], one) for one in found if one.first is not None], everything, "differences"
-    )
-    foreign = [one for one in found if one.first is None and one.foreign]
-    lines += _some([_foreign(names[id(one)], one) for one in foreign], everything, "partitions with such records")
-    # Ranges that are still to copy come last: each partition of a running flow has a range of this kind.
-    ranges = [(left.reason == NOT_YET, f"{names[id(one)]}: {_left(left)}") for one in found for left in one.left]
-    lines += _some(
-        [line for _, line in sorted(ranges, key=lambda one: one[0])], everything, "ranges that were not compared"
-    )
-    problems = [f"{names[id(one)]} was not compared: {one.problem}" for one in found if one.problem]
-    lines += _some(problems, everything, "partitions that were not compared")
-    lines += [f"flow {name} was not compared: {problem}" for name, problem in failed.items()]
-    return [*lines, _sum(found, seconds, len(failed))]
-
-
-def _sum(found: Sequence[Verdict], seconds: float, failed: int) -> str:
-    """The last line. Many people read only this line, so problems come first."""
-    records, size = sum(one.records for one in found), sum(one.bytes for one in found)
-    rate = size / seconds / 1e6 if seconds > 0 else 0.0
-    different = [one for one in found if one.equal is False]
-    unknown = sum(one.equal is None or bool(one.equal and one.problem) for one in found)
-    parts = [f"{records} records, {size} bytes are equal", f"{shown_duration(seconds)}, {rate:.0f} MB/s"]
-    if unknown:
-        parts.insert(0, f"not compared: {unknown} of {len(found)} partitions")
-    if failed:
-        parts.insert(0, f"flows not compared: {failed}")
-    if different:
-        differences = sum(one.differences for one in different)
-        parts.insert(0, f"differences: {differences}, in {len(different)} of {len(found)} partitions")
-    if len(parts) == 2:
-        parts[0] += f" in {len(found)} partitions"
-    return "; ".join(parts)
-
-
-def word_of(parts: Sequence[Verdict]) -> str:
-    """In a word how a topic is."""
-    if any(one.equal is False for one in parts):
-        return "different"
-    if any(one.problem or one.equal is None for one in parts):
-        return "not compared"
-    if not any(one.records for one in parts):
-        return "no records"
-    return "equal" if not any(one.left for one in parts) else "equal where compared"
-
-
-def _different(name: str, one: Verdict) -> str:
-    first = one.first
-    assert first is not None
-    foreign = f", {one.foreign} of them of somebody else" if one.foreign else ""
-    text = f": {first.text}" if first.text else ""
-    return (
-        f"{name}: {one.differences} different{foreign}; the first is {first.what}, at source "
-        f"offset {first.source_offset}, target offset {first.target_offset}{text}"
-    )
-
-
-def _foreign(name: str, one: Verdict) -> str:
-    return f"{name}: {one.foreign} records of somebody else, which do not count"
-
-
-def _left(left: UncomparedRange) -> str:
-    return f"not compared: {_range(left)}: {left.reason}"
-
-
-def _range(left: UncomparedRange) -> str:
-    return f"{left.side} offsets {left.start} to {left.end - 1}"
-
-
-def _some(lines: Sequence[str], everything: bool, what: str) -> list[str]:
-    if everything or len(lines) <= SHOWN:
-        return list(lines)
-    return [*lines[:SHOWN], f"and {len(lines) - SHOWN} more {what}; --all prints them"]

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from twinlog.cli.main import app
 from twinlog.model.types import Alias, GroupId, TopicName
-from twinlog.ops.diff.command import diff_lines
-from twinlog.ops.diff.differences import ClusterDifference
+from twinlog.ops.diff.differences import ClusterDifference, diff_lines
 from twinlog.ops.plan import planner
 from twinlog.ops.plan.flow_plan import (
     MOST,

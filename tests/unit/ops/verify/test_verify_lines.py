@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from twinlog.console.options import moment_ms
-from twinlog.ops.verify.command import verdict_lines
 from twinlog.ops.verify.model import RecordDifference, UncomparedRange, Verdict
 from twinlog.ops.verify.sections import NOT_YET
+from twinlog.ops.verify.verify_lines import verdict_lines
 
 
 def verdict(partition: int, *, topic: str = "t", equal: bool | None = True) -> Verdict:

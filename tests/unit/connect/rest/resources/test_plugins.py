@@ -10,7 +10,7 @@ import pytest
 
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.keys.converter import CONVERTERS
-from twinlog.connectors.listing import plugin_keys, plugins
+from twinlog.connectors.definitions import plugin_keys, plugins
 from twinlog.connectors.model import KeyDefinition
 from twinlog.errors import RequestError
 

@@ -1,4 +1,4 @@
-"""Shows on a terminal how far a batch job is, and how long it still takes."""
+"""Shows on a terminal how far the reading of clusters or a batch job is, and the remaining time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,55 @@ from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from twinlog.clock import SYSTEM
 
-EVERY_S = 0.3
 console = Console(stderr=True)
+
+
+class ReadingProgress:
+    """Bars with the remaining time, a bar for each cluster and kind of content; they stay hidden if stderr is a file or
+    a pipe."""
+
+    def __init__(self) -> None:
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[tuple[str, str], TaskID] = {}
+
+    def __enter__(self) -> ReadingProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def __call__(self, alias: str, what: str, done: int, total: int) -> None:
+        """So many of `total` were read."""
+        task = self._tasks.get((alias, what))
+        if task is None:
+            task = self._tasks[alias, what] = self._bars.add_task(f"{alias}: {what}", total=max(1, total))
+        self._bars.update(task, completed=done, total=max(1, total))
+
+
+EVERY_S = 0.3
 
 
 class BatchProgress:
