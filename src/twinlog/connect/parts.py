@@ -7,13 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.connectors.model import OffsetPart
+from twinlog.lease.lease_server import LeaseServer
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.assigned_flow import AssignedFlow
+from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.flow.flow_host import Builder, FlowHost, HostState
 from twinlog.worker.groups_flow import GroupsFlow
 from twinlog.worker.idle_flow import IdleFlow
 from twinlog.worker.spark_flows import SparkFlows
+from twinlog.worker.status.flow_state import FlowState
 
 F = TypeVar("F", GroupsFlow, IdleFlow)
 
@@ -61,19 +65,28 @@ class ConnectorInstance(Protocol):
     def ended(self) -> bool: ...
 
 
-@dataclass(slots=True)
-class SourceConnector:
-    """A source connector."""
+class SourceConnector(FlowHost):
+    """A source connector: a flow that copies here because the group gave it to this worker.
 
-    flow: AssignedFlow
-    settings: FlowSettings
-    spark: SparkFlows
-    conflicting: tuple[FlowSettings, ...] = ()
-    """The flows that could write to its remote topics, as far as it knows."""
-    lost: str | None = None
-    """Why the Spark of the copier has ended."""
-    clearing: threading.Thread | None = None
-    """The thread that takes the ended Spark down."""
+    `spark` polls the flow. Appends stop once `leads_for_s()` returns 0 seconds, because another worker may then run the
+    connector. `conflicting` are the flows that could write to its remote topics, as far as it knows.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        build: Builder,
+        leads_for_s: Callable[[], float],
+        spark: SparkFlows,
+        conflicting: tuple[FlowSettings, ...] = (),
+        clock: Clock = SYSTEM,
+    ) -> None:
+        super().__init__(settings, build, spark.queries.take_out, clock)
+        self.spark = spark
+        self.conflicting = conflicting
+        self.spark_ending: threading.Thread | None = None
+        """The thread that takes down a Spark that was lost, and with it this flow."""
+        self._leads_for_s = leads_for_s
 
     @property
     def tasks(self) -> int | None:
@@ -84,37 +97,47 @@ class SourceConnector:
 
     @property
     def work(self) -> Work | None:
-        return self.flow.partitions
-
-    @property
-    def failure(self) -> str | None:
-        return self.lost or self.flow.failure
+        flow = self.flow
+        return None if flow is None or flow.state is FlowState.STARTING else flow.copied
 
     @property
     def nothing_copied(self) -> str | None:
-        return self.flow.nothing_copied
+        flow = self.flow
+        return None if flow is None or flow.ended else flow.nothing_copied
 
     @property
     def trouble(self) -> str | None:
-        return self.spark.trouble or self.flow.trouble
+        flow = self.flow
+        return self.spark.trouble or (self._put_off.why if flow is None else flow.status[1])
 
     @property
     def ended(self) -> bool:
-        if self.clearing is not None:
-            return not self.clearing.is_alive()
-        return self.flow.ended
+        if self.spark_ending is not None:
+            return not self.spark_ending.is_alive()
+        return self.host_state is HostState.OVER
 
     def poll_connector(self) -> None:
-        pass
+        """Do nothing: Spark's flows are polled together."""
 
     def take_written(self) -> set[str]:
-        return self.flow.take_written()
+        flow = self.flow
+        return set() if flow is None else flow.take_written()
 
     def wrote_of(self) -> Iterable[OffsetPart]:
         return ()
 
     def begin_end(self) -> None:
-        self.flow.end()
+        self.end()
+
+    def _poll_absent(self, lease_server: LeaseServer) -> None:
+        if self._put_off.is_due:
+            self._start_flow(lease_server, self._leads_for_s)
+
+    def _has_lost(self, flow: FlowRunner) -> bool:
+        return self._leads_for_s() <= 0
+
+    def _leave(self) -> None:
+        """Do nothing: the membership is the worker's own, and its other connectors continue."""
 
 
 @dataclass(slots=True)

@@ -24,10 +24,8 @@ from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.assigned_flow import AssignedFlow
 from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.flow.flow_lifecycle import Builder
-from twinlog.worker.flow_tasks import first_tasks
+from twinlog.worker.flow.flow_host import Builder, FlowBuilder
 from twinlog.worker.groups_flow import GroupsFlow
 from twinlog.worker.idle_flow import IdleFlow
 from twinlog.worker.read_ahead import StoredOffsets
@@ -75,6 +73,7 @@ class RunningConnectors:
         self._clock = clock
         self._connect = connect
         self.wake = threading.Event()
+        self._flow_builder = FlowBuilder(options.local, self.wake.set, clock=clock, connect=connect)
         self._spark = SparkFlows(options, clock, self.wake)
         self._spark_runs = False
         self._not_wanted_since: float | None = None
@@ -238,9 +237,9 @@ class RunningConnectors:
         for running in self._running.values():
             if isinstance(running.part, SourceConnector):
                 # The connector's flow is left alone from here on: its remaining work ends with Spark.
-                running.part.clearing = self._spark_ending
+                running.part.spark_ending = self._spark_ending
                 if running.part.failure is None:
-                    running.part.lost = reason
+                    running.part.failure = reason
 
     def _end_spark(self) -> None:
         self.ready = False
@@ -326,8 +325,8 @@ class RunningConnectors:
         part = running.release_instance()
         if running.target is TargetState.STOPPED:
             running.tasks = 0
-        if isinstance(part, SourceConnector) and part.flow in self._spark.hosted_flows:
-            self._spark.hosted_flows.remove(part.flow)
+        if isinstance(part, SourceConnector) and part in self._spark.hosted_flows:
+            self._spark.hosted_flows.remove(part)
 
     def _begin(self, running: WorkerConnector) -> None:
         flow = running.flow
@@ -375,9 +374,10 @@ class RunningConnectors:
             return CheckpointConnector(following, both_ways)
         spark = self._spark_for_copying()
         self._start_spark([settings])
-        assigned = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
-        spark.hosted_flows.append(assigned)
-        return SourceConnector(assigned, settings, spark, self._conflicting.get(settings.name, ()))
+        conflicting = self._conflicting.get(settings.name, ())
+        source = SourceConnector(settings, self._builder(settings), allowed_s, spark, conflicting, self._clock)
+        spark.hosted_flows.append(source)
+        return source
 
     def _both_ways(self, settings: FlowSettings) -> BothWays:
         """The flows that copy from the source of a flow to its target, and the first flow that copies back."""
@@ -387,18 +387,8 @@ class RunningConnectors:
     def _builder(self, settings: FlowSettings) -> Builder:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
             flows = {one.name: one for one in self._siblings() if one.copies} | {settings.name: settings}
-            return FlowRunner(
-                settings,
-                slots=settings.tasks_max,
-                tasks=first_tasks(settings, local=self._options.local),
-                until_caught_up=False,
-                wake=self.wake.set,
-                flows=[flows[name] for name in sorted(flows)],
-                leads_for_s=leads_for_s,
-                stored=stored,
-                clock=self._clock,
-                connect=self._connect,
-            )
+            ordered = [flows[name] for name in sorted(flows)]
+            return self._flow_builder.build_runner(settings, ordered, leads_for_s, stored)
 
         return build
 

@@ -70,7 +70,7 @@ class WorkerMetrics:
         part = running.part
         meters = None
         # The flow may end meanwhile.
-        flow = part.flow.running if isinstance(part, SourceConnector) else None
+        flow = part.running if isinstance(part, SourceConnector) else None
         if flow is not None:
             meters = flow.flow_status.meters
             yield from copying_beans(flow, facts.name, now, partitions=self._partitions)
@@ -109,7 +109,7 @@ def _flow(running: WorkerConnector) -> FlowMetricFacts | None:
         return FlowMetricFacts(
             running.name, leads=True, report=part.flow.report(), meters=part.flow.meters, copies=False
         )
-    flow = part.flow.running if isinstance(part, SourceConnector) else None
+    flow = part.running if isinstance(part, SourceConnector) else None
     return None if flow is None else running_facts(flow)
 
 

@@ -20,7 +20,7 @@ from twinlog.spark.scratch_dirs import sweep_leftovers
 from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
 from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.flow_tasks import first_tasks
+from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.idle_flow import ElectedIdleFlow
 from twinlog.worker.outcome import Outcome, outcome_of
 from twinlog.worker.read_ahead import StoredOffsets
@@ -151,6 +151,7 @@ class Runner:
         self.spark = SparkFlows(options.spark, clock)
         self._spark_runs = False
         self._wake = self.spark.wake
+        self._builder = FlowBuilder(options.spark.local, self._wake.set, options.until_caught_up, clock, connect)
         enabled = all_enabled or [flow for flow in flows if flow.enabled]
         self._wanted = WantedFlows(
             flows, enabled, self._elected_flow, lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect)
@@ -266,18 +267,7 @@ class Runner:
 
     def _elected_flow(self, settings: FlowSettings) -> ElectedFlow:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
-            return FlowRunner(
-                elected.wanted,
-                slots=elected.wanted.tasks_max,
-                tasks=first_tasks(elected.wanted, local=self._options.spark.local),
-                until_caught_up=self._options.until_caught_up,
-                wake=self._wake.set,
-                flows=self._wanted.all_enabled,
-                leads_for_s=leads_for_s,
-                stored=stored,
-                clock=self._clock,
-                connect=self._connect,
-            )
+            return self._builder.build_runner(elected.wanted, self._wanted.all_enabled, leads_for_s, stored)
 
         elected = ElectedFlow(
             settings,

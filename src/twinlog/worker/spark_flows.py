@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineLostError
@@ -31,6 +30,7 @@ from twinlog.spark.supervisor import SupervisedEngine
 from twinlog.spark.warm_up import run_warm_up
 from twinlog.worker.copier_settings import copiers_view
 from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.flow.flow_host import FlowHost
 from twinlog.worker.placement.tasks import SlotSharing
 from twinlog.worker.queries import Queries
 from twinlog.worker.read_ahead import Readiness
@@ -79,37 +79,6 @@ class SparkOptions:
         return STOP_S if self.local else CLUSTER_STOP_S
 
 
-class HostedFlow(Protocol):
-    """A flow in this process, which runs here or is on standby here; see `ElectedFlow`."""
-
-    @property
-    def settings(self) -> FlowSettings: ...
-
-    @property
-    def running(self) -> FlowRunner | None: ...
-
-    @property
-    def occupied(self) -> bool: ...
-
-    @property
-    def stands_by(self) -> bool: ...
-
-    @property
-    def over(self) -> bool: ...
-
-    @property
-    def copies(self) -> bool: ...
-
-    @property
-    def has_read(self) -> bool: ...
-
-    def poll_flow(self, lease_server: LeaseServer) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class SparkFlows:
     """Owns Spark, the lease server and the queries of the flows in `hosted_flows`, which may change at any time.
 
@@ -117,7 +86,7 @@ class SparkFlows:
     """
 
     def __init__(self, options: SparkOptions, clock: Clock = SYSTEM, wake: threading.Event | None = None) -> None:
-        self.hosted_flows: list[HostedFlow] = []
+        self.hosted_flows: list[FlowHost] = []
         self.wake = wake or threading.Event()
         self.web_url: str | None = None
         self.expects_flows = False

@@ -22,6 +22,7 @@ from twinlog.settings.flow import (
     FlowSettings,
 )
 from twinlog.worker import spark_flows
+from twinlog.worker.flow import flow_host
 from twinlog.worker.spark_flows import SparkOptions
 
 
@@ -109,7 +110,7 @@ def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(spark_flows, "SparkEngine", Refused)
-    monkeypatch.setattr(module, "FlowRunner", no_flow)
+    monkeypatch.setattr(flow_host, "FlowRunner", no_flow)
     running = RunningConnectors(SparkOptions(ahead=ahead, warm_up=False), lambda _: 5.0, list)
 
     def given_up() -> bool:
@@ -160,7 +161,7 @@ def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypat
     assert running.ready
     part: Any = running.connectors[C].part
     # It is being ended by a thread that whoever attends to its flow would see at its end.
-    part.flow.failure, part.flow.over, part.flow._lifecycle._clearing = "no such topic", True, lambda: None
+    part.failure, part.over, part._clearing = "no such topic", True, lambda: None
     Spark.reason = "killed too often"
     attend(running)
     assert not running.ready
@@ -221,7 +222,7 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
 def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sources whose topics keep their names: each connector knows the other one, and both their order."""
     monkeypatch.setattr(module, "SparkFlows", Spark)
-    monkeypatch.setattr(module, "FlowRunner", lambda settings, **given: [one.name for one in given["flows"]])
+    monkeypatch.setattr(flow_host, "FlowRunner", lambda settings, **given: [one.name for one in given["flows"]])
     Spark.made, Spark.reason = [], None
 
     def copies(name: str) -> ConnectorFlow:
@@ -240,10 +241,10 @@ def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypat
 
     alone = begun()["z"]
     known.append(flows["y"])
-    alone.flow.over = True
+    alone.over = True
     parts = begun()
     assert parts["z"] is not alone
-    assert {name: part.flow._lifecycle._build(lambda: 5.0, None) for name, part in parts.items()} == {
+    assert {name: part._build(lambda: 5.0, None) for name, part in parts.items()} == {
         "z": ["y", "z"],
         "y": ["y", "z"],
     }

@@ -13,8 +13,8 @@ from twinlog.connect.parts import SourceConnector
 from twinlog.connect.worker_metrics import WorkerMetrics
 
 
-class Ends:
-    """A flow's place that is being ended: it is asked once whether the flow runs, and not any more then."""
+class Ends(SourceConnector):
+    """A connector that is being ended: it is asked once whether the flow runs, and not any more then."""
 
     def __init__(self) -> None:
         self._flows: list[Any] = [SimpleNamespace(flow_status=SimpleNamespace(meters="meters"))]
@@ -29,7 +29,7 @@ def test_a_connector_that_ends_while_it_is_measured_spoils_no_page(monkeypatch: 
     monkeypatch.setattr(module, "connector_beans", lambda *given: [given[-1]])
     worker: Any = SimpleNamespace(spark=None, connectors={})
     metrics = WorkerMetrics("c", "eager", cast(Any, None), worker, VirtualClock(), partitions=False)
-    ends: Any = SimpleNamespace(part=SourceConnector(cast(Any, Ends()), cast(Any, None), cast(Any, None)))
+    ends: Any = SimpleNamespace(part=Ends())
     facts: Any = SimpleNamespace(name="c")
     measured: list[Any] = list(metrics._of(ends, facts, 0.0))
     assert measured == ["meters", "meters"]

@@ -25,7 +25,7 @@ from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
-from twinlog.worker.flow import flow_lifecycle
+from twinlog.worker.flow import flow_host
 from twinlog.worker.flow.flow import FlowRunner, FlowState
 from twinlog.worker.idle_flow import ElectedIdleFlow
 from twinlog.worker.placement.processes import FlowMembers
@@ -77,8 +77,8 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     elected, lease_server = elected_flow_of(done)
     hangs = threading.Event()
     monkeypatch.setattr(Flow, "drop_copiers", lambda _: hangs.wait(60))
-    monkeypatch.setattr(flow_lifecycle, "COPIERS_STOP_S", 0.1)
-    monkeypatch.setattr(flow_lifecycle, "JOBS_STOP_S", 0.1)
+    monkeypatch.setattr(flow_host, "COPIERS_STOP_S", 0.1)
+    monkeypatch.setattr(flow_host, "JOBS_STOP_S", 0.1)
     elected.poll_flow(lease_server)
     election: Any = elected.election
     election.term = 2
