@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {
     "lines of a file": 600,
     "files of a folder": 25,
-    "small modules": 7,
+    "small modules": 5,
     "class names": 0,
     "method names": 0,
 }

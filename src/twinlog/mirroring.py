@@ -28,11 +28,10 @@ from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
 from twinlog.errors import TwinlogError
 from twinlog.spark.given_session import GivenSession
-from twinlog.worker.outcome import Outcome
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reload_requests import ReloadRequests
 from twinlog.worker.reload.reloading import ReloadableFile, Reloader
-from twinlog.worker.runner import Runner, RunOptions
+from twinlog.worker.runner import Outcome, Runner, RunOptions
 from twinlog.worker.spark_flows import SparkOptions
 from twinlog.worker.status.flow_status import Summary
 

@@ -189,10 +189,13 @@ def _run(
     until_caught_up: bool,
     file: ReloadableFile | None,
 ) -> int:
-    from twinlog.worker.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.worker.reload.reload_requests import ReloadRequests  # noqa: PLC0415
     from twinlog.worker.reload.reloading import Reloader  # noqa: PLC0415
-    from twinlog.worker.runner import Runner, RunOptions  # noqa: PLC0415
+    from twinlog.worker.runner import (  # noqa: PLC0415
+        Outcome,
+        Runner,
+        RunOptions,
+    )
 
     runner = Runner(config.flows, RunOptions(spark, until_caught_up), config.all_enabled)
     reloader = None if file is None else Reloader(file, runner)

@@ -14,8 +14,7 @@ from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_host import Builder, FlowHost, HostState
-from twinlog.worker.groups_flow import GroupsFlow
-from twinlog.worker.idle_flow import IdleFlow
+from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread
 from twinlog.worker.spark_flows import SparkFlows
 from twinlog.worker.status.flow_state import FlowState
 
@@ -117,7 +116,7 @@ class SourceConnector(FlowHost):
         return self.host_state is HostState.OVER
 
     def poll_connector(self) -> None:
-        """Do nothing: Spark's flows are polled together."""
+        """Leave the poll to `spark`, which polls its flows together."""
 
     def take_written(self) -> set[str]:
         flow = self.flow
@@ -137,7 +136,7 @@ class SourceConnector(FlowHost):
         return self._leads_for_s() <= 0
 
     def _leave(self) -> None:
-        """Do nothing: the membership is the worker's own, and its other connectors continue."""
+        """Keep the membership, which is the worker's: its other connectors continue."""
 
 
 @dataclass(slots=True)
@@ -242,16 +241,3 @@ class DisabledConnector:
 
     def begin_end(self) -> None:
         self.ended = True
-
-
-def in_thread(step: Callable[[], None], name: str) -> threading.Thread:
-    """Begin a step that takes seconds on its own thread, so that other connectors continue.
-
-    When the system refuses a further thread, the calling thread runs the step.
-    """
-    thread = threading.Thread(target=step, name=name, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        step()
-    return thread

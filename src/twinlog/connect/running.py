@@ -16,7 +16,6 @@ from twinlog.connect.parts import (
     DisabledConnector,
     HeartbeatConnector,
     SourceConnector,
-    in_thread,
 )
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
@@ -26,8 +25,7 @@ from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_host import Builder, FlowBuilder
-from twinlog.worker.groups_flow import GroupsFlow
-from twinlog.worker.idle_flow import IdleFlow
+from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions
 from twinlog.worker.topics.topic_conflicts import have_topics_apart, may_meet
@@ -73,7 +71,7 @@ class RunningConnectors:
         self._clock = clock
         self._connect = connect
         self.wake = threading.Event()
-        self._flow_builder = FlowBuilder(options.local, self.wake.set, clock=clock, connect=connect)
+        self._flow_builder = FlowBuilder(options.local, self.wake.set, clock, connect)
         self._spark = SparkFlows(options, clock, self.wake)
         self._spark_runs = False
         self._not_wanted_since: float | None = None

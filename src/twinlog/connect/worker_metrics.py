@@ -18,7 +18,7 @@ from twinlog.metrics.exposition import Measurements
 from twinlog.metrics.facts import ConnectorFacts, WorkerFacts
 from twinlog.metrics.process import jvm_families, process_families
 from twinlog.spark.jvm_sampler import JvmSampler
-from twinlog.worker.flow_beans import copying_beans, group_beans, running_facts
+from twinlog.worker.run_metrics import copying_beans, group_beans, running_facts
 from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
 
 

@@ -18,8 +18,8 @@ from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_host import Builder, FlowHost, HostState
 from twinlog.worker.placement.processes import ProcessName, choose_process
-from twinlog.worker.put_off import RetryDelay
 from twinlog.worker.read_ahead import StoredOffsets
+from twinlog.worker.retrying import RetryDelay
 from twinlog.worker.status.flow_state import FlowState
 
 log = logging.getLogger(__name__)

@@ -1,26 +1,82 @@
 """The metrics of a process that runs a file's flows: each flow as MirrorMaker 2's three connectors.
 
-They have Strimzi's names, `east->west.MirrorSourceConnector`, so that the connectors of several flows stay apart.
+The connectors have Strimzi's names, `east->west.MirrorSourceConnector`, so that the connectors of several flows
+stay apart. A Connect worker has the same beans for its connectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from twinlog import __version__
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.metrics.beans import BeanTable
 from twinlog.metrics.connect_beans import connector_beans, worker_beans
 from twinlog.metrics.exposition import Measurements
-from twinlog.metrics.facts import CHECKPOINT, HEARTBEAT, SOURCE, ConnectorFacts, WorkerFacts
+from twinlog.metrics.facts import CHECKPOINT, HEARTBEAT, SOURCE, ConnectorFacts, CopyFacts, GroupFacts, WorkerFacts
+from twinlog.metrics.meters import FlowMeters
+from twinlog.metrics.mirror_beans import checkpoint_beans, client_beans, source_beans
 from twinlog.metrics.process import jvm_families, process_families
+from twinlog.model.types import GroupId
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.jvm_sampler import JvmSampler
 from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.flow_beans import copying_beans, group_beans, running_facts
 from twinlog.worker.runner import Runner
 from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
+
+
+def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: bool) -> Iterator[BeanTable]:
+    """Beans of a flow that runs here, as the source connector of this name; `now` in monotonic seconds."""
+    settings, status = flow.settings, flow.flow_status
+    meters = status.meters
+    facts = CopyFacts(
+        connector=connector,
+        source=settings.source_name,
+        target=settings.target_name,
+        now=now,
+        remote=dict(flow.copied),
+        meters=meters.parts,
+        progress=status.partitions(),
+        tasks=status.tasks(),
+        totals=dict(meters.tasks),
+        formats=settings.metric_names,
+        has_source=settings.metrics_have_source,
+    )
+    if partitions:
+        yield from source_beans(facts)
+    yield from client_beans(facts, partitions=partitions)
+
+
+def running_facts(flow: FlowRunner, *, ready: int | None = None) -> FlowMetricFacts:
+    """A flow that runs here, for twinlog's own metrics; `ready` other processes could take it over."""
+    status = flow.flow_status
+    return FlowMetricFacts(
+        flow.settings.name,
+        leads=True,
+        ready=ready,
+        report=flow.report(),
+        meters=status.meters,
+        heard_s=status.heard_s(),
+        stuck=status.stuck()[0],
+    )
+
+
+def group_beans(
+    settings: FlowSettings, connector: str, meters: FlowMeters, groups: Collection[GroupId], now: float
+) -> Iterator[BeanTable]:
+    """Beans of the groups that are followed here, as the checkpoint connector of this name."""
+    facts = GroupFacts(
+        connector=connector,
+        source=settings.source_name,
+        target=settings.target_name,
+        now=now,
+        groups=frozenset(groups),
+        meters=dict(meters.groups),
+        formats=settings.metric_names,
+    )
+    yield from checkpoint_beans(facts)
+
 
 CLIENT_ID = "twinlog"
 _STATES = {"starting": "unassigned", "failed": "failed"}

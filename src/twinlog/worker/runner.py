@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -21,12 +22,33 @@ from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_host import FlowBuilder
-from twinlog.worker.idle_flow import ElectedIdleFlow
-from twinlog.worker.outcome import Outcome, outcome_of
+from twinlog.worker.flows_without_spark import ElectedIdleFlow
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions, all_at_once
+from twinlog.worker.status.flow_state import FlowState
 
 log = logging.getLogger(__name__)
+
+
+class Outcome(Enum):
+    """The end of a run: stopped, caught up, with held partitions, with a flow without topics, or with a failed flow."""
+
+    STOPPED = "stopped"
+    DONE = "caught up"
+    HELD = "caught up, but for held partitions"
+    NOTHING = "nothing matched"
+    FAILED = "failed"
+
+
+def outcome_of(states: Collection[FlowState]) -> Outcome:
+    """The outcome of flows in these states; the state that most needs an operator decides."""
+    if FlowState.FAILED in states:
+        return Outcome.FAILED
+    if not all(state in (FlowState.DONE, FlowState.HELD, FlowState.NOTHING) for state in states):
+        return Outcome.STOPPED
+    if FlowState.HELD in states:
+        return Outcome.HELD
+    return Outcome.NOTHING if FlowState.NOTHING in states else Outcome.DONE
 
 
 class WantedFlows:
@@ -151,7 +173,7 @@ class Runner:
         self.spark = SparkFlows(options.spark, clock)
         self._spark_runs = False
         self._wake = self.spark.wake
-        self._builder = FlowBuilder(options.spark.local, self._wake.set, options.until_caught_up, clock, connect)
+        self._builder = FlowBuilder(options.spark.local, self._wake.set, clock, connect, options.until_caught_up)
         enabled = all_enabled or [flow for flow in flows if flow.enabled]
         self._wanted = WantedFlows(
             flows, enabled, self._elected_flow, lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect)

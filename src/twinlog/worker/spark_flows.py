@@ -28,8 +28,8 @@ from twinlog.spark.refusals import MASTER
 from twinlog.spark.session import SparkEngine, local_master
 from twinlog.spark.supervisor import SupervisedEngine
 from twinlog.spark.warm_up import run_warm_up
-from twinlog.worker.copier_settings import copiers_view
 from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.flow.flow_changes import copiers_view
 from twinlog.worker.flow.flow_host import FlowHost
 from twinlog.worker.placement.tasks import SlotSharing
 from twinlog.worker.queries import Queries

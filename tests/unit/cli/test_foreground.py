@@ -15,7 +15,7 @@ from twinlog.cli import foreground, kafka_scripts, run
 from twinlog.cli.main import app
 from twinlog.console import signals
 from twinlog.errors import ClusterError, EngineError, EngineLostError, RefusedError
-from twinlog.worker.outcome import Outcome
+from twinlog.worker.runner import Outcome
 
 FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 

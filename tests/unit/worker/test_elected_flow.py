@@ -20,14 +20,14 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import READ_AHEAD, RetryPolicy
 from twinlog.model.types import Alias
 from twinlog.worker import elected_flow as module
-from twinlog.worker import put_off
+from twinlog.worker import retrying
 from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow import flow_host
 from twinlog.worker.flow.flow import FlowRunner, FlowState
-from twinlog.worker.idle_flow import ElectedIdleFlow
+from twinlog.worker.flows_without_spark import ElectedIdleFlow
 from twinlog.worker.placement.processes import FlowMembers
 
 
@@ -329,7 +329,7 @@ class Threads:
 def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(put_off, "FEW_THREADS", RetryPolicy(0.0, 0.0))
+    monkeypatch.setattr(retrying, "FEW_THREADS", RetryPolicy(0.0, 0.0))
     threads = Threads(monkeypatch)
     other = replace(SETTINGS, source=Alias("b"))
 
@@ -366,7 +366,7 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
 def test_heartbeats_begin_once_threads_can_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(put_off, "FEW_THREADS", RetryPolicy(0.0, 0.0))
+    monkeypatch.setattr(retrying, "FEW_THREADS", RetryPolicy(0.0, 0.0))
     threads = Threads(monkeypatch)
     threads.left = None
     elected = ElectedIdleFlow(SETTINGS, lambda: None)

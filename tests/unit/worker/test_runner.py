@@ -13,8 +13,7 @@ from harness.wait import wait_for
 from tests.unit.worker.test_slots import settings
 from twinlog.scratch import PREFIX
 from twinlog.worker import runner as wanted_flows
-from twinlog.worker.outcome import Outcome
-from twinlog.worker.runner import CLUSTER_HUNG_S, HUNG_S, Runner, RunOptions
+from twinlog.worker.runner import CLUSTER_HUNG_S, HUNG_S, Outcome, Runner, RunOptions, outcome_of
 from twinlog.worker.spark_flows import SparkOptions, all_at_once
 from twinlog.worker.status.flow_state import FlowState
 
@@ -129,3 +128,19 @@ def test_a_run_without_a_flow_goes_on_until_one_comes_and_starts_spark_for_it(
     runner.stop()
     thread.join(60)
     assert (outcomes, spark.done) == ([Outcome.STOPPED], ["start for 1", "shut down"])
+
+
+@pytest.mark.parametrize(
+    ("states", "outcome"),
+    [
+        ((), Outcome.DONE),
+        ((FlowState.DONE, FlowState.DONE), Outcome.DONE),
+        ((FlowState.DONE, FlowState.NOTHING), Outcome.NOTHING),
+        ((FlowState.DONE, FlowState.STOPPED), Outcome.STOPPED),
+        # Nothing was there for one, and nobody knows of the other.
+        ((FlowState.NOTHING, FlowState.STARTING), Outcome.STOPPED),
+        ((FlowState.FAILED, FlowState.NOTHING, FlowState.STOPPED), Outcome.FAILED),
+    ],
+)
+def test_the_worst_counts(states: tuple[FlowState, ...], outcome: Outcome) -> None:
+    assert outcome_of(states) is outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,10 @@ import pytest
 from twinlog.clock import LONG_AGO
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.transform import TransformSettings
+from twinlog.spark.warm_up import SETTINGS
 from twinlog.worker import spark_flows as module
+from twinlog.worker.flow_tasks import first_tasks
 from twinlog.worker.placement.tasks import SlotDemand, SlotSharing, group_flows, share_out
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions
 
@@ -264,3 +267,13 @@ def test_a_quiet_flow_makes_room_until_it_needs_its_share() -> None:
     assert sharing.share_out(8, {"a": hungry, "b": hungry}) == {"a": 4, "b": 4}
     assert sharing.share_out(8, {"a": quiet, "b": hungry}) == {"a": 1, "b": 7}
     assert sharing.share_out(8, {"b": hungry}) == {"b": 8}
+
+
+def test_a_local_flow_begins_with_one_task_and_with_two_where_records_are_changed() -> None:
+    changed = replace(SETTINGS, transform=TransformSettings(function="package.module:function"))
+    assert first_tasks(SETTINGS, local=True) == 1
+    assert first_tasks(changed, local=True) == 2
+
+
+def test_a_flow_on_a_cluster_begins_with_all_tasks_that_it_may_have() -> None:
+    assert first_tasks(SETTINGS, local=False) is None

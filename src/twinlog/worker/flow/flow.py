@@ -25,7 +25,6 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.control import EVERY_S, TopicControl
 from twinlog.worker.flow.flow_changes import FlowChanges
-from twinlog.worker.flow.flow_grants import FlowGrants
 from twinlog.worker.flow.flow_jobs import (
     FlowJobs,
     begin_bounding,
@@ -33,12 +32,12 @@ from twinlog.worker.flow.flow_jobs import (
     begin_pinning_starts,
     begin_publishing,
 )
-from twinlog.worker.flow.retrying import FlowRetrier
 from twinlog.worker.flow.start_ends import StartEnds
-from twinlog.worker.flow_tasks import FlowTasks
+from twinlog.worker.flow_tasks import FlowGrants, FlowTasks
 from twinlog.worker.periodic import PeriodicJobs
 from twinlog.worker.placement.tasks import SlotDemand
 from twinlog.worker.read_ahead import StoredOffsets
+from twinlog.worker.retrying import FlowRetrier
 from twinlog.worker.status.flow_reporter import FlowReporter
 from twinlog.worker.status.flow_state import FlowState
 from twinlog.worker.status.flow_status import FlowStatus

@@ -16,15 +16,15 @@ from enum import Enum
 from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import JOBS_STOP_S, FlowRunner
 from twinlog.worker.flow_tasks import first_tasks
-from twinlog.worker.put_off import RetryDelay
 from twinlog.worker.read_ahead import StoredOffsets
+from twinlog.worker.retrying import RetryDelay
 from twinlog.worker.status.flow_state import FlowState
 from twinlog.worker.status.flow_status import FlowStatus
 
@@ -58,9 +58,9 @@ class FlowBuilder:
 
     local: bool
     wake: Callable[[], None]
+    clock: Clock
+    connect: Connect
     until_caught_up: bool = False
-    clock: Clock = SYSTEM
-    connect: Connect = ClusterAdmin
 
     def build_runner(
         self,

@@ -13,7 +13,7 @@ from tests.unit.worker.test_slots import settings
 from twinlog.config.keys.key import Effect, Level, UpdateMode
 from twinlog.config.keys.table import ALL_KEYS, fields_of, live_fields
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.copier_settings import copiers_view
+from twinlog.worker.flow.flow_changes import copiers_view
 
 WORKING = [key for key in ALL_KEYS if key.effect is Effect.WORKS]
 DECIDED = {Level.PROCESS, Level.FLOW, Level.ONE_FLOW}

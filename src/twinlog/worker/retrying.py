@@ -1,0 +1,93 @@
+"""Repeats failing steps of a flow: a step during an outage of its clusters, and a start for lack of threads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import FEW_THREADS, FLOW_STEP, RetryPolicy, retry_until_stopped
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.outage import OutageDetector
+
+log = logging.getLogger(__name__)
+
+
+class RetryDelay:
+    """The delay of a flow; a limit of the host or container is temporary, and the process has other flows.
+
+    `what` is logged at `level`, once a minute. The step is tried again by `policy`, None for `FEW_THREADS`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock = SYSTEM,
+        *,
+        what: str = "cannot be run here yet, trying again",
+        level: int = logging.WARNING,
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        self._clock = clock
+        self.why: str | None = None
+        """The reason of the delay; None without a delay."""
+        self._name = name
+        self._what = what
+        self._level = level
+        self._policy = policy
+        self._until = LONG_AGO
+        self._logged = LogOnce(clock)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a try."""
+        return self.why is None or self._clock.monotonic() >= self._until
+
+    def set_failure(self, error: Exception) -> None:
+        """Note that a try failed with this error of Python."""
+        self.why = f"{self._what}: {error}"
+        self._until = self._clock.monotonic() + (self._policy or FEW_THREADS).first_s
+        if self._logged.is_new("threads", AGAIN_S):
+            log.log(self._level, "%s: %s", self._name, self.why)
+
+    def clear_delay(self) -> None:
+        """The step began, or is unneeded now."""
+        self.why = None
+
+
+LOG_AFTER_S = 2.0
+
+
+class FlowRetrier:
+    """Repeats steps of the flow `name`, until `stopping` is set.
+
+    The flow status shows the failing step; the log does, too, unless an outage explains it.
+    """
+
+    def __init__(
+        self, name: str, status: FlowStatus, waiting: OutageDetector, stopping: threading.Event, clock: Clock = SYSTEM
+    ) -> None:
+        self._clock = clock
+        self._name = name
+        self._flow_status = status
+        self._waiting = waiting
+        self._stopping = stopping
+
+    def __call__(self, step: Callable[[], None], what: str) -> bool:
+        """Repeat a step until it succeeds; False if the flow was stopped meanwhile. Raises RefusedError."""
+        logged = LogOnce(self._clock)
+        began = self._clock.monotonic()
+
+        def failed(error: TwinlogError) -> None:
+            lasts = self._clock.monotonic() - began > LOG_AFTER_S
+            if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
+                log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
+            self._flow_status.set_job_trouble(what, str(error))
+
+        if not retry_until_stopped(self._clock, FLOW_STEP, step, self._stopping, failed=failed):
+            return False
+        self._flow_status.set_job_trouble(what, None)
+        return True
