@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from twinlog.clock import SYSTEM, Clock
 from twinlog.connectors.model import OffsetPart
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.flow.flow_host import Builder, FlowHost, HostState
+from twinlog.worker.flow.flow_host import FlowBuilder, FlowHost, HostState
 from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread
 from twinlog.worker.spark_flows import SparkFlows
 from twinlog.worker.status.flow_state import FlowState
@@ -74,13 +73,13 @@ class SourceConnector(FlowHost):
     def __init__(
         self,
         settings: FlowSettings,
-        build: Builder,
+        builder: FlowBuilder,
+        flows: Callable[[], Sequence[FlowSettings]],
         leads_for_s: Callable[[], float],
         spark: SparkFlows,
         conflicting: tuple[FlowSettings, ...] = (),
-        clock: Clock = SYSTEM,
     ) -> None:
-        super().__init__(settings, build, spark.queries.take_out, clock)
+        super().__init__(settings, builder, flows, spark.queries.take_out)
         self.spark = spark
         self.conflicting = conflicting
         self.spark_ending: threading.Thread | None = None

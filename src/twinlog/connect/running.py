@@ -23,10 +23,8 @@ from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.flow.flow_host import Builder, FlowBuilder
+from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread
-from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions
 from twinlog.worker.topics.topic_conflicts import have_topics_apart, may_meet
 
@@ -71,7 +69,7 @@ class RunningConnectors:
         self._clock = clock
         self._connect = connect
         self.wake = threading.Event()
-        self._flow_builder = FlowBuilder(options.local, self.wake.set, clock, connect)
+        self._builder = FlowBuilder(options.local, self.wake.set, clock, connect)
         self._spark = SparkFlows(options, clock, self.wake)
         self._spark_runs = False
         self._not_wanted_since: float | None = None
@@ -373,7 +371,9 @@ class RunningConnectors:
         spark = self._spark_for_copying()
         self._start_spark([settings])
         conflicting = self._conflicting.get(settings.name, ())
-        source = SourceConnector(settings, self._builder(settings), allowed_s, spark, conflicting, self._clock)
+        source = SourceConnector(
+            settings, self._builder, lambda: self._all_flows(settings), allowed_s, spark, conflicting
+        )
         spark.hosted_flows.append(source)
         return source
 
@@ -382,13 +382,10 @@ class RunningConnectors:
         there, back = (settings.source, settings.target), (settings.target, settings.source)
         return self._copying.get(there, ()), next(iter(self._copying.get(back, ())), None)
 
-    def _builder(self, settings: FlowSettings) -> Builder:
-        def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
-            flows = {one.name: one for one in self._siblings() if one.copies} | {settings.name: settings}
-            ordered = [flows[name] for name in sorted(flows)]
-            return self._flow_builder.build_runner(settings, ordered, leads_for_s, stored)
-
-        return build
+    def _all_flows(self, settings: FlowSettings) -> Sequence[FlowSettings]:
+        """The flow of a connector among all flows of the group that copy, by name."""
+        flows = {one.name: one for one in self._siblings() if one.copies} | {settings.name: settings}
+        return [flows[name] for name in sorted(flows)]
 
 
 def _failed(running: WorkerConnector) -> bool:

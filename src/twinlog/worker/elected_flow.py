@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
-from twinlog.clock import SYSTEM, Clock
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.retry import READ_AHEAD
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
@@ -16,8 +14,16 @@ from twinlog.worker.election.member import Leadership, LeaderTerm
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.flow.flow_host import Builder, FlowHost, HostState
-from twinlog.worker.placement.processes import ProcessName, choose_process
+from twinlog.worker.flow.flow_host import FlowBuilder, FlowHost, HostState
+from twinlog.worker.placement.processes import (
+    FlowMembers,
+    FlowName,
+    ProcessName,
+    choose_process,
+    loads,
+    next_gathering,
+    next_move,
+)
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.retrying import RetryDelay
 from twinlog.worker.status.flow_state import FlowState
@@ -36,13 +42,23 @@ The source may be unreachable for all processes.
 LEAVE_S = 0.5
 """How long a clean stop waits until the coordinator has the leave request."""
 
+CALM_S = 3.0
+"""The time without any change that must precede a move."""
+
+PATIENCE_S = 15.0
+"""The time after which a process with more flows counts as unable to hand a flow over.
+
+The next process then stops waiting for it, and waits as long again for each further process that precedes it.
+"""
+
+LOOK_S = 1.0
+
 
 class ElectedFlow(FlowHost):
-    """A flow that copies. `poll_flow` is called every moment; other threads may read the other members.
+    """A flow that copies here once this process is elected.
 
-    `take_out(flow)` ends the copying of a flow and returns a function that ends its query; another thread calls this
-    function. With `until_caught_up`, a flow that another process already runs ends here at once, with a reason. If that
-    process also ends once it has caught up, this process waits for it.
+    With `until_caught_up` of the builder, a flow that another process already runs ends here at once, with a reason. If
+    that process also ends once it has caught up, this process waits for it.
     """
 
     returns = True
@@ -50,29 +66,24 @@ class ElectedFlow(FlowHost):
     def __init__(
         self,
         settings: FlowSettings,
-        build: Builder,
+        builder: FlowBuilder,
+        flows: Callable[[], Sequence[FlowSettings]],
         take_out: Callable[[FlowRunner], Callable[[], None]],
-        *,
-        until_caught_up: bool,
-        wake: Callable[[], None],
         roster: ElectionRegistry | None = None,
-        clock: Clock = SYSTEM,
-        connect: Connect = ClusterAdmin,
     ) -> None:
-        super().__init__(settings, build, take_out, clock)
-        self._connect = connect
-        self.election = Election(
-            settings, wake, roster or ElectionRegistry(ready=True, clock=clock), until=until_caught_up, connect=connect
-        )
-        self._until = until_caught_up
+        super().__init__(settings, builder, flows, take_out)
+        self._connect = builder.connect
+        self._until = builder.until_caught_up
         self._roster = roster
+        own = roster or ElectionRegistry(ready=True, clock=self._clock)
+        self.election = Election(settings, builder.wake, own, until=self._until, connect=self._connect)
         self._term = 0
         self._away_since: float | None = None
         self._awaited: LeaderTerm | None = None
         self._stored: StoredOffsets | None = None
         """The positions that are read ahead while another process runs the flow."""
         self._reading = RetryDelay(
-            settings.name, clock, what="nothing is read ahead yet", level=logging.DEBUG, policy=READ_AHEAD
+            settings.name, self._clock, what="nothing is read ahead yet", level=logging.DEBUG, policy=READ_AHEAD
         )
 
     def start(self) -> None:
@@ -291,3 +302,44 @@ class ElectedFlow(FlowHost):
     def absent(self) -> bool:
         """Whether the flow has neither begun nor failed here; `status` has the reason."""
         return self.flow is None and self.failure is None
+
+
+def hand_over_flows(roster: ElectionRegistry, hosted_flows: Sequence[ElectedFlow]) -> None:
+    """Hand over a flow if a ready process runs at least two flows fewer; called every moment.
+
+    If processes pack, the receiver is the process that runs the most flows.
+    """
+    if any(hosted.clearing for hosted in hosted_flows):
+        roster.restart_calm()
+        return
+    if not roster.may_move or roster.calm_s < CALM_S:
+        return
+    crews = roster.crews()
+    able = {hosted.settings.name: hosted for hosted in hosted_flows if hosted.can_hand_over}
+    move = _next(roster, crews, able, overlook=float("inf"))
+    waits_s = roster.wait(move is not None)
+    if move is not None:
+        move = _next(roster, crews, able, overlook=waits_s // PATIENCE_S)
+    if move is not None:
+        flow, heir = move
+        counts = loads(crews)
+        log.info(
+            "%s: handed over to %s, which runs %d of the flows, this process %d",
+            *(flow, heir, counts.get(heir, 0), counts.get(roster.name, 0)),
+        )
+        able[flow].hand_over(heir)
+        # The group appoints the new runner later; until then this process would hand over another flow.
+        roster.hand_over_flow(flow, heir)
+    elif _next(roster, crews, crews, overlook=float("inf")) is None:
+        roster.mark_balanced(crews)
+    else:
+        # A flow that is tied to this process now may be free later, without an event.
+        roster.pause_moves(LOOK_S)
+
+
+def _next(
+    roster: ElectionRegistry, crews: Mapping[FlowName, FlowMembers], able: Container[FlowName], *, overlook: float
+) -> tuple[FlowName, ProcessName] | None:
+    if roster.packs:
+        return next_gathering(crews, roster.name, able)
+    return next_move(crews, roster.name, able, overlook=overlook)

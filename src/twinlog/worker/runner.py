@@ -18,12 +18,10 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.scratch_dirs import sweep_leftovers
-from twinlog.worker.elected_flow import ElectedFlow
-from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
-from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.elected_flow import ElectedFlow, hand_over_flows
+from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import ElectedIdleFlow
-from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions, all_at_once
 from twinlog.worker.status.flow_state import FlowState
 
@@ -288,20 +286,8 @@ class Runner:
             log.info("Spark is warm, this process is ready to take over")
 
     def _elected_flow(self, settings: FlowSettings) -> ElectedFlow:
-        def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
-            return self._builder.build_runner(elected.wanted, self._wanted.all_enabled, leads_for_s, stored)
-
-        elected = ElectedFlow(
-            settings,
-            build,
-            self.spark.queries.take_out,
-            until_caught_up=self._options.until_caught_up,
-            wake=self._wake.set,
-            roster=self._roster,
-            clock=self._clock,
-            connect=self._connect,
-        )
-        return elected
+        take_out = self.spark.queries.take_out
+        return ElectedFlow(settings, self._builder, lambda: self._wanted.all_enabled, take_out, self._roster)
 
     def _attend_idle(self) -> None:
         """Look after the disabled flows, and wait for the next moment."""

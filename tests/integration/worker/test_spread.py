@@ -14,9 +14,10 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.elected_flow import hand_over_flows
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState
-from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
+from twinlog.worker.election.roster import ElectionRegistry
 
 FLOWS = 4
 ENOUGH_S = 90.0

@@ -15,6 +15,7 @@ from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from tests.unit.worker.election.electing import ALL_STORED, Election, Flow, Stored, elected_flow_of
 from tests.unit.worker.election.test_election import SETTINGS
+from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import READ_AHEAD, RetryPolicy
@@ -26,7 +27,8 @@ from twinlog.worker.election.member import Leadership, LeaderTerm, Member
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow import flow_host
-from twinlog.worker.flow.flow import FlowRunner, FlowState
+from twinlog.worker.flow.flow import FlowState
+from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import ElectedIdleFlow
 from twinlog.worker.placement.processes import FlowMembers
 
@@ -333,19 +335,9 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     threads = Threads(monkeypatch)
     other = replace(SETTINGS, source=Alias("b"))
 
-    def build(leads_for_s: Any, stored: Any) -> FlowRunner:
-        return FlowRunner(
-            SETTINGS,
-            slots=1,
-            tasks=1,
-            until_caught_up=False,
-            wake=lambda: None,
-            flows=[SETTINGS, other],
-            leads_for_s=leads_for_s,
-        )
-
     threads.left = None
-    elected = ElectedFlow(SETTINGS, build, lambda flow: lambda: None, until_caught_up=False, wake=lambda: None)
+    builder = FlowBuilder(local=True, wake=lambda: None, clock=SYSTEM, connect=ClusterAdmin)
+    elected = ElectedFlow(SETTINGS, builder, lambda: [SETTINGS, other], lambda flow: lambda: None)
     elected.election = Election([])  # type: ignore[assignment]
     lease_server: Any = SimpleNamespace(flows={})
     before = threading.active_count()

@@ -13,9 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import Clock
 from twinlog.kafka.admin.cluster import Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
@@ -43,15 +42,6 @@ class HostState(Enum):
     OVER = "the flow has ended here for good"
 
 
-class Builder(Protocol):
-    """Makes the runner of a flow; it may append for `leads_for_s()` seconds from now on.
-
-    `stored` has the flow's offsets that this process read while it stood by, None if it did not read them.
-    """
-
-    def __call__(self, leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner: ...
-
-
 @dataclass(frozen=True, slots=True)
 class FlowBuilder:
     """Makes the runners of all flows of a process; `local` is whether its Spark runs tasks on this machine."""
@@ -69,7 +59,11 @@ class FlowBuilder:
         leads_for_s: Callable[[], float],
         stored: StoredOffsets | None,
     ) -> FlowRunner:
-        """Make the runner of a flow, among all `flows` of the file or of the group. Raises RuntimeError, OSError."""
+        """Make the runner of a flow, which may append for `leads_for_s()` seconds from now on.
+
+        `flows` are all flows of the file or of the group. `stored` has the flow's offsets that this process read while
+        it stood by, None if it did not read them. Raises RuntimeError for lack of threads.
+        """
         return FlowRunner(
             settings,
             slots=settings.tasks_max,
@@ -87,7 +81,8 @@ class FlowBuilder:
 class FlowHost(ABC):
     """A flow in this process. A single thread calls `poll_flow` every moment; other threads may read the rest.
 
-    `take_out(flow)` ends the copying of a flow: it returns a function that ends its query, for another thread to call.
+    `flows()` are all flows of the file or of the group: some may conflict. `take_out(flow)` ends the copying of a flow:
+    it returns a function that ends its query, for another thread to call.
     """
 
     returns = False
@@ -96,10 +91,11 @@ class FlowHost(ABC):
     def __init__(
         self,
         settings: FlowSettings,
-        build: Builder,
+        builder: FlowBuilder,
+        flows: Callable[[], Sequence[FlowSettings]],
         take_out: Callable[[FlowRunner], Callable[[], None]],
-        clock: Clock = SYSTEM,
     ) -> None:
+        clock = builder.clock
         self.flow: FlowRunner | None = None
         """The flow while this process runs it."""
         self.flow_status = FlowStatus(clock.monotonic)
@@ -113,7 +109,8 @@ class FlowHost(ABC):
         self.begun = 0
         """The number of times that the flow began here."""
         self._settings = settings
-        self._build = build
+        self._builder = builder
+        self._flows = flows
         self._take_out = take_out
         self._clock = clock
         self._asked_to_end = False
@@ -241,7 +238,7 @@ class FlowHost(ABC):
         """
         flow: FlowRunner | None = None
         try:
-            flow = self._build(leads_for_s, stored)
+            flow = self._builder.build_runner(self._settings, self._flows(), leads_for_s, stored)
             flow.flow_status.count_on(self.flow_status)
             flow.start()
         except RuntimeError as error:

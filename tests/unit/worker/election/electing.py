@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.unit.worker.election.test_election import SETTINGS
 from twinlog.clock import SYSTEM, Clock
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.election.role import ElectionState
@@ -102,7 +103,7 @@ def elected_flow_of(
 ) -> tuple[ElectedFlow, Any]:
     """A flow that this process is about to run, and its lease server."""
 
-    def build(leads_for_s: Any, stored: Any) -> Any:
+    def build(settings: Any, flows: Any, leads_for_s: Any, stored: Any) -> Any:
         if stored is not None:
             done.append(f"go on with {stored}")
         return Flow(done, releases=releases)
@@ -110,6 +111,9 @@ def elected_flow_of(
     def take_out(flow: Any) -> Any:
         return lambda: done.append("end the query")
 
-    elected = ElectedFlow(SETTINGS, build, take_out, until_caught_up=until, wake=lambda: None, clock=clock)
+    builder: Any = SimpleNamespace(
+        build_runner=build, wake=lambda: None, clock=clock, connect=ClusterAdmin, until_caught_up=until
+    )
+    elected = ElectedFlow(SETTINGS, builder, lambda: [SETTINGS], take_out)
     elected.election = Election(done)  # type: ignore[assignment]
     return elected, type("Server", (), {"flows": {}})()

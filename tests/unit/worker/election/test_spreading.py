@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.worker.election import roster as module
-from twinlog.worker.election.roster import ElectionRegistry, hand_over_flows
+from twinlog.worker import elected_flow as module
+from twinlog.worker.elected_flow import hand_over_flows
+from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.placement.processes import FlowMembers
 
 BOTH = {"me": True, "other": True}
