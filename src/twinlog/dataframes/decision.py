@@ -18,8 +18,7 @@ from typing import Literal
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.coordinator.transaction_offsets import TransactionOffsets
-from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator, TransactionOffsets
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import CommittedOffset, GroupOffsets
