@@ -15,9 +15,7 @@ import time
 from collections.abc import Iterator
 
 from twinlog.copier.reporter import INTERVAL_S
-from twinlog.lease.channel import BEAT_S, Channel, DriverAddress
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.greeting import greet_as_copier
+from twinlog.lease.channel import BEAT_S, Channel, DriverAddress, greet_as_copier
 from twinlog.lease.messages import (
     Claim,
     CopierEnded,
@@ -30,7 +28,7 @@ from twinlog.lease.messages import (
     ReportMessage,
     Stop,
 )
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 NEXT_LEASE_S = 0.5

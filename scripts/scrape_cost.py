@@ -9,11 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
+from twinlog.metrics.connector_beans import CopyFacts, client_beans, source_beans
 from twinlog.metrics.exposition import Measurements, Pages
-from twinlog.metrics.facts import CopyFacts
-from twinlog.metrics.mirror_beans import client_beans, source_beans
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.worker.status.flow_status import FlowStatus
 

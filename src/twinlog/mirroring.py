@@ -36,7 +36,7 @@ from twinlog.worker.spark_flows import SparkOptions
 from twinlog.worker.status.flow_status import Summary
 
 if TYPE_CHECKING:
-    from twinlog.connect.rest.metrics_server import MetricsServer
+    from twinlog.connect.rest.metrics import MetricsServer
 
 __all__ = ["FlowProgress", "Mirroring", "Outcome", "ReloadReport", "Summary", "run", "start"]
 
@@ -88,7 +88,7 @@ class Mirroring:
         settings = self._config.metrics
         if settings.listeners:
             from twinlog.clock import SYSTEM  # noqa: PLC0415 - nobody else needs a web server
-            from twinlog.connect.metrics import metrics_server  # noqa: PLC0415
+            from twinlog.connect.rest.metrics import metrics_server  # noqa: PLC0415
             from twinlog.metrics.exposition import Pages  # noqa: PLC0415
             from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from twinlog.copier.copier import Copier
 from twinlog.copier.partition.context import CopierListener
 from twinlog.kafka.net.loop import Loop
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.settings.flow import FlowSettings
 
 ROOT = Path(__file__).parents[2]

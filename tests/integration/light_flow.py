@@ -12,7 +12,7 @@ from tests.integration.mirroring import mirror_topics
 from twinlog.config import load
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position

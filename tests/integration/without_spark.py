@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from harness.wait import wait_for
 from twinlog.copier.copier_thread import CopierThread
 from twinlog.errors import TwinlogError
-from twinlog.lease.bundle import QueryFlows
-from twinlog.lease.channel import Channel
-from twinlog.lease.greeting import greet_as_planner
-from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.channel import Channel, LeaseTicket, greet_as_planner
+from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.lease.ledger import Assignment
 from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
-from twinlog.lease.ticket import LeaseTicket
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
 

@@ -16,7 +16,7 @@ from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, Client, kept_levels, serving
 from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.connect.rest.bodies import config_map, parse
-from twinlog.connect.rest.protocol import Limits
+from twinlog.connect.rest.serving import Limits
 from twinlog.connect.rest.users import credentials
 from twinlog.errors import RequestError
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAD = """\
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionProgress
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.mirror.offsets.exact_map import ExactMap, Point, CopiedRun

@@ -66,7 +66,7 @@ def served(settings: MetricsSettings, runner: Runner) -> Iterator[None]:
     if not settings.listeners:
         yield
         return
-    from twinlog.connect.metrics import metrics_server  # noqa: PLC0415 - nobody else needs a web server
+    from twinlog.connect.rest.metrics import metrics_server  # noqa: PLC0415 - nobody else needs a web server
     from twinlog.metrics.exposition import Pages  # noqa: PLC0415
     from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 

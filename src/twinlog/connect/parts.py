@@ -15,7 +15,7 @@ from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_host import FlowBuilder, FlowHost, HostState
 from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread
 from twinlog.worker.spark_flows import SparkFlows
-from twinlog.worker.status.flow_state import FlowState
+from twinlog.worker.status.report import FlowState
 
 F = TypeVar("F", GroupsFlow, IdleFlow)
 

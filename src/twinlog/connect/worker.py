@@ -12,10 +12,10 @@ from twinlog.config.connector import ConnectorFile
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.group import JoinGroup, StandaloneGroup, WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
-from twinlog.connect.metrics import metrics_server
 from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.levels import Levels
+from twinlog.connect.rest.metrics import metrics_server
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
 from twinlog.connect.storage.file_offsets import FileOffsets

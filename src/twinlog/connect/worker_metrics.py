@@ -12,14 +12,11 @@ from twinlog.connect.parts import CheckpointConnector, SourceConnector
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorState
-from twinlog.metrics.beans import BeanTable
-from twinlog.metrics.connect_beans import connector_beans, worker_beans
-from twinlog.metrics.exposition import Measurements
-from twinlog.metrics.facts import ConnectorFacts, WorkerFacts
-from twinlog.metrics.process import jvm_families, process_families
+from twinlog.metrics.connector_beans import ConnectorFacts, WorkerFacts, connector_beans, worker_beans
+from twinlog.metrics.exposition import BeanTable, Measurements
 from twinlog.spark.jvm_sampler import JvmSampler
 from twinlog.worker.run_metrics import copying_beans, group_beans, running_facts
-from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
+from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
 
 
 class WorkerMetrics:

@@ -52,9 +52,8 @@ from twinlog.kafka.producer.append_queue import QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.lease.counters import CopierCounters
-from twinlog.lease.grant import Grant
-from twinlog.lease.messages import LentId
+from twinlog.lease.messages import Grant, LentId
+from twinlog.lease.progress import CopierCounters
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.call import TransformCall, TransformImport

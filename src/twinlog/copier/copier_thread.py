@@ -22,9 +22,7 @@ from twinlog.copier.partition.context import CopierListener
 from twinlog.copier.reporter import Reporter
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
 from twinlog.kafka.net.loop import Loop
-from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress
-from twinlog.lease.grant import Grant
-from twinlog.lease.greeting import greet_as_copier
+from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress, LeaseTicket, greet_as_copier
 from twinlog.lease.messages import (
     Claim,
     CopierEnded,
@@ -34,6 +32,7 @@ from twinlog.lease.messages import (
     Event,
     Failed,
     FromCopier,
+    Grant,
     Grants,
     Hold,
     IdRequest,
@@ -47,7 +46,6 @@ from twinlog.lease.messages import (
     TaskEnded,
 )
 from twinlog.lease.progress import Report
-from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition

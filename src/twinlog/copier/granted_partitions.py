@@ -19,7 +19,7 @@ from twinlog.copier.start.first_look import LogsAtRest
 from twinlog.copier.start.start_position import StartPosition, StartPositions
 from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
 from twinlog.kafka.retry import Backoff
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.held import reason_of

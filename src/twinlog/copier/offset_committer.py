@@ -11,7 +11,7 @@ from twinlog.copier.offset_writers import MapWriter, SyncWriter
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.position_writer import PositionWriter

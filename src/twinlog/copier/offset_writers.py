@@ -12,7 +12,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.topic_writer import TopicWriter
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position

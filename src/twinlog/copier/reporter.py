@@ -15,9 +15,8 @@ from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.record.compression import LZ4
-from twinlog.lease.counters import CopierCounters, PartitionCounters
-from twinlog.lease.grant import Grant
-from twinlog.lease.progress import PartitionProgress, Report, in_pieces
+from twinlog.lease.messages import Grant
+from twinlog.lease.progress import CopierCounters, PartitionCounters, PartitionProgress, Report, in_pieces
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.topic_names import progress_topic

@@ -21,7 +21,7 @@ from twinlog.errors import TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.net.unreachable import throttles
 from twinlog.kafka.protocol.list_offsets import LATEST
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.amounts import shown_age

@@ -10,11 +10,9 @@ from dataclasses import replace
 from twinlog.clock import Clock
 from twinlog.errors import TwinlogError
 from twinlog.lease.channel import VALID_S
-from twinlog.lease.copier_session import CopierSession
 from twinlog.lease.fencing import TransactionalIds
-from twinlog.lease.grant import Grant
-from twinlog.lease.ledger import LeaseState
-from twinlog.lease.messages import Grants, Release, Stop
+from twinlog.lease.ledger import CopierSession, LeaseState
+from twinlog.lease.messages import Grant, Grants, Release, Stop
 from twinlog.model.types import TopicPartition
 
 log = logging.getLogger(__name__)

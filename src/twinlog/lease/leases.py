@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence, Set
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import MessageError, TwinlogError
 from twinlog.lease.channel import DEAD_S, VALID_S, Channel
-from twinlog.lease.copier_session import CopierSession
 from twinlog.lease.fencing import TransactionalIds
-from twinlog.lease.grant import Grant
 from twinlog.lease.granting import RELEASE_S, PartitionGranter
-from twinlog.lease.ledger import Assignment, LeaseState
+from twinlog.lease.ledger import Assignment, CopierSession, LeaseState
 from twinlog.lease.messages import (
     Claim,
     CopierEnded,
@@ -26,6 +24,7 @@ from twinlog.lease.messages import (
     Drop,
     Event,
     Failed,
+    Grant,
     Hold,
     IdRequest,
     LeaseEnded,

@@ -13,8 +13,7 @@ from math import inf, nan
 from typing import Any, Generic, TypeVar
 
 from twinlog.clock import LONG_AGO
-from twinlog.lease.counters import CopierCounters, PartitionCounters
-from twinlog.lease.progress import Report
+from twinlog.lease.progress import CopierCounters, PartitionCounters, Report
 from twinlog.model.types import GroupId, TopicPartition
 
 SAMPLE_S = 30.0

@@ -14,11 +14,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from twinlog.lease.channel import Channel, DriverAddress
-from twinlog.lease.grant import Share
-from twinlog.lease.greeting import greet_as_planner
-from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
-from twinlog.lease.ticket import LeaseTicket
+from twinlog.lease.channel import Channel, DriverAddress, LeaseTicket, greet_as_planner
+from twinlog.lease.messages import NextRequest, NextResponse, Share, SharesRequest, SharesResponse, require
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.task import copy_under_lease
 

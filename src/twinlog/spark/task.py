@@ -13,7 +13,7 @@ from typing import Any
 from pyspark import TaskContext
 
 from twinlog.copier.copier_thread import CopierThread
-from twinlog.lease.ticket import LeaseTicket
+from twinlog.lease.channel import LeaseTicket
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,9 @@ import threading
 from collections.abc import Sequence
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.lease.bundle import QueryFlows
-from twinlog.lease.grant import Grant
-from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.lease.leases import Leases
+from twinlog.lease.messages import Grant
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.spark.engine import Engine

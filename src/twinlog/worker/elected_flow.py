@@ -26,7 +26,7 @@ from twinlog.worker.placement.processes import (
 )
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.retrying import RetryDelay
-from twinlog.worker.status.flow_state import FlowState
+from twinlog.worker.status.report import FlowState
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.lease.fencing import TransactionalIds
-from twinlog.lease.grant import Grant
 from twinlog.lease.leases import Leases
 from twinlog.lease.ledger import Assignment
+from twinlog.lease.messages import Grant
 from twinlog.lease.progress import Report
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.lease.bundle import QueryFlows
-from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.log_once import LogOnce
 from twinlog.model.topics import listed
 from twinlog.settings.flow import FlowSettings

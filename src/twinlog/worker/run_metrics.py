@@ -10,20 +10,29 @@ from collections.abc import Collection, Iterator
 
 from twinlog import __version__
 from twinlog.clock import SYSTEM, Clock, wall_ms
-from twinlog.metrics.beans import BeanTable
-from twinlog.metrics.connect_beans import connector_beans, worker_beans
-from twinlog.metrics.exposition import Measurements
-from twinlog.metrics.facts import CHECKPOINT, HEARTBEAT, SOURCE, ConnectorFacts, CopyFacts, GroupFacts, WorkerFacts
+from twinlog.metrics.connector_beans import (
+    CHECKPOINT,
+    HEARTBEAT,
+    SOURCE,
+    ConnectorFacts,
+    CopyFacts,
+    GroupFacts,
+    WorkerFacts,
+    checkpoint_beans,
+    client_beans,
+    connector_beans,
+    source_beans,
+    worker_beans,
+)
+from twinlog.metrics.exposition import BeanTable, Measurements
 from twinlog.metrics.meters import FlowMeters
-from twinlog.metrics.mirror_beans import checkpoint_beans, client_beans, source_beans
-from twinlog.metrics.process import jvm_families, process_families
 from twinlog.model.types import GroupId
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.jvm_sampler import JvmSampler
 from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.runner import Runner
-from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
+from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
 
 
 def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: bool) -> Iterator[BeanTable]:

@@ -23,7 +23,7 @@ from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import ElectedIdleFlow
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions, all_at_once
-from twinlog.worker.status.flow_state import FlowState
+from twinlog.worker.status.report import FlowState
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,9 @@ from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.copier.copier_thread import CopierThread
-from twinlog.lease.channel import Channel, DriverAddress
-from twinlog.lease.grant import Grant
-from twinlog.lease.greeting import receive_hello
+from twinlog.lease.channel import Channel, DriverAddress, LeaseTicket, receive_hello
 from twinlog.lease.ledger import Assignment
-from twinlog.lease.messages import Claim, CopierHeartbeat, CopierHeartbeatResponse, Grants
-from twinlog.lease.ticket import LeaseTicket
+from twinlog.lease.messages import Claim, CopierHeartbeat, CopierHeartbeatResponse, Grant, Grants
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status import load as load_module
 

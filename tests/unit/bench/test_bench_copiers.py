@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from bench.copiers import Pretender
 from harness.wait import wait_for
-from twinlog.lease.grant import Grant
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.leases import Leases
+from twinlog.lease.messages import Grant
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicName, TopicPartition
 

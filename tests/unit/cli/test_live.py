@@ -11,8 +11,7 @@ import pytest
 from rich.console import Console
 
 from twinlog.cli import live, live_table
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.worker.status.flow_status import FlowStatus
 
 REFUSED = "cannot connect: cluster primary: no broker can be reached: primary-1:9092: connection refused"

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.unit.connect.serving import serving
-from twinlog.connect.metrics import metrics_server
-from twinlog.connect.rest.metrics_server import MetricsServer
+from twinlog.connect.rest.metrics import MetricsServer, metrics_server
 from twinlog.connectors.model import Health, HealthStatus
 from twinlog.settings import metrics as settings
 from twinlog.settings.metrics import ListenerAddress, MetricsSettings

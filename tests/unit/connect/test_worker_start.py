@@ -22,7 +22,7 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import worker as worker_module
 from twinlog.connect.rest.api import RestApi
-from twinlog.connect.rest.protocol import Limits
+from twinlog.connect.rest.serving import Limits
 from twinlog.connect.worker import Worker
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.tls import TlsSettings, tls_context

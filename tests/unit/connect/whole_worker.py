@@ -23,8 +23,8 @@ from twinlog.connect import running
 from twinlog.connect.group.group import StandaloneGroup
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.rest.api import RestApi
-from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.server import RestServer
+from twinlog.connect.rest.serving import Limits
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog

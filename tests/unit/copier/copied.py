@@ -13,7 +13,7 @@ from tests.copier_reports import NotedReports
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
 from twinlog.errors import TwinlogError
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.model.held import HeldPartition

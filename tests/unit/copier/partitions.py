@@ -12,8 +12,8 @@ from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import CopyRules
-from twinlog.lease.counters import CopierCounters
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
+from twinlog.lease.progress import CopierCounters
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings

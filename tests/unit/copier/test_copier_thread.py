@@ -21,7 +21,7 @@ from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog import __version__
 from twinlog.copier.copier_thread import GRACE_S, CopierThread
 from twinlog.errors import DriverLostError
-from twinlog.lease.channel import VALID_S, DriverAddress
+from twinlog.lease.channel import VALID_S, DriverAddress, LeaseTicket
 from twinlog.lease.messages import (
     VERSION,
     Claim,
@@ -42,7 +42,6 @@ from twinlog.lease.messages import (
     decode,
     encode,
 )
-from twinlog.lease.ticket import LeaseTicket
 from twinlog.settings.transform import TransformSettings
 
 VALUES = [b"%d" % number for number in range(12)]

@@ -14,7 +14,7 @@ from twinlog.errors import CorruptBatchError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import RecordPolicy

@@ -13,7 +13,7 @@ from twinlog.copier.start.resume_after_crash import LogBounds, _Follower
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.record.batch import scan
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Translated
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.segments import SegmentWriter

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from twinlog.copier.partition.copied_records import SUM_S, ForeignOffsets
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 
 ONE, OTHER = (TopicPartition(TopicName("north.t"), number) for number in range(2))

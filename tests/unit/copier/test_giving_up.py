@@ -16,7 +16,7 @@ from twinlog.kafka.producer.produce_errors import NO_ANSWER
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings

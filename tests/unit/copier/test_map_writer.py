@@ -11,7 +11,7 @@ from harness.virtual.clock import WALL_BEGIN, VirtualClock
 from twinlog.copier.offset_writers import NO_GENERATION, MapWriter
 from twinlog.errors import ClusterError
 from twinlog.kafka.net.loop import Loop
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import Position

@@ -11,7 +11,7 @@ from twinlog.copier.memory import CopierMemory
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.producer.appends import Append
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 

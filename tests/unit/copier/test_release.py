@@ -13,7 +13,7 @@ from twinlog.copier.transactions.open_transaction import TransactionPartitions
 from twinlog.copier.transactions.transactions import TransactionalProducer, Transactions
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import ProducerIdentity
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings

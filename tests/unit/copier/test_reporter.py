@@ -20,9 +20,8 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import decode_records
-from twinlog.lease.counters import CopierCounters, PartitionCounters
-from twinlog.lease.grant import Grant
-from twinlog.lease.progress import PartitionProgress, Report, in_pieces
+from twinlog.lease.messages import Grant
+from twinlog.lease.progress import CopierCounters, PartitionCounters, PartitionProgress, Report, in_pieces
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import TopicName, TopicPartition

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from twinlog.lease.channel import LeaseTicket
 from twinlog.lease.messages import VERSION, Message
-from twinlog.lease.ticket import LeaseTicket
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.source import SCHEMA
 

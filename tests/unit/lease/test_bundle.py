@@ -6,9 +6,9 @@ import threading
 import time
 
 from tests.unit.worker.leasing import World, assignment, require
-from twinlog.lease.bundle import QueryFlows
-from twinlog.lease.grant import Share
+from twinlog.lease.lease_server import QueryFlows
 from twinlog.lease.leases import Leases
+from twinlog.lease.messages import Share
 
 
 def flow(name: str) -> Leases:

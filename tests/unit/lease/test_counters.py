@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from twinlog.lease.counters import AGE_BOUNDS_MS, CopierCounters, PartitionCounters
-from twinlog.lease.progress import PartitionProgress
+from twinlog.lease.progress import AGE_BOUNDS_MS, CopierCounters, PartitionCounters, PartitionProgress
 from twinlog.model.types import SourceOffset, TargetOffset
 
 

@@ -16,14 +16,10 @@ from harness.wait import wait_for
 from twinlog import __version__
 from twinlog.copier.copier_thread import CopierThread
 from twinlog.errors import DriverLostError, MessageError, VersionMismatchError
-from twinlog.lease import greeting
-from twinlog.lease.bundle import QueryFlows
-from twinlog.lease.channel import Channel, DriverAddress
-from twinlog.lease.greeting import greet_as_copier, greet_as_planner
-from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.channel import Channel, DriverAddress, LeaseTicket, greet_as_copier, greet_as_planner
+from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.lease.leases import Leases
 from twinlog.lease.messages import VERSION, Claim, LeaseEnded, Stop, encode
-from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.spark.source import LeaseReader
 from twinlog.spark.warm_up import SETTINGS
@@ -208,7 +204,7 @@ def test_a_planner_that_asks_for_nothing_it_may_is_cut_off(driver: Driver, caplo
 
 def test_a_greeting_must_come_first(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
     line = Channel.open(driver.server.address)
-    line.connection.send_bytes(json.dumps({"type": "Claim", "version": greeting.VERSION, "lease": 1}).encode())
+    line.connection.send_bytes(json.dumps({"type": "Claim", "version": VERSION, "lease": 1}).encode())
     line.receive_bytes()
     with pytest.raises(EOFError):
         line.receive_bytes()

@@ -13,12 +13,10 @@ from harness.wait import wait_for
 from twinlog.errors import EngineError
 from twinlog.lease import lease_server as lease_server_module
 from twinlog.lease import leases as leases_module
-from twinlog.lease.channel import Channel
-from twinlog.lease.grant import Grant
-from twinlog.lease.greeting import greet_as_copier
+from twinlog.lease.channel import Channel, greet_as_copier
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.leases import Leases
-from twinlog.lease.messages import Claim, CopierEnded, CopierHeartbeat, Stop
+from twinlog.lease.messages import Claim, CopierEnded, CopierHeartbeat, Grant, Stop
 from twinlog.model.types import TopicName, TopicPartition
 
 PARTS = frozenset(TopicPartition(TopicName("t" * 200), number) for number in range(40_000))

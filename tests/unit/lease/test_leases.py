@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.unit.worker.leasing import PARTS, Copier, World, assignment, require
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.grant import Grant
 from twinlog.lease.messages import (
     CopierHeartbeatResponse,
     Event,
     Failed,
+    Grant,
     Grants,
     LeaseEnded,
     Release,
@@ -23,7 +22,7 @@ from twinlog.lease.messages import (
     Stop,
     TaskEnded,
 )
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import TopicPartition

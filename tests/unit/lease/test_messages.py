@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from twinlog.errors import MessageError
 from twinlog.kafka.coordinator.transactions import ProducerEpoch
-from twinlog.lease.counters import CopierCounters, PartitionCounters
-from twinlog.lease.grant import Grant, Share
 from twinlog.lease.messages import (
     VERSION,
     Claim,
@@ -23,6 +21,7 @@ from twinlog.lease.messages import (
     Drop,
     Event,
     Failed,
+    Grant,
     Grants,
     Hold,
     IdRequest,
@@ -35,6 +34,7 @@ from twinlog.lease.messages import (
     Release,
     Released,
     ReportMessage,
+    Share,
     SharesRequest,
     SharesResponse,
     Stop,
@@ -44,7 +44,7 @@ from twinlog.lease.messages import (
     encode,
     require,
 )
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import CopierCounters, PartitionCounters, PartitionProgress, Report
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.segments import LastPoint
 from twinlog.mirror.offsets.starts import StartSpec

@@ -7,19 +7,26 @@ from dataclasses import replace
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from twinlog.lease.counters import AGE_BOUNDS_MS, CopierCounters, PartitionCounters
-from twinlog.lease.progress import PartitionProgress, Report
-from twinlog.metrics.beans import BeanTable
-from twinlog.metrics.connect_beans import connector_beans, worker_beans
-from twinlog.metrics.exposition import Measurements, Pages
-from twinlog.metrics.facts import CHECKPOINT, SOURCE, ConnectorFacts, CopyFacts, GroupFacts, WorkerFacts
+from twinlog.lease.progress import AGE_BOUNDS_MS, CopierCounters, PartitionCounters, PartitionProgress, Report
+from twinlog.metrics.connector_beans import (
+    CHECKPOINT,
+    SOURCE,
+    ConnectorFacts,
+    CopyFacts,
+    GroupFacts,
+    WorkerFacts,
+    checkpoint_beans,
+    client_beans,
+    connector_beans,
+    source_beans,
+    worker_beans,
+)
+from twinlog.metrics.exposition import BeanTable, Measurements, Pages
 from twinlog.metrics.meters import FlowMeters
-from twinlog.metrics.mirror_beans import checkpoint_beans, client_beans, source_beans
-from twinlog.metrics.process import jvm_families, process_families
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import MetricNames
 from twinlog.spark.jvm.figures import JvmFigures
-from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
+from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
 from twinlog.worker.status.report import DriverReport, GroupsProgress, TopicProgress
 
 ORDERS = TopicPartition(TopicName("orders"), 0)

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from tests.unit.metrics.measured import Scene, report
-from twinlog.metrics.connect_beans import worker_beans
-from twinlog.metrics.facts import WorkerFacts
+from twinlog.metrics.connector_beans import WorkerFacts, worker_beans
 from twinlog.metrics.meters import RecentTimes
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "beans.tsv"

@@ -13,10 +13,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from tests.unit.metrics.measured import JVM, NAME, ORDERS, REMOTE, Scene, report
-from twinlog.metrics.beans import BeanTable, bean, quoted
-from twinlog.metrics.exposition import Measurements, Pages, bean_text
-from twinlog.metrics.process import jvm_families
+from twinlog.metrics.exposition import BeanTable, Measurements, Pages, bean, bean_text, quoted
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.worker.status.families import jvm_families
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;q=0.1"
 MIRROR = "kafka.connect.mirror:type=MirrorSourceConnector"

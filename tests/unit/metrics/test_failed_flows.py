@@ -12,7 +12,7 @@ from twinlog.connect.worker_metrics import _flow
 from twinlog.connectors.model import ConnectorName, TargetState
 from twinlog.metrics.meters import FlowMeters
 from twinlog.worker.run_metrics import _flow_facts
-from twinlog.worker.status.flow_families import FlowMetricFacts
+from twinlog.worker.status.families import FlowMetricFacts
 
 
 @pytest.mark.parametrize(("flow", "failure"), [(None, None), (None, "refused"), (object(), "no permission")])

@@ -17,7 +17,7 @@ from tests.promql import Scrapes
 from tests.unit.metrics.measured import ORDERS, REMOTE, REPORT, Scene, report
 from twinlog.metrics.meters import SWEEP_S
 from twinlog.model.types import GroupId
-from twinlog.worker.status.flow_families import seconds_to_safe_failover
+from twinlog.worker.status.families import seconds_to_safe_failover
 from twinlog.worker.status.report import DriverReport, GroupsProgress
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"

@@ -11,11 +11,9 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.datasource import InputPartition
 
-from twinlog.lease.bundle import QueryFlows
-from twinlog.lease.channel import DriverAddress
-from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.channel import DriverAddress, LeaseTicket
+from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.lease.leases import Leases
-from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.spark import source as module
 from twinlog.spark.settings import local_settings

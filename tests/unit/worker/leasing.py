@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from harness.wait import wait_for
 from twinlog.lease.channel import Channel
-from twinlog.lease.grant import Grant
 from twinlog.lease.leases import Leases
 from twinlog.lease.ledger import Assignment
 from twinlog.lease.messages import (
@@ -18,6 +17,7 @@ from twinlog.lease.messages import (
     CopierHeartbeat,
     CopierHeartbeatResponse,
     FromCopier,
+    Grant,
     Grants,
     Message,
     Release,

@@ -18,16 +18,16 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, LastError
 from twinlog.worker.status.flow_status import OLD_S, FlowStatus
-from twinlog.worker.status.oldest import OldestRecords
-from twinlog.worker.status.publisher import Publisher
 from twinlog.worker.status.report import (
     DriverReport,
     GroupsProgress,
+    Publisher,
     TopicProgress,
     by_need,
     decode_report,
     encode_report,
 )
+from twinlog.worker.status.topic_sums import OldestRecords
 
 CLIENT = ClientSettings(("localhost:9092",))
 SETTINGS = FlowSettings(

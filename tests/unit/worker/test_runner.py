@@ -15,7 +15,7 @@ from twinlog.scratch import PREFIX
 from twinlog.worker import runner as wanted_flows
 from twinlog.worker.runner import CLUSTER_HUNG_S, HUNG_S, Outcome, Runner, RunOptions, outcome_of
 from twinlog.worker.spark_flows import SparkOptions, all_at_once
-from twinlog.worker.status.flow_state import FlowState
+from twinlog.worker.status.report import FlowState
 
 
 @pytest.fixture

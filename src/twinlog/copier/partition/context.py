@@ -10,7 +10,7 @@ from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.retry import COPIER_STEP, retry
-from twinlog.lease.counters import CopierCounters
+from twinlog.lease.progress import CopierCounters
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -9,8 +9,8 @@ from twinlog.clock import LONG_AGO, Clock, wall_ms
 from twinlog.copier.partition.context import CopierContext
 from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.sequence_numbers import sequence_after
-from twinlog.lease.counters import CopierCounters, PartitionCounters
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
+from twinlog.lease.progress import CopierCounters, PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.runs import CopiedRuns

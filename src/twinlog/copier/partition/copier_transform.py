@@ -9,7 +9,7 @@ from twinlog.copier.partition.copy_state import CopyState
 from twinlog.errors import EngineLostError
 from twinlog.kafka.net.loop import run_in_thread
 from twinlog.kafka.producer.appends import Prepare
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.types import TopicName, TopicPartition

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from twinlog.errors import TwinlogError
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.model.types import SourceOffset, TopicPartition
 
 

@@ -29,8 +29,8 @@ from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
+from twinlog.lease.progress import PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TargetOffset, TopicPartition

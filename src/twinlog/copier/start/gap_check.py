@@ -13,7 +13,7 @@ from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epochs
 from twinlog.kafka.metadata import OLDER_S
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import Gap, find_gap, is_of_another_topic
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicPartition

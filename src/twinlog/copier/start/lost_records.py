@@ -19,7 +19,7 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.record.aborted import AbortedFilter
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import is_abort_marker, record_bodies
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicPartition
 

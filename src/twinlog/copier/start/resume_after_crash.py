@@ -25,7 +25,7 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.record.batch import BASE_TIMESTAMP, HEADER_SIZE, MAX_TIMESTAMP, Batch, scan
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.record.sequence_numbers import records_between, sequence_after
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.runs import CopiedRuns

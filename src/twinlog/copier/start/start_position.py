@@ -20,7 +20,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules, Prepare
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import find_gap
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.mirror.offsets.positions import Position

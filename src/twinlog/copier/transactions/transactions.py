@@ -35,8 +35,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import TransactionCoordinator
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
-from twinlog.lease.grant import Grant
-from twinlog.lease.messages import LentId
+from twinlog.lease.messages import Grant, LentId
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition

@@ -39,7 +39,7 @@ from twinlog.worker.control.mover import PartitionMover
 from twinlog.worker.control.recopies import recopies
 from twinlog.worker.flow_tasks import FlowTasks
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.held_partitions import FlowHeldPartitions
+from twinlog.worker.status.held_and_paused import FlowHeldPartitions
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore

@@ -39,11 +39,10 @@ from twinlog.worker.placement.tasks import SlotDemand
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.retrying import FlowRetrier
 from twinlog.worker.status.flow_reporter import FlowReporter
-from twinlog.worker.status.flow_state import FlowState
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.held_partitions import FlowHeldPartitions, describe, summed_up
+from twinlog.worker.status.held_and_paused import FlowHeldPartitions, describe, summed_up
 from twinlog.worker.status.outage import OutageDetector
-from twinlog.worker.status.report import DriverReport
+from twinlog.worker.status.report import DriverReport, FlowState
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from twinlog.worker.flow.flow import JOBS_STOP_S, FlowRunner
 from twinlog.worker.flow_tasks import first_tasks
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.retrying import RetryDelay
-from twinlog.worker.status.flow_state import FlowState
 from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.report import FlowState
 
 log = logging.getLogger(__name__)
 

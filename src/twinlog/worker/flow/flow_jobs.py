@@ -20,8 +20,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
 from twinlog.worker.status.flow_reporter import FollowedSoFar
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.publisher import Publisher
-from twinlog.worker.status.report import EVERY_S, DriverReport
+from twinlog.worker.status.report import EVERY_S, DriverReport, Publisher
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 JOIN_S = 300.0

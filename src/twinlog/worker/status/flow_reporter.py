@@ -16,8 +16,7 @@ from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.periodic import PeriodicJob
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.held_partitions import counts
-from twinlog.worker.status.paused import PausedPartitions
+from twinlog.worker.status.held_and_paused import PausedPartitions, counts
 from twinlog.worker.status.report import MOST_HELD, DriverReport, GroupsProgress, TopicProgress
 
 LASTS_S = 3.0

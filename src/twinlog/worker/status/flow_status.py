@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM
 from twinlog.kafka.net.unreachable import is_throttle
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.worker.status.oldest import OldestRecords
-from twinlog.worker.status.paused import PausedPartitions
+from twinlog.worker.status.held_and_paused import PausedPartitions
 from twinlog.worker.status.report import TopicProgress
-from twinlog.worker.status.topic_sums import TopicSums
+from twinlog.worker.status.topic_sums import OldestRecords, TopicSums
 
 WINDOW_S = 5.0
 SAMPLE_S = 0.5

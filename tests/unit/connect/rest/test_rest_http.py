@@ -16,7 +16,7 @@ from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, serving
 from twinlog.clock import SystemClock
-from twinlog.connect.rest.protocol import Limits
+from twinlog.connect.rest.serving import Limits
 from twinlog.errors import RequestError
 from twinlog.settings.worker import HeaderSettings, RestSettings
 

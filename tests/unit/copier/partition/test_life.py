@@ -9,7 +9,7 @@ from harness.virtual.requests import PRODUCE
 from tests.unit.copier.copied import REMOTE, World, part, world
 from twinlog.copier.partition.life import PartitionLife, PartitionPhase
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 
 BEGINNING, COPYING, RELEASING, HELD, RELEASED = PartitionPhase
 

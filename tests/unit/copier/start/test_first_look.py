@@ -15,7 +15,7 @@ from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.copier.start.first_look import look
 from twinlog.copier.start.start_position import OF_TWO_LEADERS
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicPartition
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.errors import GapError
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import Gap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.java_regex.pattern import java_pattern

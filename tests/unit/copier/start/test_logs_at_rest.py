@@ -12,7 +12,7 @@ from tests.unit.copier.copied import REMOTE, World, part, world
 from twinlog.copier.copier import Copier
 from twinlog.copier.start.first_look import AT_MOST_S, STILL_S
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 
 MOVING = part(0, REMOTE)

@@ -10,7 +10,7 @@ import pytest
 from twinlog.copier.start import lost_records
 from twinlog.copier.start.lost_records import LoggedRecord, RemoteLogComparison, ResumePoint
 from twinlog.kafka.net.loop import Loop
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition

@@ -17,7 +17,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.list_offsets import EARLIEST
-from twinlog.lease.grant import Grant
+from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import Alias, TopicName, TopicPartition

@@ -28,7 +28,7 @@ from twinlog.worker.control.model import (
 )
 from twinlog.worker.flow_tasks import FlowTasks
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.held_partitions import FlowHeldPartitions
+from twinlog.worker.status.held_and_paused import FlowHeldPartitions
 
 TOPIC, REMOTE = TopicName("t"), TopicName("east.t")
 PARTS = [TopicPartition(TOPIC, number) for number in range(3)]

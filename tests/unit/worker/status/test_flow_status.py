@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
 

@@ -12,7 +12,7 @@ from twinlog.errors import GapError, RefusedError, TwinlogError
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.worker.status.held_partitions import (
+from twinlog.worker.status.held_and_paused import (
     ANSWER_S,
     END_COUNTS_S,
     MOST_S,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.lease.counters import PartitionCounters
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status.load import LASTS_S, LOOK_S, QUIET_S, LoadMonitor
 

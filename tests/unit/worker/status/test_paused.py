@@ -10,10 +10,10 @@ import pytest
 from tests.unit.worker.status.test_flow_status import OLD, ORDERS, progress, report
 from twinlog.clock import SYSTEM
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families, seconds_to_safe_failover
+from twinlog.worker.status.families import FlowMetricFacts, flow_families, seconds_to_safe_failover
 from twinlog.worker.status.flow_reporter import MOST_LEFT_OUT, MOST_TEXT, FlowReporter
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.paused import PausedPartitions, PausedTopic
+from twinlog.worker.status.held_and_paused import PausedPartitions, PausedTopic
 from twinlog.worker.status.report import DriverReport, decode_report, encode_report
 
 OTHER = ORDERS._replace(partition=1)

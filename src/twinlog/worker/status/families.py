@@ -1,4 +1,6 @@
-"""Metrics of flows that go beyond those of MirrorMaker 2; most of them are figures of `twinlog status`.
+"""Metrics of flows that go beyond those of MirrorMaker 2, of the process, and of Spark's JVM.
+
+Most metrics of flows are figures of `twinlog status`; those of the JVM have the names of Prometheus' Java client.
 
 The readiness for a failover sums up the judgement of `twinlog groups` for the flow as a whole.
 """
@@ -11,16 +13,19 @@ from itertools import accumulate
 from math import inf, isnan, nan
 from operator import attrgetter
 
+from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
+    SummaryMetricFamily,
 )
 
-from twinlog.lease.counters import AGE_BOUNDS_MS
+from twinlog.lease.progress import AGE_BOUNDS_MS
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.held import HELD_REASONS
+from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.worker.status.report import DriverReport
 
 FRESH_S = 30.0
@@ -347,3 +352,31 @@ def _since_s(then_ms: int | None, now_ms: int) -> float:
 
 def _waits_s(lag: int, oldest_ms: int | None, now_ms: int) -> float:
     return 0.0 if lag == 0 else _since_s(oldest_ms, now_ms)
+
+
+_PROCESS = ProcessCollector(registry=None)
+
+
+def process_families() -> Iterator[Metric]:
+    """CPU, memory and files of this process."""
+    yield from _PROCESS.collect()
+
+
+def jvm_families(jvm: JvmFigures | None, restarts: int) -> Iterator[Metric]:
+    """Spark's JVM, and the number of its restarts after a loss. `jvm` is None while Spark is stopped."""
+    yield CounterMetricFamily(
+        "twinlog_spark_restarts", "How often Spark was started again after its JVM was lost.", value=restarts
+    )
+    if jvm is None:
+        return
+    memory = GaugeMetricFamily("jvm_memory_used_bytes", "Memory that Spark's JVM uses.", labels=["area"])
+    memory.add_metric(["heap"], jvm.heap_bytes)
+    memory.add_metric(["nonheap"], jvm.other_bytes)
+    yield memory
+    yield GaugeMetricFamily("jvm_threads_current", "Threads of Spark's JVM.", value=jvm.threads)
+    collections = SummaryMetricFamily(
+        "jvm_gc_collection_seconds", "Time that Spark's JVM spent in a garbage collector.", labels=["gc"]
+    )
+    for name, count, seconds in jvm.collections:
+        collections.add_metric([name], count, seconds)
+    yield collections

@@ -15,7 +15,7 @@ from twinlog.connectors.model import KeyDefinition
 from twinlog.errors import RequestError
 
 ROWS = [
-    json.loads(line) for line in (Path(__file__).parents[4] / "recorded" / "plugins.jsonl").read_text().splitlines()
+    json.loads(line) for line in (Path(__file__).parents[3] / "recorded" / "plugins.jsonl").read_text().splitlines()
 ]
 KEYS = [row for row in ROWS if "plugin" in row]
 

@@ -1,20 +1,84 @@
-"""Headers of answers: `response.http.headers.config` (Jetty class HeaderFilter), and CORS (class CrossOriginFilter).
+"""The steps around each request: its line in the access log, and the headers of its answer.
 
-An answer's own header, as its length, is never replaced.
+The line has the extended form of NCSA with the duration in milliseconds at its end, as in Connect.
 
-An allowed origin is a name or a pattern with `*`. A request from another origin gets its answer without the headers
-that let a browser show it. With all origins allowed, no page may use the login that a browser keeps.
+The headers are those of `response.http.headers.config` (Jetty class HeaderFilter), and of CORS (class
+CrossOriginFilter). An own header of an answer, as its length, is never replaced. An allowed origin is a name or a
+pattern with `*`. A request from another origin gets its answer without the headers that let a browser show it. With all
+origins allowed, no page may use the login that a browser keeps.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+from datetime import UTC, datetime
 from email.utils import formatdate
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twinlog.clock import Clock
 from twinlog.settings.worker import HeaderSettings
+
+_LOG = logging.getLogger("twinlog.connect.rest.access_log")
+_NOT_SHOWN = re.compile(rb'[^\x20-\x7e]|["\\]')
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+USER = "twinlog.user"
+"""The key of a request's state with the name of the logged-in user."""
+
+
+class AccessLog:
+    """Logs the answers of `app`: user, request, status, bytes of the body, and duration."""
+
+    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _LOG.isEnabledFor(logging.INFO):
+            await self._app(scope, receive, send)
+            return
+        began = self._clock.monotonic()
+        status = size = 0
+
+        async def counted(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif scope["method"] != "HEAD":
+                size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            milliseconds = int((self._clock.monotonic() - began) * 1000)
+            _LOG.info("%s %d", _line(scope, self._clock.wall(), status, size), milliseconds)
+
+
+def _line(scope: Scope, now: float, status: int, size: int) -> str:
+    client = scope.get("client")
+    headers = dict(scope["headers"])
+    path: bytes = scope["raw_path"]
+    if scope["query_string"]:
+        path += b"?" + scope["query_string"]
+    return (
+        f"{client[0] if client else '-'} - {_shown(scope['state'].get(USER, '').encode())} [{_date(now)}] "
+        f'"{_shown(scope["method"].encode())} {_shown(path)} HTTP/{scope["http_version"]}" {status or "-"} {size} '
+        f'"{_shown(headers.get(b"referer", b""))}" "{_shown(headers.get(b"user-agent", b""))}"'
+    )
+
+
+def _shown(text: bytes) -> str:
+    """A client's text on a single line, with a bound."""
+    return _NOT_SHOWN.sub(lambda found: b"\\x%02x" % ord(found[0]), text[:2000]).decode("ascii") or "-"
+
+
+def _date(now: float) -> str:
+    moment = datetime.fromtimestamp(now, UTC)
+    return moment.strftime(f"%d/{_MONTHS[moment.month - 1]}/%Y:%H:%M:%S +0000")
+
 
 _DEFAULT_METHODS = "GET,POST,HEAD"
 _HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")

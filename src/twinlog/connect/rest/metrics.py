@@ -1,6 +1,8 @@
-"""A server of metrics and of a worker's health for everyone, at the addresses of `twinlog.metrics.listeners`.
+"""`GET /metrics` and `GET /metrics.json`: the metrics for Prometheus, and by the names of MBeans.
 
-Probes of a pod and scrapes are unable to log in.
+Workers of Connect lack both paths; an agent in the JVM serves their metrics. A worker has the paths among its other
+paths. A server of metrics and of the health of a worker has them at the addresses of `twinlog.metrics.listeners`, for
+everyone: probes of a pod and scrapes are unable to log in.
 """
 
 from __future__ import annotations
@@ -16,13 +18,47 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from twinlog.connect.rest.metric_pages import MetricPages
-from twinlog.connect.rest.protocol import Limits
-from twinlog.connect.rest.resources.metrics import JSON, TEXT, json_page, text_page
-from twinlog.connect.rest.resources.root import HEALTH, health_response
-from twinlog.connect.rest.serving import BoundListener, ServerThread, bind, close, servers
+from twinlog.connect.rest.api import RestApi, RestMethod, resource
+from twinlog.connect.rest.serving import BoundListener, Limits, ServerThread, bind, close, servers
+from twinlog.connect.rest.worker import HEALTH, health_response
 from twinlog.connectors.model import Health, HealthStatus
-from twinlog.settings.metrics import ListenerAddress
+from twinlog.metrics.exposition import Pages
+from twinlog.settings.metrics import ListenerAddress, MetricsSettings
+from twinlog.settings.tls import server_context
+
+TEXT, JSON = "/metrics", "/metrics.json"
+
+
+class MetricsResource:
+    """The pages among the other resources of a worker, with the login of the worker."""
+
+    def __init__(self, api: RestApi, pages: Pages) -> None:
+        self._api = api
+        self._pages = pages
+
+    def routes(self) -> list[Route]:
+        return [
+            resource(self._api, TEXT, {"GET": RestMethod(self.text, json=False, accepts_all=True)}),
+            resource(self._api, JSON, {"GET": RestMethod(self.json, json=False)}),
+        ]
+
+    async def text(self, request: Request) -> Response:
+        return await self._api.pools.metrics.run(lambda: text_page(self._pages, request))
+
+    async def json(self, request: Request) -> Response:
+        return await self._api.pools.metrics.run(lambda: json_page(self._pages))
+
+
+def text_page(pages: Pages, request: Request) -> Response:
+    """The page for Prometheus."""
+    content_type, body = pages.text(request.headers.get("accept", ""))
+    return Response(body, media_type=None, headers={"Content-Type": content_type})
+
+
+def json_page(pages: Pages) -> Response:
+    """The page by the names of MBeans."""
+    return Response(pages.json(), media_type="application/json")
+
 
 _LOG = logging.getLogger(__name__)
 LIVE = "/live"
@@ -34,7 +70,7 @@ class MetricsServer:
 
     def __init__(
         self,
-        pages: MetricPages,
+        pages: Pages,
         listeners: Sequence[ListenerAddress],
         tls: ssl.SSLContext | None = None,
         health: Callable[[], HealthStatus] | None = None,
@@ -92,3 +128,14 @@ class MetricsServer:
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
     answer = PlainTextResponse(f"There are {TEXT} for Prometheus and {JSON} by the names of MBeans.\n", 404)
     await answer(scope, receive, send)
+
+
+def metrics_server(
+    settings: MetricsSettings, pages: Pages, health: Callable[[], HealthStatus] | None = None
+) -> MetricsServer:
+    """Build the server for `twinlog.metrics.listeners`, also of a worker's `health`.
+
+    Raises ssl.SSLError for invalid certificates.
+    """
+    tls = None if settings.https is None else server_context(settings.https, settings.client_auth)
+    return MetricsServer(pages, settings.listeners, tls, health)
