@@ -27,7 +27,7 @@ from harness.errors import HarnessError
 from harness.topics import create_topic, delete_topic
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.kafka.protocol.produce import RawProduce
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import SourceOffset
 

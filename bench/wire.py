@@ -11,7 +11,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 
 from harness.errors import HarnessError
-from twinlog.kafka.protocol.fetch_response import read_fetch_response
+from twinlog.kafka.protocol.fetch import read_fetch_response
 
 CLIENT_ID = "bench"
 ANSWER_S = 60.0

@@ -10,8 +10,7 @@ import google_crc32c
 
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import CRC_START, HEADER, Batch, read_batch
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.records import Record, decode_records
 from twinlog.kafka.record.stamp import stamp
 

@@ -10,7 +10,7 @@ from harness.virtual.faults import Faults
 from harness.virtual.requests import LIST_OFFSETS, PRODUCE
 from harness.virtual.topics import VirtualTopics
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.protocol.offsets import EARLIEST
 
 with warnings.catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.

@@ -23,7 +23,7 @@ from harness.certificates import authority
 from twinlog.kafka.net.frames import FrameParser
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.transport import SCRATCH_BYTES, PlainTransport, TlsTransport
-from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.kafka.protocol.produce import RawProduce
 from twinlog.settings.tls import TlsContext, TlsSettings, tls_context
 
 LIMIT = 200_000

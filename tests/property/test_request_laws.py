@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch
-from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.kafka.protocol.fetch import FetchPosition, RawFetch
+from twinlog.kafka.protocol.produce import RawProduce
 from twinlog.model.types import TopicName
 
 anything = settings(deadline=None)

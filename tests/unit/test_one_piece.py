@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "twinlog"
 
 FETCHES = {
     "kafka/consumer/": "has the readers",
-    "kafka/admin/topic_ids.py": "asks a leader for an id, and reads no records",
+    "kafka/admin/partition_states.py": "asks a leader for an id, and reads no records",
     "copier/start/log_reader.py": "reads to the end of a log, with another error for each cause",
 }
 """Where fetch requests are made, with the reason."""
@@ -26,7 +26,7 @@ CLIENTS = {"client", "_client", "source", "_source", "target", "_target"}
 
 STAMPS = {
     "kafka/producer/append_queue.py": "numbers the batches of idempotent and transactional producers",
-    "kafka/record/own_records.py": "makes batches of a producer without an id, which have no number",
+    "kafka/record/builder.py": "makes batches of a producer without an id, which have no number",
 }
 """Where a batch gets its producer, with the reason."""
 

@@ -30,8 +30,7 @@ from twinlog.arrow.arrays import (
 )
 from twinlog.arrow.record_starts import find_starts, laid_out
 from twinlog.errors import CopyError, CorruptBatchError
-from twinlog.kafka.record.aborted import AbortedFilter
-from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME, Batch, check_crc, read_batch
+from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME, AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.records import decode_records, is_abort_marker, records_block
 from twinlog.model.types import TopicPartition

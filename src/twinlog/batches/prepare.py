@@ -12,12 +12,10 @@ from twinlog.batches.merge import take_records, take_row
 from twinlog.batches.split import build_appends
 from twinlog.errors import CopyError, CorruptBatchError
 from twinlog.kafka.producer.appends import Append, CopyRules, OversizedRecord, PreparedFetch, Road
-from twinlog.kafka.record.aborted import AbortedFilter
-from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, Batch, check_crc, read_batch
+from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
 from twinlog.kafka.record.compression import CODECS, NONE, compress
-from twinlog.kafka.record.legacy import legacy_records
-from twinlog.kafka.record.records import corrupt, is_abort_marker, records_block
+from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_records, records_block
 from twinlog.model.types import SourceOffset
 
 __all__ = ["Append", "CopyRules", "OversizedRecord", "PreparedFetch", "prepare"]

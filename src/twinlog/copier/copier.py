@@ -51,7 +51,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import CopyRules
-from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.lease.messages import Grant, LentId
 from twinlog.lease.progress import CopierCounters
 from twinlog.mirror.gaps import UNKNOWN

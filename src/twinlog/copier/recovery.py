@@ -13,7 +13,7 @@ from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.producer_ids import ProducerIds
 from twinlog.copier.start.start_position import StartPositions
 from twinlog.errors import ClusterError, EngineLostError, TwinlogError
-from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.retry import PARTITION_RECOVERY, RetryPolicy

@@ -19,8 +19,8 @@ from twinlog.copier.partition.routes import Routes
 from twinlog.copier.producers import CopierProducer
 from twinlog.errors import TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
-from twinlog.kafka.net.unreachable import throttles
-from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.net.contact import throttles
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.positions import Position

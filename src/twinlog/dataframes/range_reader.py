@@ -18,7 +18,7 @@ from twinlog.kafka.consumer.leader_fetch import GONE_S, LeaderFetch, RangeFetch,
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.settings.flow import ConsumerSettings
 

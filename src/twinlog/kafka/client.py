@@ -17,18 +17,15 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from twinlog.errors import ClusterError, RefusedError, ThrottledError, TwinlogError
-from twinlog.kafka.metadata import Leader, MetadataRounds, TopicMetadata, described, newest
-from twinlog.kafka.net.client_config import connection_options, principal
-from twinlog.kafka.net.connections import Connections
-from twinlog.kafka.net.contact import Contact
+from twinlog.kafka.metadata import Leader, MetadataRounds, TopicMetadata, described, incompatible, newest
+from twinlog.kafka.net.connections import Connections, connection_options, principal
+from twinlog.kafka.net.contact import Contact, reasons, throttles, unreachable
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.unreachable import reasons, throttles, unreachable
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.list_offsets import list_offsets_request, read_list_offsets
-from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
-from twinlog.kafka.protocol.versions import incompatible
+from twinlog.kafka.protocol.offsets import list_offsets_request, read_list_offsets
+from twinlog.kafka.protocol.produce import Appended, ProducedPartitions, RawProduce
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings

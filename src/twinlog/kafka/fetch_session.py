@@ -15,8 +15,15 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.leader_epochs import VerifiedLogs, find_divergence
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch, Topic
-from twinlog.kafka.protocol.fetch_response import EPOCHS_SINCE, TOPIC_IDS_SINCE, FetchedPartitions, PartitionResponse
+from twinlog.kafka.protocol.fetch import (
+    EPOCHS_SINCE,
+    TOPIC_IDS_SINCE,
+    FetchedPartitions,
+    FetchPosition,
+    PartitionResponse,
+    RawFetch,
+    Topic,
+)
 from twinlog.model.types import TopicName, TopicPartition
 
 _SESSION_FAULTS = frozenset(

@@ -16,9 +16,8 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderE
 
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.model.types import TopicName, TopicPartition
 
 _WITH_CURRENT_EPOCH = 2

@@ -1,4 +1,7 @@
-"""The metadata of a topic: leaders and leader epochs; concurrent requests for metadata share a request."""
+"""The metadata of a cluster: the leaders and leader epochs of a topic, and the versions of requests.
+
+Concurrent requests for metadata share a request.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.fetch import RawFetch
+from twinlog.kafka.protocol.produce import RawProduce
 from twinlog.model.types import TopicName
 
 ROUND_S = 0.05
 """The seconds for which a round collects requests: each of a thousand partitions of a deleted topic sends a request."""
+
+OLDER_S = 30.0
+"""For so many seconds an answer with older leader epochs counts as old metadata of a broker.
+
+After that time a topic that lacks an id counts as recreated.
+"""
 
 
 class MetadataRounds:
@@ -91,13 +102,6 @@ def described(topic: Any) -> TopicMetadata:
     )
 
 
-OLDER_S = 30.0
-"""For so many seconds an answer with older leader epochs counts as old metadata of a broker.
-
-After that time a topic that lacks an id counts as recreated.
-"""
-
-
 def newest(before: TopicMetadata | None, found: TopicMetadata, now: float) -> TopicMetadata:
     """Merge the answer `found`, of the monotonic second `now`, into the metadata of a topic.
 
@@ -121,3 +125,41 @@ def newest(before: TopicMetadata | None, found: TopicMetadata, now: float) -> To
         if part in before.leaders:
             leaders[part] = before.leaders[part]
     return replace(found, leaders=leaders, replicas=replicas, epochs=epochs, older_since=older_since)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestVersions:
+    """A request, the versions of it that twinlog sends, and the release of Kafka that has the oldest version."""
+
+    api_key: int
+    name: str
+    oldest: int
+    newest: int
+    since: str
+
+
+NEEDED = (
+    RequestVersions(RawProduce.API_KEY, "Produce", RawProduce.OLDEST, RawProduce.API_VERSION, "2.1"),
+    RequestVersions(RawFetch.API_KEY, "Fetch", RawFetch.OLDEST, RawFetch.NEWEST, "2.1"),
+)
+
+
+def incompatible(api_versions: Mapping[int, tuple[int, int]]) -> str | None:
+    """The reason why a broker is unfit, by its (lowest, highest) version of each request; None if the broker is fit.
+
+    >>> incompatible({0: (0, 6), 1: (0, 12)})  # doctest: +ELLIPSIS
+    'the brokers are too old: they know Produce up to version 6, twinlog needs 7, which Kafka has since 2.1...'
+    """
+    for need in NEEDED:
+        lowest, highest = api_versions.get(need.api_key, (0, -1))
+        if highest < need.oldest:
+            return (
+                f"the brokers are too old: they know {need.name} up to version {highest}, twinlog needs "
+                f"{need.oldest}, which Kafka has since {need.since}, and brokers that are not Apache Kafka only in "
+                "some releases"
+            )
+        if lowest > need.newest:
+            return (
+                f"the brokers are too new: they know {need.name} from version {lowest} on, twinlog sends {need.newest}"
+            )
+    return None

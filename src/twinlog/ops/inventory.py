@@ -10,12 +10,10 @@ from typing import TypeVar
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import describe_configs
-from twinlog.kafka.admin.described import describe_cluster, describe_topics
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.log_dirs import LogDirs, describe_log_dirs
-from twinlog.kafka.admin.quotas import describe_quotas
-from twinlog.kafka.admin.scram_users import describe_scram_users
+from twinlog.kafka.admin.partition_states import LogDirs, describe_log_dirs
+from twinlog.kafka.admin.topics import describe_cluster, describe_configs, describe_topics
+from twinlog.kafka.admin.users import describe_quotas, describe_scram_users
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.model.acls import Acl, AclOperation

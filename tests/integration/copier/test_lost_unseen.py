@@ -18,7 +18,7 @@ from harness.wait import wait_for
 from tests.integration.copier.test_exactly_once import EXACTLY, wait_until_committed
 from tests.integration.copying import POSITION_PARTITIONS, SOURCE, CopyFlow
 from tests.integration.segments import stored_batches
-from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce import partition_for
 from twinlog.mirror.offsets.positions import Position, Writer, encode_position
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -21,7 +21,7 @@ from twinlog.client import CommittedOffset, MirrorClient
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.kafka.record.own_records import own_batch, record_body
+from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Translated

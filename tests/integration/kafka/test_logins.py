@@ -19,7 +19,7 @@ from harness.wait import wait_for
 from twinlog.config import load
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.net.client_config import principal
+from twinlog.kafka.net.connections import principal
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ClientSettings
 

@@ -21,9 +21,9 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer import topic_pages
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.fetch_session import Fetched, FetchSession
-from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch import FetchPosition
+from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.kafka.record.last_records import LastRecords
-from twinlog.kafka.record.own_records import own_batch, record_body
 from twinlog.kafka.record.records import Record
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.checkpoints import Checkpoint

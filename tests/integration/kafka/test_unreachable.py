@@ -15,8 +15,8 @@ from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka import metadata as versions
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.protocol import versions
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.tls import TlsSettings

@@ -29,8 +29,8 @@ from twinlog.kafka.net.connections import Connections
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.selector import LeanSelector
 from twinlog.kafka.net.transport import PlainTransport, TlsTransport
-from twinlog.kafka.protocol.fetch_response import read_fetch_response
-from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.kafka.protocol.fetch import read_fetch_response
+from twinlog.kafka.protocol.produce import RawProduce
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ClientSettings
 

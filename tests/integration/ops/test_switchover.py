@@ -26,7 +26,7 @@ from harness.wait import wait_for
 from tests.integration.consuming import Member
 from tests.integration.light_flow import LightFlow
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.quotas import describe_producer_quotas
+from twinlog.kafka.admin.users import describe_producer_quotas
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
 from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal

@@ -15,7 +15,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic
-from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce import partition_for
 
 DEADLINE_S = 600
 NOW = 1_700_000_000_000

@@ -18,7 +18,7 @@ from harness.topics import topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
 from tests.integration.copying import CopyFlow
-from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce import partition_for
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
 

@@ -20,8 +20,7 @@ from twinlog.copier.copier import Copier
 from twinlog.copier.stalled_partitions import OPEN_S, SILENT_S
 from twinlog.errors import ClusterError
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset

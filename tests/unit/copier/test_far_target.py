@@ -8,8 +8,7 @@ from tests.source_log import New, SourceLog
 from tests.unit.copier.partitions import NotedPartition
 from twinlog.clock import SYSTEM
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition

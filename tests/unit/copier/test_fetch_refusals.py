@@ -13,7 +13,7 @@ from twinlog.copier.partition.life import AskLimit, CheckSource, PartitionReques
 from twinlog.errors import CorruptBatchError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import PartitionResponse
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition

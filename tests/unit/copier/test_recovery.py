@@ -22,8 +22,7 @@ from twinlog.kafka.producer.append_queue import MAX_WINDOW, ProducerIdentity
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer

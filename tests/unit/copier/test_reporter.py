@@ -17,7 +17,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.produce_request import Appended
+from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import decode_records
 from twinlog.lease.messages import Grant

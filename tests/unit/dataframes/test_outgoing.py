@@ -12,7 +12,7 @@ from twinlog.arrow.encode import encode
 from twinlog.arrow.partitioning import key_partitions
 from twinlog.dataframes.outgoing import RowPartitioner, joined
 from twinlog.errors import CopyError
-from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce import partition_for
 from twinlog.kafka.record.batch import read_batch
 from twinlog.kafka.record.records import decode_records
 from twinlog.model.types import TopicName

@@ -17,9 +17,8 @@ from twinlog.dataframes.offset_range import OffsetRange
 from twinlog.dataframes.range_reader import RangeReader
 from twinlog.errors import ClusterError, GapError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
-from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ConsumerSettings

@@ -13,8 +13,7 @@ from harness.virtual.requests import PRODUCE
 from twinlog.dataframes.record_appender import RecordAppender
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.append_queue import ProducerIdentity
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 

@@ -21,8 +21,7 @@ from twinlog.errors import ClusterError, CopyError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings

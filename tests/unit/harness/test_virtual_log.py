@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from harness.virtual.log import VirtualLog
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 
 

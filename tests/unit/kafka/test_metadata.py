@@ -1,11 +1,19 @@
-"""Metadata of a broker that is behind does not bring back a leader that was replaced (KIP-320)."""
+"""Metadata of a broker that is behind brings no old leader back, many questions become one, old brokers are seen."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from types import SimpleNamespace
 
-from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
+import pytest
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.metadata import Leader, MetadataRounds, TopicMetadata, described, incompatible, newest
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.produce import RawProduce
 from twinlog.model.types import TopicName
 
 SHOP, ANEW = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -93,3 +101,97 @@ def test_a_broker_with_old_metadata_beside_others_is_never_believed() -> None:
 def test_of_a_topic_with_an_id_older_epochs_never_count() -> None:
     known = merged(response((1, 5)), response((2, 0)), 1.0)
     assert merged(known, response((2, 0)), 1000.0).leaders == {0: Leader(1, 5)}
+
+
+class Cluster:
+    """Notes what it is asked for; does not answer while `away`."""
+
+    def __init__(self) -> None:
+        self.asked: list[set[TopicName]] = []
+        self.away = False
+
+    async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
+        names = set(topics)
+        self.asked.append(names)
+        if self.away:
+            raise ClusterError("away")
+        return {name: TopicMetadata(name, None, {}, error=3) for name in names}
+
+
+NAMES = [TopicName(f"topic-{number}") for number in range(3)]
+
+
+def test_who_asks_meanwhile_shares_the_answer(loop: Loop) -> None:
+    cluster = Cluster()
+    rounds = MetadataRounds(loop, cluster.refresh)
+
+    async def play() -> None:
+        asked = [loop.spawn(rounds.request_metadata, [NAMES[number % 3]]) for number in range(1000)]
+        for number, found in enumerate(await loop.gather(asked)):
+            assert found[NAMES[number % 3]].error == 3
+        await rounds.request_metadata(NAMES[:1])
+
+    loop.run(play)
+    assert cluster.asked == [set(NAMES), {NAMES[0]}]
+
+
+def test_a_fault_reaches_everyone_and_the_next_round_asks_again(loop: Loop) -> None:
+    cluster = Cluster()
+    rounds = MetadataRounds(loop, cluster.refresh)
+    failed: list[str] = []
+
+    async def ask() -> None:
+        try:
+            await rounds.request_metadata(NAMES[:1])
+        except ClusterError as error:
+            failed.append(str(error))
+
+    async def play() -> None:
+        cluster.away = True
+        await loop.gather([loop.spawn(ask), loop.spawn(ask)])
+        cluster.away = False
+        await ask()
+
+    loop.run(play)
+    assert failed == ["away", "away"]
+    assert len(cluster.asked) == 2
+
+
+@pytest.mark.parametrize("version", sorted(version for version in BROKER_API_VERSIONS if version < (2, 1)))
+def test_too_old(version: tuple[int, ...]) -> None:
+    why = incompatible(BROKER_API_VERSIONS[version])
+    assert why is not None
+    assert "too old" in why
+    assert "Kafka has since 2.1" in why
+
+
+@pytest.mark.parametrize("version", sorted(version for version in BROKER_API_VERSIONS if version >= (2, 1)))
+def test_new_enough(version: tuple[int, ...]) -> None:
+    assert incompatible(BROKER_API_VERSIONS[version]) is None
+
+
+def test_brokers_of_another_product_with_the_lower_versions() -> None:
+    assert incompatible({0: (0, 7), 1: (4, 11)}) is None
+
+
+def test_what_a_later_kafka_may_drop() -> None:
+    versions = {0: (10, 20), 1: (4, 18)}
+    assert incompatible(versions) == ("the brokers are too new: they know Produce from version 10 on, twinlog sends 9")
+
+
+def test_what_is_not_there_at_all() -> None:
+    assert "Fetch up to version -1" in (incompatible({0: (0, 9)}) or "")
+
+
+@pytest.mark.parametrize(("highest", "sent"), [(7, 7), (8, 8), (9, 9), (13, 9)])
+def test_the_newest_version_that_both_have_is_sent(highest: int, sent: int) -> None:
+    request = RawProduce({"t": [(0, b"batch")]})
+    request.negotiate_version({0: (0, highest)})
+    version = request.API_VERSION
+    assert version == sent
+
+
+@pytest.mark.parametrize("versions", [{}, {0: (0, 6)}, {0: (10, 13)}])
+def test_a_request_without_a_common_version_is_not_sent(versions: dict[int, tuple[int, int]]) -> None:
+    with pytest.raises(IncompatibleBrokerVersion, match="twinlog sends versions 7 to 9 of 'Produce'"):
+        RawProduce({"t": [(0, b"batch")]}).negotiate_version(versions)

@@ -10,9 +10,8 @@ import pytest
 
 from twinlog.clock import SYSTEM
 from twinlog.errors import RefusedError
-from twinlog.kafka.admin.configs import alter_command
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.new_topic import ask_for_topics
+from twinlog.kafka.admin.topics import alter_command, ask_for_topics
 from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epochs
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic

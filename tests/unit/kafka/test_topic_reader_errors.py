@@ -16,7 +16,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.metadata import Leader, TopicMetadata
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
 TOPIC = TopicName("positions")

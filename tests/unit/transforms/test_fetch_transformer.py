@@ -26,7 +26,7 @@ from twinlog.batches.prepare import prepare
 from twinlog.batches.split import split_append
 from twinlog.errors import CopyError, CorruptBatchError, RecordTooLargeError, TransformError
 from twinlog.kafka.producer.appends import ADDED, CopyRules
-from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce import partition_for
 from twinlog.kafka.record.batch import HEADER
 from twinlog.kafka.record.compression import CODECS
 from twinlog.mirror.offsets.exact_map import ExactMap, Translated

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.errors import ClusterError, FencedError, RefusedError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import alter_command, describe_configs
+from twinlog.kafka.admin.topics import alter_command, describe_configs
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.claimed_topic import ClaimedTopic
 from twinlog.kafka.producer.topic_writer import TopicWriter

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from twinlog.clock import LONG_AGO, Clock, wall_ms
 from twinlog.copier.partition.context import CopierContext
 from twinlog.kafka.producer.appends import Append, Road
-from twinlog.kafka.record.sequence_numbers import sequence_after
+from twinlog.kafka.record.stamp import sequence_after
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import CopierCounters, PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun

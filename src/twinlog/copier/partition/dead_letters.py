@@ -11,7 +11,7 @@ from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.copy_state import CopyState
 from twinlog.copier.partition.refused_appends import WriteDeadLetter
 from twinlog.errors import ClusterError, CopyError, NotAppendedError, RefusedError, TwinlogError
-from twinlog.kafka.admin.new_topic import create_topic
+from twinlog.kafka.admin.topics import create_topic
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for

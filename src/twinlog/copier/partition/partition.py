@@ -27,8 +27,7 @@ from twinlog.copier.partition.source_log import ReadAhead, SourcePosition, decid
 from twinlog.errors import EngineLostError, NotAcknowledgedError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import CopyRules, Prepare, PreparedFetch
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun

@@ -9,8 +9,7 @@ from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.copier_transform import CopierTransform
 from twinlog.copier.partition.copy_state import CopyState
 from twinlog.errors import ClusterError, CopyError, TransformError
-from twinlog.kafka.admin.configs import describe_configs
-from twinlog.kafka.admin.new_topic import create_topic
+from twinlog.kafka.admin.topics import create_topic, describe_configs
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append, PreparedFetch, RoutedRows
 from twinlog.kafka.protocol import error_codes

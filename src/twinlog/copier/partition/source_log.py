@@ -9,8 +9,7 @@ from twinlog.copier.partition.life import CheckSource, FailPartition, PauseFetch
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicPartition
 

@@ -17,8 +17,8 @@ from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, Twinlo
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.fetch import PartitionResponse
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import read_batch
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import ExactMap

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from twinlog.errors import ClusterError, GapError
-from twinlog.kafka.admin.topic_ids import require_current_id
+from twinlog.kafka.admin.partition_states import require_current_id
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epochs
 from twinlog.kafka.metadata import OLDER_S
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import Gap, find_gap, is_of_another_topic
 from twinlog.mirror.offsets.positions import Position

@@ -6,17 +6,16 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.admin.producer_states import ProducerState, producer_states
+from twinlog.kafka.admin.partition_states import ProducerState, producer_states
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import Code, explain, refused
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
+from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.record.batch import Batch, read_batch, scan
 from twinlog.kafka.record.records import is_abort_marker
-from twinlog.kafka.record.sequence_numbers import records_between
+from twinlog.kafka.record.stamp import records_between
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import AnyOffset, TargetOffset, TopicPartition
 

@@ -15,9 +15,8 @@ from typing import NamedTuple
 from twinlog.copier.start.log_reader import chunks
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules, Prepare
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.record.aborted import AbortedFilter
-from twinlog.kafka.record.batch import scan
+from twinlog.kafka.protocol.fetch import PartitionResponse
+from twinlog.kafka.record.batch import AbortedFilter, scan
 from twinlog.kafka.record.records import is_abort_marker, record_bodies
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import ExactMap

@@ -21,10 +21,10 @@ from twinlog.copier.start.lost_records import LastRecord
 from twinlog.copier.start.producer_ids import fencing
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, Prepare
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import PartitionResponse
 from twinlog.kafka.record.batch import BASE_TIMESTAMP, HEADER_SIZE, MAX_TIMESTAMP, Batch, scan
 from twinlog.kafka.record.records import record_bodies
-from twinlog.kafka.record.sequence_numbers import records_between, sequence_after
+from twinlog.kafka.record.stamp import records_between, sequence_after
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer

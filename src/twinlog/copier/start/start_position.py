@@ -15,11 +15,11 @@ from twinlog.copier.start.producer_ids import fencing
 from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
 from twinlog.copier.start.stored_maps import KeyedSemaphore, StoredMaps
 from twinlog.errors import ClusterError, NoStartError, TwinlogError
-from twinlog.kafka.admin.topic_ids import require_current_id
+from twinlog.kafka.admin.partition_states import require_current_id
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules, Prepare
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import find_gap
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap

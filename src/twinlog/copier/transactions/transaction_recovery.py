@@ -10,10 +10,10 @@ from twinlog.copier.partition.routes import Routes
 from twinlog.copier.start.log_reader import find_unverified
 from twinlog.copier.transactions.open_transaction import TransactionalId, TransactionPartitions, TransactionPositions
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
-from twinlog.kafka.admin.producer_states import open_transactions
+from twinlog.kafka.admin.partition_states import open_transactions
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.model.types import TargetOffset, TopicPartition
 
 MARKER_S = 5.0

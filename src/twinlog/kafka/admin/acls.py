@@ -8,7 +8,7 @@ from dataclasses import replace
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.admin.configs import read_broker_setting
+from twinlog.kafka.admin.topics import read_broker_setting
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code

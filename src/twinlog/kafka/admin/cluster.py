@@ -16,13 +16,12 @@ from kafka.protocol.admin import CreatePartitionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import ClusterError, ThrottledError, TwinlogError
-from twinlog.kafka.admin.configs import describe_configs, read_entry
-from twinlog.kafka.admin.new_topic import CREATE_MS, TIMEOUT_S, ask_for_topics
+from twinlog.kafka.admin.topics import CREATE_MS, TIMEOUT_S, ask_for_topics, describe_configs, read_entry
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.retry import MOVING_LEADER
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed

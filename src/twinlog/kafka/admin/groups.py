@@ -6,6 +6,7 @@ KIP-699). A commit is a request for a single group; many commits are in flight t
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +14,12 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.kafka.admin.described import operations_of
+from twinlog.kafka.admin.topics import operations_of
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import CHUNK, GROUP, MOVED, Coordinators, ask_at_once, chunked
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.offset_commit import by_topic
+from twinlog.kafka.protocol.offsets import by_topic
 from twinlog.kafka.retry import MOVING_COORDINATOR
 from twinlog.model.groups import GROUPS_TOPIC, CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
@@ -38,6 +39,11 @@ _WITH_RETENTION = 4
 """The last version of OffsetCommit that has a retention time (KIP-211); present brokers take it, too."""
 
 _LOADING = frozenset({Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE})
+
+_COUNT = struct.Struct(">hi")
+"""The version, and the number of topics; later versions add fields at the end."""
+
+_LENGTH = struct.Struct(">h")
 
 
 class GroupAdmin:
@@ -324,3 +330,33 @@ def _read_offsets(response: Any, groups: Sequence[GroupId]) -> _Offsets:
         else:
             found[group] = offsets
     return found, wrong
+
+
+def topics_read(group: GroupMembers) -> frozenset[TopicName] | None:
+    """The topics that members of a group subscribe to; None if some member's topics are unknown.
+
+    Only the coordinator knows the topics of a group of the newer protocol (KIP-848).
+    """
+    if group.protocol != "consumer" or not group.members:
+        return None
+    found: set[TopicName] = set()
+    for member in group.members:
+        try:
+            found |= _topics(member.metadata)
+        except (struct.error, UnicodeDecodeError):
+            return None
+    return frozenset(found) or None
+
+
+def _topics(subscription: bytes) -> set[TopicName]:
+    _, count = _COUNT.unpack_from(subscription)
+    at = _COUNT.size
+    found = set()
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(subscription, at)
+        at += _LENGTH.size
+        if at + length > len(subscription):
+            raise struct.error("a name ends past the end")
+        found.add(TopicName(subscription[at : at + length].decode()))
+        at += length
+    return found

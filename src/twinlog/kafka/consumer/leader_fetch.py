@@ -15,8 +15,7 @@ from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.record.batch import next_start, read_batch
 from twinlog.kafka.retry import TASK_CONNECT_S, TROUBLED_S, Backoff
 from twinlog.log_once import AGAIN_S, LogOnce

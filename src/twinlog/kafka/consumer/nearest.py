@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.metadata import Leader
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import PartitionResponse
 from twinlog.model.types import TopicPartition
 
 SHUN_S = 10.0

@@ -15,7 +15,7 @@ from twinlog.kafka.consumer.fetch_pace import FetchPacer, FetchSize
 from twinlog.kafka.consumer.nearest import NearestReplicas
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.net.loop import Loop, Signal
-from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings

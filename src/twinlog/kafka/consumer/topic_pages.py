@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TopicGoneError
-from twinlog.kafka.admin.producer_states import name_open_transaction
+from twinlog.kafka.admin.partition_states import name_open_transaction
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.kafka.record.aborted import AbortedFilter
-from twinlog.kafka.record.batch import Batch, scan
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
+from twinlog.kafka.record.batch import AbortedFilter, Batch, scan
 from twinlog.kafka.record.records import is_abort_marker
 from twinlog.kafka.retry import TOPIC_READING
 from twinlog.model.types import TopicName, TopicPartition

@@ -25,7 +25,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import GROUP, MOVED, TRANSACTION, Coordinator
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.offset_commit import by_topic
+from twinlog.kafka.protocol.offsets import by_topic
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ProducerSettings

@@ -34,11 +34,11 @@ from kafka.protocol.sasl import SaslHandshakeRequest
 
 from twinlog.kafka.auth.oauth import TokenSource
 from twinlog.kafka.auth.refusal import LoginRefusedError
+from twinlog.kafka.net.contact import note_failure
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.transport import ClosedHereError, PlainTransport, TlsTransport
-from twinlog.kafka.net.unreachable import note_failure
 from twinlog.kafka.net.wire import Wire
-from twinlog.kafka.protocol.raw_request import ExpectedResponse, RawRequest
+from twinlog.kafka.protocol.layout import ExpectedResponse, RawRequest
 from twinlog.kafka.record.varint import skip_tags
 
 _REFUSALS = (AuthorizationError, LoginRefusedError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)

@@ -15,8 +15,7 @@ from typing import Protocol
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import UNVERIFIED, SendState, SentAppend
-from twinlog.kafka.record.sequence_numbers import sequence_after
-from twinlog.kafka.record.stamp import stamp
+from twinlog.kafka.record.stamp import sequence_after, stamp
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 

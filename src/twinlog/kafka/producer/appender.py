@@ -10,7 +10,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.produce_errors import NO_ANSWER, SentAppend
-from twinlog.kafka.protocol.produce_request import Appended
+from twinlog.kafka.protocol.produce import Appended
 from twinlog.model.types import TargetOffset, TopicName
 
 _NOTHING = Appended(NO_ANSWER, -1, -1)

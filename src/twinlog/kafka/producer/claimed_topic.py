@@ -15,7 +15,7 @@ from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, Transa
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
-from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.record.compression import GZIP
 from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.model.types import TopicName, TopicPartition

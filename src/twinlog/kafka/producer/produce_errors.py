@@ -15,7 +15,7 @@ from enum import Enum
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import REFUSED, RETRIABLE, Code
-from twinlog.kafka.protocol.produce_request import Appended
+from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.retry import RetryPolicy
 from twinlog.model.types import TargetOffset
 from twinlog.settings.flow import ClientSettings

@@ -16,10 +16,9 @@ from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import IN_THE_LOG, Remedy, remedy_for
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.partitioner import partition_for
-from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.protocol.produce import partition_for
+from twinlog.kafka.record.builder import encode_batch, own_batch, portions, record_body
 from twinlog.kafka.record.compression import NONE
-from twinlog.kafka.record.own_records import own_batch, portions, record_body
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 OwnRecord = tuple[bytes, bytes | None] | tuple[bytes | None, bytes | None, Iterable[tuple[str, bytes | None]]]

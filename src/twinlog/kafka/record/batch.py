@@ -1,4 +1,4 @@
-"""Finds the record batches in the bytes of a fetch from their headers; the records stay unread.
+"""Finds the record batches in the bytes of a fetch from their headers, and the aborted batches; records stay unread.
 
 Format v2: KIP-98 and Kafka's `DefaultRecordBatch`; v0 and v1: `LegacyRecord`. Pure functions on bytes; called in tasks.
 """
@@ -6,6 +6,8 @@ Format v2: KIP-98 and Kafka's `DefaultRecordBatch`; v0 and v1: `LegacyRecord`. P
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
+from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -186,3 +188,28 @@ def _legacy_batch(buffer: memoryview | bytes | bytearray, at: int, size: int) ->
     timestamp = _TIMESTAMP.unpack_from(buffer, at + 18)[0] if magic else -1
     count = -1 if attributes & CODEC_MASK else 1
     return Batch(offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, count, at)
+
+
+class AbortedFilter:
+    """Follows aborted transactions, given as (producer id, first offset), through the batches of a fetch in order.
+
+    As Kafka's `CompletedFetch`: a producer's transactional batches are aborted from the transaction's first offset up
+    to that producer's ABORT marker.
+    """
+
+    __slots__ = ("_active", "_waiting")
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._waiting = sorted(aborted, key=itemgetter(1), reverse=True)
+        self._active: set[int] = set()
+
+    def hides(self, batch: Batch, *, abort_marker: bool) -> bool:
+        """Whether the batch holds aborted records; `abort_marker` is true for a control batch that aborts."""
+        waiting = self._waiting
+        last_offset = batch.last_offset
+        while waiting and waiting[-1][1] <= last_offset:
+            self._active.add(waiting.pop()[0])
+        if abort_marker:
+            self._active.discard(batch.producer_id)
+            return False
+        return batch.is_transactional and batch.producer_id in self._active

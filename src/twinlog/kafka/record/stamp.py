@@ -1,4 +1,4 @@
-"""Makes a fetched batch a batch of twinlog's producer: the header before an append, and its checksum.
+"""Makes a fetched batch a batch of twinlog's producer: the header before an append, its sequence number and checksum.
 
 A CRC is linear: the effect of a changed header on the checksum depends on the header and on the number of bytes behind
 it. So a batch that was damaged by the network keeps a wrong checksum, and the target's broker refuses the batch.
@@ -23,7 +23,31 @@ from twinlog.kafka.record.batch import (
     TRANSACTIONAL,
 )
 
+LARGEST = 0x7FFFFFFF
+
 _POLYNOMIAL = 0x82F63B78  # CRC32C, bits reflected (RFC 3720, appendix B.4)
+
+_PRODUCER = Struct(">qhi")
+
+_CRC = Struct(">I")
+
+_NO_OFFSET = bytes(8)
+
+_HIGH, _LOW = range(ATTRIBUTES.start, ATTRIBUTES.stop)
+"""The two bytes of the attributes."""
+
+_NO_EPOCH = b"\xff\xff\xff\xff"
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The sequence number `count` records after `sequence` (Kafka's DefaultRecordBatch.incrementSequence)."""
+    return (sequence + count) & LARGEST
+
+
+def records_between(sequence: int, later: int) -> int:
+    """The number of records from a sequence number up to a later sequence number."""
+    return (later - sequence) & LARGEST
+
 
 _Tables = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -69,14 +93,6 @@ def _table(images: list[int]) -> tuple[int, ...]:
     for image in images:
         table += [entry ^ image for entry in table]
     return tuple(table)
-
-
-_PRODUCER = Struct(">qhi")
-_CRC = Struct(">I")
-_NO_OFFSET = bytes(8)
-_HIGH, _LOW = range(ATTRIBUTES.start, ATTRIBUTES.stop)
-"""The two bytes of the attributes."""
-_NO_EPOCH = b"\xff\xff\xff\xff"
 
 
 def stamp(

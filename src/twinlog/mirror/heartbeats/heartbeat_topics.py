@@ -15,8 +15,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.fetch import PartitionResponse
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import Record, decode_records
 from twinlog.mirror.heartbeats.records import Heartbeat, decode_heartbeat

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import (
+from twinlog.kafka.admin.topics import (
     alter_command,
     alter_configs,
     describe_configs,

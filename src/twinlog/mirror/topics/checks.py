@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity, Connect
-from twinlog.kafka.admin.configs import alter_command, describe_configs
+from twinlog.kafka.admin.topics import alter_command, describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.topology import Topology, obstacle

@@ -14,7 +14,7 @@ from functools import partial
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import alter_configs, describe_configs, replace_configs, supports_incremental_alter
+from twinlog.kafka.admin.topics import alter_configs, describe_configs, replace_configs, supports_incremental_alter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.topics.changes import TopicPair

@@ -9,9 +9,8 @@ from difflib import get_close_matches
 
 from twinlog.errors import ClusterError, RefusedError, TopicGoneError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
-from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.groups import GroupAdmin, topics_read
 from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.kafka.protocol.consumer_members import topics_read
 from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import read_broker_setting
+from twinlog.kafka.admin.topics import read_broker_setting
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.topics.acls import missing_acls
 from twinlog.mirror.topics.bounds import too_loose

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.described import describe_topics
 from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.topics import describe_topics
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair

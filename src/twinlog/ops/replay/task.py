@@ -13,7 +13,7 @@ from twinlog.batches.prepare import prepare
 from twinlog.errors import ClusterError, CopyError, GapError, TwinlogError
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import HEADER_SIZE, read_batch
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.records import record_bodies

@@ -9,10 +9,10 @@ from twinlog.clock import Clock, wall_ms
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.acls import describe_topic_acls
 from twinlog.kafka.admin.cluster import both_clusters
-from twinlog.kafka.admin.described import describe_cluster
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.producer_states import name_open_transaction
-from twinlog.kafka.admin.quotas import supports_quotas
+from twinlog.kafka.admin.partition_states import name_open_transaction
+from twinlog.kafka.admin.topics import describe_cluster
+from twinlog.kafka.admin.users import supports_quotas
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker

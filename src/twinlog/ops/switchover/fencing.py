@@ -16,7 +16,7 @@ from twinlog.kafka.admin.acls import (
     known_everywhere,
 )
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.quotas import alter_producer_quotas, describe_producer_quotas
+from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
 from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Protocol
 
 from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, join
-from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.record.records import decode_body
 from twinlog.ops.verify.log_reader import LogReader
 from twinlog.ops.verify.model import Section, Side

@@ -14,10 +14,9 @@ from twinlog.kafka.consumer.leader_fetch import GONE_S, LeaderFetch, RangeFetch,
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import EARLIEST
-from twinlog.kafka.record.aborted import AbortedFilter
-from twinlog.kafka.record.batch import Batch, check_crc, read_batch
+from twinlog.kafka.protocol.fetch import PartitionResponse
+from twinlog.kafka.protocol.offsets import EARLIEST
+from twinlog.kafka.record.batch import AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.records import is_abort_marker
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ConsumerSettings

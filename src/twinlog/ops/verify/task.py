@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.ops.verify.comparison import PartitionComparison
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader

@@ -21,7 +21,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
-from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun

@@ -8,7 +8,7 @@ from functools import partial
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.topic_ids import require_current_id
+from twinlog.kafka.admin.partition_states import require_current_id
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.leader_epochs import compare_leader_epochs

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM
-from twinlog.kafka.net.unreachable import is_throttle
+from twinlog.kafka.net.contact import is_throttle
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.reach import ClusterReachability

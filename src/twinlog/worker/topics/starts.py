@@ -22,7 +22,7 @@ from functools import partial
 from twinlog.clock import wall_ms
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
-from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.position_writer import LEADER_S
 from twinlog.mirror.offsets.starts import (

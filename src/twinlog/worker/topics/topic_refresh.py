@@ -9,7 +9,7 @@ from math import inf
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
 from twinlog.log_once import AGAIN_S, LogOnce

@@ -10,7 +10,7 @@ from tests.unit.copier.partitions import SilentCluster
 from twinlog.copier.partition.life import CheckSource, FailPartition, PauseFetch
 from twinlog.copier.partition.source_log import decide_fetch_error
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import PartitionResponse
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 SOURCE = TopicPartition(TopicName("shop"), 0)

@@ -27,7 +27,7 @@ from twinlog.errors import CopyError, NotAcknowledgedError, RecordTooLargeError,
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code, explain
-from twinlog.kafka.protocol.produce_request import Appended, RecordError
+from twinlog.kafka.protocol.produce import Appended, RecordError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 

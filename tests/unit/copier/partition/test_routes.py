@@ -14,7 +14,7 @@ from twinlog.copier import copier as copier_module
 from twinlog.copier.partition import routes
 from twinlog.copier.transactions import transactions
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce import partition_for
 from twinlog.settings.failed_records import FailedRecordSettings
 
 

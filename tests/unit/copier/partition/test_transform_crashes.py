@@ -11,7 +11,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, PRODUCE
 from tests.unit.copier.changing import at, by, seen
 from tests.unit.copier.copied import REMOTE, TOPIC, part, world
-from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce import partition_for
 
 
 @pytest.mark.drawn

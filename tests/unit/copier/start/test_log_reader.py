@@ -17,9 +17,8 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import CopyRules
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.record.own_records import own_batch, record_body
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
+from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition

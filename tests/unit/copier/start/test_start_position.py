@@ -16,7 +16,7 @@ from twinlog.copier.start.start_position import OF_TWO_LEADERS, StartPosition, S
 from twinlog.errors import ClusterError
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position

@@ -11,16 +11,15 @@ import pytest
 from twinlog.copier.start import log_reader
 from twinlog.copier.start.log_reader import find_unverified
 from twinlog.errors import RefusedError
-from twinlog.kafka.admin.producer_states import ProducerState
+from twinlog.kafka.admin.partition_states import ProducerState
 from twinlog.kafka.consumer import leader_fetch
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.record.batch import HEADER, HEADER_SIZE
-from twinlog.kafka.record.sequence_numbers import LARGEST
+from twinlog.kafka.record.stamp import LARGEST
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -18,8 +18,7 @@ from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch
-from twinlog.kafka.protocol.fetch_response import FetchedPartitions, PartitionResponse
+from twinlog.kafka.protocol.fetch import FetchedPartitions, FetchPosition, PartitionResponse, RawFetch
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
 

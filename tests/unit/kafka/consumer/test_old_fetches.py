@@ -14,8 +14,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch
-from twinlog.kafka.protocol.fetch_response import FetchedPartitions, PartitionResponse
+from twinlog.kafka.protocol.fetch import FetchedPartitions, FetchPosition, PartitionResponse, RawFetch
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 

@@ -17,10 +17,9 @@ from twinlog.kafka.consumer.topic_pages import TopicPages
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.protocol.list_offsets import EARLIEST
-from twinlog.kafka.record.own_records import own_batch, record_body
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
+from twinlog.kafka.protocol.offsets import EARLIEST
+from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.kafka.record.records import decode_records
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -1,6 +1,6 @@
 """Connections follow the settings of their client: where brokers are looked for, how long, and what is kept open.
 
-How the first of them are made is in `test_bootstrap`, how names become addresses in `test_addresses`.
+How the first of them are made is in `test_bootstrap`, how names become addresses in `test_wire`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Any
 
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
+from kafka.net.sasl.plain import SaslMechanismPlain
+from kafka.net.sasl.scram import SaslMechanismScram
 
 from harness.wait import wait_for
 from tests.unit.kafka.connecting import ENOUGH_S, QUICK, Connect
 from tests.unit.kafka.fake_broker import FakeBroker
+from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.connections import LOGIN_AGAIN_S
+from twinlog.kafka.net.connections import LOGIN_AGAIN_S, connection_options, principal
 from twinlog.kafka.net.loop import Loop
+from twinlog.settings.flow import ClientSettings
 
 
 @pytest.fixture
@@ -243,3 +247,22 @@ def test_a_broker_without_the_mechanism_is_quoted_with_those_that_it_has(loop: L
         )
         with pytest.raises(RefusedError, match=r"has no mechanism SCRAM-SHA-512; it has PLAIN, SCRAM-SHA-256\)"):
             loop.run(clients(login).connect)
+
+
+USER = "CN=mm,OU=x=2C"
+
+
+def client(mechanism: str) -> ClientSettings:
+    return ClientSettings(("a:1",), "SASL_SSL", sasl_mechanism=mechanism, sasl_username=USER, sasl_password="pässwört")
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_what_delimits_fields_is_escaped(mechanism: str) -> None:
+    message = SaslMechanismScram(**connection_options(client(mechanism), SYSTEM)).auth_bytes()
+    assert message.startswith(b"n,,n=CN=3Dmm=2COU=3Dx=3D2C,r=")
+    assert principal(client(mechanism)) == f"User:{USER}"
+
+
+def test_plain_sends_the_name_as_it_is() -> None:
+    message = SaslMechanismPlain(**connection_options(client("PLAIN"), SYSTEM)).auth_bytes()
+    assert message == f"{USER}\0{USER}\0pässwört".encode()

@@ -14,7 +14,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.protocol.produce_request import Appended
+from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.record.batch import read_batch
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -17,7 +17,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.claimed_topic import ClaimedTopic
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.own_records import BATCH_BYTES
+from twinlog.kafka.record.builder import BATCH_BYTES
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ClientSettings
 

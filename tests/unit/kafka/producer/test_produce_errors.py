@@ -19,7 +19,7 @@ from twinlog.kafka.producer.produce_errors import (
     remedy_for,
 )
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.produce_request import Appended, RecordError
+from twinlog.kafka.protocol.produce import Appended, RecordError
 from twinlog.model.types import SourceOffset
 from twinlog.settings.flow import ClientSettings
 

@@ -13,8 +13,7 @@ from twinlog.errors import ClusterError, NotAppendedError, RefusedError
 from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.partitioner import partition_for
-from twinlog.kafka.protocol.produce_request import Appended
+from twinlog.kafka.protocol.produce import Appended, partition_for
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import decode_records
 from twinlog.model.types import TopicName
@@ -130,7 +129,7 @@ def test_they_bear_the_time_of_the_clock_that_was_handed_in(target: Target, make
 
 
 def test_no_batch_is_too_large_for_a_broker(target: Target, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinlog.kafka.record.own_records.BATCH_BYTES", 60)
+    monkeypatch.setattr("twinlog.kafka.record.builder.BATCH_BYTES", 60)
     append(make(by_key=True))
     assert len(target.batches) > 3
     assert all(size < 300 for size in target.sizes)
@@ -200,7 +199,7 @@ def test_a_leader_is_waited_for_as_long_as_that_was_asked(target: Target, make: 
 def test_an_unacknowledged_record_that_may_be_in_the_log_is_in_doubt(
     target: Target, make: Make, monkeypatch: pytest.MonkeyPatch, code: int | None, in_doubt: bool
 ) -> None:
-    monkeypatch.setattr("twinlog.kafka.record.own_records.BATCH_BYTES", 100)
+    monkeypatch.setattr("twinlog.kafka.record.builder.BATCH_BYTES", 100)
     writer = make()
     append(writer)
     assert (writer.appended, writer.in_doubt) == (len(KEYS), False)

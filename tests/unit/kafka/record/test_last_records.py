@@ -6,8 +6,8 @@ import pytest
 
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import scan
+from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, keep_last, taken
-from twinlog.kafka.record.own_records import own_batch, record_body
 from twinlog.kafka.record.records import decode_records
 
 KEYS = (b"", b"a", b"k" * 70, b"k" * 20_000, None)

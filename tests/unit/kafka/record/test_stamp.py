@@ -1,14 +1,19 @@
+"""A stamped batch has the header and the checksum that a producer would give it."""
+
 from __future__ import annotations
 
 import struct
 
+import google_crc32c
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.source_log import New, SourceLog, read_back
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import check_crc, scan
 from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.stamp import stamp
+from twinlog.kafka.record.stamp import replace_head, stamp
 
 
 def stored_batch(codec: str = "none") -> bytearray:
@@ -85,3 +90,20 @@ def test_a_damaged_batch_stays_recognisable() -> None:
     (header,) = scan(batch)
     with pytest.raises(CorruptBatchError):
         check_crc(batch, header)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 300_000))
+@example(b"a", b"b", 0)
+@example(b"a", b"b", 1 << 20)
+def test_corrects_the_checksum_for_a_new_head(old: bytes, new: bytes, rest: int) -> None:
+    size = min(len(old), len(new))
+    old, new = old[:size], new[:size]
+    tail = bytes(range(251)) * (rest // 251 + 1)
+    tail = tail[:rest]
+    assert replace_head(google_crc32c.value(old + tail), old, new, rest) == google_crc32c.value(new + tail)
+
+
+def test_a_wrong_checksum_stays_wrong() -> None:
+    tail = b"tail" * 9
+    wrong = google_crc32c.value(b"old" + tail) ^ 4
+    assert replace_head(wrong, b"old", b"new", len(tail)) != google_crc32c.value(b"new" + tail)

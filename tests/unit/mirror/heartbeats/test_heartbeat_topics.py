@@ -14,8 +14,7 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FETCH, LIST_OFFSETS
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.heartbeats.heartbeat_topics import AGAIN_S, LAST, LOOK_S, HeartbeatTopics
 from twinlog.mirror.heartbeats.records import Heartbeat, decode_heartbeat

@@ -14,8 +14,7 @@ from twinlog.kafka.producer.appender import NO_ANSWER
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import CORRUPT_RETRIES
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.mirror.offsets.position_writer import PositionLog
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.worker.test_driver_report import SETTINGS
-from twinlog.kafka.admin.configs import replace_configs
+from twinlog.kafka.admin.topics import replace_configs
 from twinlog.mirror.topics.bounds import TopicBounds, too_loose
 from twinlog.mirror.topics.internal_topics import InternalTopic
 from twinlog.model.topics import ConfigEntry, ConfigSource, Refusal

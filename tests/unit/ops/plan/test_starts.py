@@ -11,7 +11,7 @@ import pytest
 from harness.virtual.clock import WALL_BEGIN, VirtualClock
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.config.text.config_reader import topic_rule
-from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.mirror.offsets.starts import NOTHING_STORED, ChosenTopics, FirstStart, StartSpec, StoredStarts, TopicStart
 from twinlog.model.topics import Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition

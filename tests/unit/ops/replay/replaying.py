@@ -8,9 +8,8 @@ from typing import Any
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
-from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.records import Record
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import Alias, TopicName, TopicPartition

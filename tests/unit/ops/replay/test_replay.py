@@ -11,8 +11,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.requests import FETCH, INIT_PRODUCER_ID, PRODUCE
 from tests.unit.ops.replay.replaying import NOW, Clusters, copied, expected, options_of, planner_of, put, replay
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 
 

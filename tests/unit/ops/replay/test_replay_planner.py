@@ -12,8 +12,7 @@ from tests.unit.ops.replay.replaying import NOW, Clusters, flow_of, options_of, 
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import Alias
 from twinlog.ops.replay.bounds import ReplayBound, require_order

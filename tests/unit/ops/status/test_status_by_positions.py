@@ -16,8 +16,7 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import LIST_OFFSETS
 from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.mirror.offsets.positions import Position, encode_position

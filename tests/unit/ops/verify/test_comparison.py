@@ -13,8 +13,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.requests import FETCH
 from tests.unit.ops.verify.two_logs import NOW, Stored, digest_of, in_step, made, put, some, stamped_by_broker, verify
 from twinlog.kafka.record.batch import Batch
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.ops.verify.findings import VerifyFindings
 from twinlog.ops.verify.sections import Bounds

@@ -8,8 +8,7 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from tests.unit.ops.verify.two_logs import NOW, made, put, some, stamped_by_broker, verify
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.ops.verify.model import UncomparedRange
 from twinlog.ops.verify.sections import (

@@ -14,8 +14,7 @@ from harness.virtual.requests import LIST_OFFSETS
 from twinlog.errors import OptionError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.builder import encode_batch
-from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.exact_map import Point
 from twinlog.mirror.offsets.positions import Position, encode_position

@@ -12,9 +12,8 @@ import google_crc32c
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop
 from twinlog.kafka.record.batch import CRC_START, LOG_APPEND_TIME
-from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
-from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition

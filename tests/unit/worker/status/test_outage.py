@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.kafka.net.unreachable import throttles
+from twinlog.kafka.net.contact import throttles
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import TopicName, TopicPartition

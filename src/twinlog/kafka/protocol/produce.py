@@ -1,4 +1,4 @@
-"""A ProduceRequest whose batches are copied once, directly into the frame, and its response."""
+"""A ProduceRequest whose batches are copied once, directly into the frame, its response, and the partition of a key."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from twinlog.kafka.protocol.layout import Layout
-from twinlog.kafka.protocol.raw_request import Part, RawRequest
+from kafka.partitioner.default import murmur2
+
+from twinlog.kafka.protocol.layout import Layout, Part, RawRequest
 
 _MESSAGES_SINCE = 8
 """From this version on a broker names the refused records and the reason (KIP-467)."""
@@ -139,3 +140,8 @@ def _messages(layout: Layout, frame: memoryview, at: int) -> tuple[str | None, t
         at = layout.skip_tags(frame, at)
     message, at = layout.read_text(frame, at)
     return message, tuple(records), at
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """The default partitioner's choice for a key (Kafka class BuiltInPartitioner.partitionForKey)."""
+    return int((murmur2(key) & 0x7FFFFFFF) % partitions)

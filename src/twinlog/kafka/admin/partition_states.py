@@ -1,16 +1,31 @@
-"""Reads the active producers of a partition and their open transactions, which hold readers back (KIP-664)."""
+"""The state of partitions on their brokers: producers and open transactions, the sizes of logs, the ids of topics.
+
+The functions are coroutines on the loop of a client. An open transaction holds readers back (KIP-664).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
+from kafka.protocol.admin import DescribeLogDirsRequest, DescribeProducersRequest, ListTransactionsRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.protocol.error_codes import RETRIABLE, Code, explain
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import OTHER_TOPIC, RETRIABLE, Code, explain
+from twinlog.kafka.protocol.fetch import FetchPosition
+from twinlog.model.topics import Disk
 from twinlog.model.types import TopicName, TopicPartition
+
+_TIMEOUT_S = 40.0
+
+_NOWHERE = 2**62
+"""An offset above the end of any log, so the fetch returns an empty answer."""
+
+_OF_ANOTHER = OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 class ProducerState(NamedTuple):
@@ -122,3 +137,69 @@ async def _transactional_id(client: ClusterClient, producer_id: int) -> str | No
             for state in response.transaction_states:
                 return f"transactional id {state.transactional_id}"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirs:
+    """The bytes of each partition, of its largest replica, and the disks of all brokers that answered."""
+
+    sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    disks: list[Disk] = field(default_factory=list)
+
+
+async def describe_log_dirs(client: ClusterClient) -> LogDirs:
+    """Ask each broker once about all of its logs. A directory that failed is left out.
+
+    The space of a disk is known since Kafka 3.3 (KIP-827). Raises RefusedError if the principal lacks DESCRIBE on the
+    cluster, ClusterError when a broker fails to answer.
+    """
+    found = LogDirs()
+    nodes = await client.nodes()
+    asked = [
+        client.loop.spawn(client.send_request, DescribeLogDirsRequest(topics=None), node, _TIMEOUT_S) for node in nodes
+    ]
+    for node, answer in zip(nodes, await client.loop.gather(asked), strict=True):
+        code = answer.error_code if answer.API_VERSION >= 3 else Code.NONE
+        # Before version 3 a refusing broker returns an empty list of directories.
+        if error_codes.refused(code) or (answer.API_VERSION < 3 and not answer.results):
+            raise client.lacks("DESCRIBE", "the cluster", "reading the sizes of its logs")
+        if code:
+            raise ClusterError(f"cluster {client.alias}: log directories: {error_codes.explain(code)}")
+        for directory in answer.results:
+            if directory.error_code:
+                continue
+            known = answer.API_VERSION >= 4 and directory.total_bytes >= 0
+            total, usable = (directory.total_bytes, directory.usable_bytes) if known else (None, None)
+            found.disks.append(Disk(node, directory.log_dir, total, usable))
+            for topic in directory.topics:
+                for part in topic.partitions:
+                    where = TopicPartition(TopicName(topic.name), part.partition_index)
+                    if not part.is_future_key:
+                        found.sizes[where] = max(found.sizes.get(where, 0), part.partition_size)
+    return found
+
+
+async def require_current_id(client: ClusterClient, partition: TopicPartition) -> None:
+    """Raise ClusterError unless a partition's leader has the topic under the topic id of the metadata.
+
+    Any broker answers a metadata request, also a broker that is unaware that a topic was recreated. Offsets are read by
+    name, so the new topic's offsets would be taken for the old topic's offsets. With brokers before Kafka 3.1, whose
+    fetches name topics, the check overlooks a recreated topic.
+    """
+    topic, leader = client.topic(partition.topic), client.leader(partition)
+    if topic is None or topic.topic_id is None:
+        return
+    if leader is None:
+        raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
+    session = FetchSession(client, leader.node, read_committed=False, kept=False)
+    at = FetchPosition(_NOWHERE, 1, topic_id=topic.topic_id)
+    for found in await session.fetch({partition: at}, max_wait_ms=0, min_bytes=0, max_bytes=1):
+        code = found.answer.error
+        if code in _OF_ANOTHER:
+            raise ClusterError(
+                f"cluster {client.alias}: the broker that leads {partition} has it under another id: {explain(code)}"
+            )
+        if code and code != Code.OFFSET_OUT_OF_RANGE:
+            raise ClusterError(f"cluster {client.alias}: {partition}: {explain(code)}")
+        return
+    raise ClusterError(f"cluster {client.alias}: {partition}: its leader returned no topic id")

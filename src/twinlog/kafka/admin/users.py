@@ -1,11 +1,18 @@
-"""Reads and changes a cluster's client quotas for appending; coroutines on a client's loop (KIP-546)."""
+"""Reads the users that may log in by SCRAM (KIP-554), and reads and changes the client quotas of users (KIP-546).
+
+The functions are coroutines on the loop of a client.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
+    DescribeUserScramCredentialsRequest,
+)
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
@@ -15,6 +22,8 @@ from twinlog.model.quotas import PRODUCER_BYTE_RATE, Quota, QuotaEntity
 
 _USER, _CLIENT_ID = "user", "client-id"
 _TIMEOUT_S = 40.0
+
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 def supports_quotas(client: ClusterClient) -> bool:
@@ -89,3 +98,21 @@ def _entity(entity: QuotaEntity) -> list[Any]:
     parts = ((_USER, entity.user), (_CLIENT_ID, entity.client_id))
     kind = AlterClientQuotasRequest.EntryData.EntityData
     return [kind(entity_type=what, entity_name=name or None) for what, name in parts if name is not None]
+
+
+async def describe_scram_users(client: ClusterClient) -> dict[str, tuple[str, ...]]:
+    """Each user with its mechanisms; brokers keep passwords and salted passwords secret.
+
+    Raises RefusedError if the principal lacks DESCRIBE on the cluster, ClusterError when the cluster fails to answer.
+    """
+    # Null also means all users. But a broker that refuses a null list fails and never answers (Kafka 4.3).
+    response = await client.send_request(DescribeUserScramCredentialsRequest(users=[]))
+    if error_codes.refused(response.error_code):
+        raise client.lacks("DESCRIBE", "the cluster", "reading its SCRAM users")
+    if response.error_code:
+        raise ClusterError(f"cluster {client.alias}: SCRAM users: {error_codes.explain(response.error_code)}")
+    return {
+        one.user: tuple(sorted(_MECHANISMS.get(info.mechanism, str(info.mechanism)) for info in one.credential_infos))
+        for one in response.results
+        if not one.error_code
+    }

@@ -1,7 +1,8 @@
-"""A group whose coordinator has no leader for a while is not taken for one that does not exist; in virtual time."""
+"""A group whose coordinator has no leader for a while exists, and its members tell which topics they read."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -12,10 +13,10 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FIND_COORDINATOR
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.groups import GroupAdmin, topics_read
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.groups import GROUPS_TOPIC
-from twinlog.model.types import GroupId
+from twinlog.model.groups import GROUPS_TOPIC, GroupMember, GroupMembers
+from twinlog.model.types import GroupId, TopicName
 from twinlog.settings.flow import ClientSettings
 
 SHOP = GroupId("shop")
@@ -70,3 +71,35 @@ def test_groups_in_a_partition_without_a_leader_are_not_listed(scene: Scene) -> 
     assert scene.unlisted() == 0
     scene.cluster.move(GROUPS_TOPIC, 1, None)
     assert scene.unlisted() == 1
+
+
+def subscription(*topics: str, version: int = 1) -> bytes:
+    """With user data and owned partitions after the topics, as later versions have them."""
+    names = b"".join(struct.pack(">h", len(name.encode())) + name.encode() for name in topics)
+    return struct.pack(">hi", version, len(topics)) + names + struct.pack(">ii", -1, 0)
+
+
+def group(*metadata: bytes, protocol: str = "consumer") -> GroupMembers:
+    members = tuple(GroupMember(str(at), "c", "h", one, b"") for at, one in enumerate(metadata))
+    return GroupMembers(protocol, "Stable", members)
+
+
+def test_a_group_reads_what_any_of_its_members_subscribes_to() -> None:
+    assert topics_read(group(subscription("a", "b"), subscription("b", "ü", version=3))) == frozenset(
+        map(TopicName, ("a", "b", "ü"))
+    )
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        group(),
+        group(b""),
+        group(subscription("a"), b"\0\1\0\0\0\2\0\1a"),
+        group(b"\0\1\0\0\0\1\0\5a"),
+        group(subscription()),
+        group(subscription("a"), protocol="connect"),
+    ],
+)
+def test_what_is_not_known_of_each_member_is_not_known(seen: GroupMembers) -> None:
+    assert topics_read(seen) is None

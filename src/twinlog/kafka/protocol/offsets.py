@@ -1,12 +1,13 @@
-"""Asks a partition's leader for the first offset and the end offset of its log."""
+"""Offsets in requests: the first offset and the end offset of a log, and the committed offsets of a group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
+from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import TopicName, TopicPartition
 
 EARLIEST, LATEST = -2, -1
@@ -39,3 +40,18 @@ def read_list_offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]
     for topic in response.topics:
         for part in topic.partitions:
             yield TopicPartition(TopicName(topic.name), part.partition_index), part.error_code, part.offset
+
+
+def by_topic(offsets: GroupOffsets, topic: Callable[..., Any], partition: Callable[..., Any]) -> list[Any]:
+    """The offsets for a request whose classes `topic` and `partition` are; their leader epochs are unknown."""
+    topics: dict[TopicName, list[Any]] = {}
+    for where, committed in offsets.items():
+        topics.setdefault(where.topic, []).append(
+            partition(
+                partition_index=where.partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return [topic(name=name, partitions=parts) for name, parts in topics.items()]

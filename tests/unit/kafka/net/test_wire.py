@@ -16,8 +16,8 @@ from tests.turns import let_others_go_on
 from tests.unit.kafka.connecting import ENOUGH_S, QUICK, Connect
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError
-from twinlog.kafka.net.addresses import canonical
 from twinlog.kafka.net.loop import Loop, run_in_thread
+from twinlog.kafka.net.wire import canonical
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from twinlog.errors import RefusedError
-from twinlog.kafka.admin.scram_users import describe_scram_users
+from twinlog.kafka.admin.users import describe_scram_users
 from twinlog.kafka.protocol.error_codes import Code
 
 
