@@ -21,7 +21,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.jars import cache_dir
 from harness.mm2 import MirrorMaker2
-from twinlog.jvm.archive import archive_file
+from twinlog.jvm import archive_file
 
 
 class Scraper(Protocol):

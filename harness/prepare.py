@@ -20,7 +20,7 @@ from harness.jars import kafka_classpath, locked
 from harness.other_spark import other_spark
 from harness.produce import numbered, produce
 from harness.topics import create_topic
-from twinlog.jvm.archive import archive_file as spark_archive_file
+from twinlog.jvm import archive_file as spark_archive_file
 
 DEADLINE_S = 60.0
 

@@ -18,7 +18,7 @@ from harness.ports import claim_port, release_port
 from harness.processes import below, send
 from harness.started import Started
 from harness.wait import wait_for
-from twinlog.jvm.archive import use_options
+from twinlog.jvm import use_options
 
 START_DEADLINE_S = 120.0
 HOST = "127.0.0.1"

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 
 from tests.any_log import NOW, PRODUCERS, blobs, codecs, logs, records, rules
 from tests.source_log import New, SourceLog
-from twinlog.batches import many
+from twinlog.batches import prepare as preparing
 from twinlog.batches.prepare import prepare
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
@@ -86,14 +86,14 @@ def both(fetched: memoryview, position: int, rules: CopyRules, aborted: list[tup
     """The outcome one by one and all at once."""
     with pytest.MonkeyPatch.context() as patch:
         for least in (NEVER, 2):
-            patch.setattr(many, "IMPORT_FROM", least)
-            patch.setattr(many, "FROM", least)
+            patch.setattr(preparing, "IMPORT_FROM", least)
+            patch.setattr(preparing, "FROM", least)
             if least == NEVER:
                 one_by_one = outcome(fetched, position, rules, aborted)
         # Small ones, so that a log has several.
-        patch.setattr(many, "LARGEST_SECTION", 4_096)
-        patch.setattr(many, "SMALLEST_SECTION", 1_024)
-        patch.setattr(many, "PAUSE", 512)
+        patch.setattr(preparing, "LARGEST_SECTION", 4_096)
+        patch.setattr(preparing, "SMALLEST_SECTION", 1_024)
+        patch.setattr(preparing, "PAUSE", 512)
         return one_by_one, outcome(fetched, position, rules, aborted)
 
 

@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "twinlog"
 
 BY_THEMSELVES = {
     "clock.py": "is the clock",
-    "jvm/archive.py": "looks how old files of this machine are",
+    "jvm.py": "looks how old files of this machine are",
     "transforms/sql/": "waits for a JVM, which is a process of this machine",
     "spark/": "waits for a JVM and for workers, which are processes of this machine",
 }

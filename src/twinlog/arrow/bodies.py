@@ -13,8 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.arrow.arrays import Bytes, Cells, Flags, Longs, UnusualError, gather, per_record, read_varints
-from twinlog.arrow.record_starts import find_starts, laid_out
+from twinlog.arrow.arrays import (
+    Bytes,
+    Cells,
+    Flags,
+    Longs,
+    UnusualError,
+    find_starts,
+    gather,
+    laid_out,
+    per_record,
+    read_varints,
+)
 from twinlog.kafka.record.batch import Batch
 from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.records import record_bodies, records_block

@@ -19,8 +19,10 @@ from twinlog.arrow.arrays import (
     Fields,
     Longs,
     UnusualError,
+    find_starts,
     gather,
     header_lists,
+    laid_out,
     microseconds,
     numbers,
     per_record,
@@ -28,7 +30,6 @@ from twinlog.arrow.arrays import (
     read_headers,
     schema,
 )
-from twinlog.arrow.record_starts import find_starts, laid_out
 from twinlog.errors import CopyError, CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME, AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.compression import NONE

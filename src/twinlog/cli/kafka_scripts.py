@@ -1,4 +1,9 @@
-"""Kafka's `connect-mirror-maker`, `connect-distributed` and `connect-standalone`: names, arguments, exit codes."""
+"""Kafka's `connect-mirror-maker`, `connect-distributed` and `connect-standalone`: names, arguments, exit codes.
+
+Kafka's scripts of these names, kafka-run-class.sh, and the classes MirrorMaker and AbstractConnectCli are the model, so
+that unit files and containers run as they are. An unknown key of a MirrorMaker 2 file is a warning here, because
+MirrorMaker 2 ignores it.
+"""
 
 from __future__ import annotations
 

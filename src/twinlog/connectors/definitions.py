@@ -1,5 +1,6 @@
-"""The plugins of `/connector-plugins` and their keys as a worker shows them: the key table in the form of Kafka's class
-ConfigKeyInfo.
+"""The plugins of `/connector-plugins`, and their keys in the form of Kafka's class ConfigKeyInfo.
+
+Documentation and defaults are twinlog's own, so that a form shows the values that count here.
 """
 
 from __future__ import annotations

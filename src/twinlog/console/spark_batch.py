@@ -22,9 +22,9 @@ from twinlog.spark.submitted import adopt, end, is_submitted
 
 if TYPE_CHECKING:
     from twinlog.lease.channel import DriverAddress
-    from twinlog.spark.cluster_settings import TaskResources
     from twinlog.spark.engine import Engine
     from twinlog.spark.given_session import GivenSession
+    from twinlog.spark.settings import TaskResources
 
 END_S = 30.0
 """How long a cluster may take to get its executors back."""
@@ -128,11 +128,11 @@ def run_in_spark(
     """
     from twinlog.console.progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.lease.task_progress import ProgressServer  # noqa: PLC0415
-    from twinlog.spark.cluster_settings import derived, file_settings  # noqa: PLC0415
     from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415
     from twinlog.spark.refusals import MASTER  # noqa: PLC0415
     from twinlog.spark.scratch_dirs import sweep_leftovers  # noqa: PLC0415
     from twinlog.spark.session import SparkEngine, local_master  # noqa: PLC0415
+    from twinlog.spark.settings import derived, file_settings  # noqa: PLC0415
 
     sweep_leftovers(conf)
     with adopted(master, conf) as given:

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.clock import Clock
-from twinlog.dataframes.limits import (
+from twinlog.dataframes.offset_range import OffsetRange
+from twinlog.dataframes.options import TopicOptions
+from twinlog.dataframes.ranges import (
     EARLIEST,
     LATEST,
     EarliestOrLatestRangeLimit,
@@ -20,8 +22,6 @@ from twinlog.dataframes.limits import (
     SpecificTimestampRangeLimit,
     as_set,
 )
-from twinlog.dataframes.offset_range import OffsetRange
-from twinlog.dataframes.options import TopicOptions
 from twinlog.errors import ClusterError, OptionError, TopicGoneError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.protocol import error_codes

@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 
 from twinlog.clock import Clock
-from twinlog.dataframes.limits import LATEST, JsonOffsets, Offsets, as_set, from_json, limit_rate, split, to_json
 from twinlog.dataframes.offset_range import OffsetRange, report_loss
 from twinlog.dataframes.options import TopicOptions
 from twinlog.dataframes.planner import TopicPlanner
+from twinlog.dataframes.ranges import LATEST, JsonOffsets, Offsets, as_set, from_json, limit_rate, split, to_json
 from twinlog.errors import GapError
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -1,14 +1,18 @@
 """The format `twinlog-kafka`: topics as DataFrames, with the options and columns of Spark's own Kafka source and sink.
 
-Spark also imports this module in tasks: the modules for planning are imported only when Spark plans.
+Rows that are written become records, in streams once for each micro-batch. Spark also imports this module in tasks: the
+modules for planning are imported only when Spark plans.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -17,6 +21,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     Filter,
     InputPartition,
+    WriterCommitMessage,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -29,13 +34,76 @@ from pyspark.sql.streaming.datasource import (
 from twinlog.spark.short_errors import without_trace
 
 if TYPE_CHECKING:
-    from twinlog.dataframes.filters import ColumnFilter
-    from twinlog.dataframes.limits import JsonOffsets
     from twinlog.dataframes.offset_range import OffsetRange, RowTask
     from twinlog.dataframes.options import TopicOptions, Use
+    from twinlog.dataframes.ranges import ColumnFilter, JsonOffsets
     from twinlog.dataframes.stream import TopicStream
     from twinlog.dataframes.write_options import WriteUse
-    from twinlog.dataframes.write_task import WriteTask
+    from twinlog.dataframes.write_task import WriteTask, WriteTaskResult
+
+_QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""Spark's names of both in the local properties of a task."""
+
+_ANYWHERE = 1 << 32
+
+
+@dataclass
+class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
+    """The report of a task to Spark's driver, which commits."""
+
+    part: WriteTaskResult
+
+
+@without_trace
+class TopicBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes a batch query as idempotent producers; a task that Spark runs again writes its rows again."""
+
+    def __init__(self, task: WriteTask) -> None:
+        self._task = task
+        # A random first partition, so that small DataFrames in sequence are spread over all partitions.
+        self._first = random.randrange(_ANYWHERE)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from twinlog.dataframes.writer import write_rows  # noqa: PLC0415
+
+        context = TaskContext.get()
+        first = self._first + (context.partitionId() if context else 0)
+        return WrittenPart(write_rows(self._task, iterator, None, first))
+
+
+@without_trace
+class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes micro-batches, in transactions unless `exactlyOnce` is false."""
+
+    def __init__(self, task: WriteTask) -> None:
+        self._task = task
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from twinlog.dataframes.write_task import MicroBatch, first_partition  # noqa: PLC0415
+        from twinlog.dataframes.writer import write_rows  # noqa: PLC0415
+
+        context = TaskContext.get()
+        assert context is not None
+        query, number = str(context.getLocalProperty(_QUERY)), int(context.getLocalProperty(_MICRO_BATCH) or -1)
+        batch = MicroBatch(query, number, context.partitionId())
+        first = first_partition(query, number, batch.part)
+        return WrittenPart(write_rows(self._task, iterator, batch if self._task.exactly_once else None, first))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        from twinlog.dataframes.writer import commit_parts  # noqa: PLC0415
+
+        commit_parts(self._task, batchId, _parts(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Abort the written parts; a failed task has aborted its rows, or its next attempt does."""
+        from twinlog.dataframes.writer import abort_parts  # noqa: PLC0415
+
+        abort_parts(self._task, batchId, _parts(messages))
+
+
+def _parts(messages: list[WriterCommitMessage | None]) -> list[WriteTaskResult]:
+    return [message.part for message in messages if message is not None]
+
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS = "headers array<struct<key:string,value:binary>>"
@@ -69,7 +137,6 @@ class TopicSource(DataSource):  # type: ignore[misc]
         return TopicStreamReader(self._read("stream"))
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-        from twinlog.dataframes.topic_sink import TopicBatchWriter  # noqa: PLC0415
         from twinlog.errors import OptionError  # noqa: PLC0415
 
         if overwrite:
@@ -78,7 +145,6 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Make the writer of a stream; the output mode complete also appends all rows each time."""
-        from twinlog.dataframes.topic_sink import TopicStreamWriter  # noqa: PLC0415
 
         return TopicStreamWriter(self._write(schema, "stream"))
 
@@ -113,9 +179,8 @@ class TopicBatchReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[InputPartition]:
         from twinlog.clock import SYSTEM  # noqa: PLC0415
-        from twinlog.dataframes.filters import narrow  # noqa: PLC0415
-        from twinlog.dataframes.limits import split  # noqa: PLC0415
         from twinlog.dataframes.planner import TopicPlanner  # noqa: PLC0415
+        from twinlog.dataframes.ranges import narrow, split  # noqa: PLC0415
 
         options = self._options
         assert options is not None
@@ -140,7 +205,7 @@ class FilteringReader(TopicBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Note the filters, and return all of them, so that Spark tests each remaining record."""
-        from twinlog.dataframes.filters import ColumnFilter  # noqa: PLC0415
+        from twinlog.dataframes.ranges import ColumnFilter  # noqa: PLC0415
 
         for one in filters:
             attribute: tuple[str, ...] = getattr(one, "attribute", ())

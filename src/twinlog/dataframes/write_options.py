@@ -11,8 +11,7 @@ from typing import Literal, cast
 from twinlog.config.flow.clients import compression_level
 from twinlog.config.keys.table import PRODUCER
 from twinlog.config.text.config_reader import read_fields
-from twinlog.dataframes.options import config_file, flag
-from twinlog.dataframes.reader_options import of_cluster, read_client, read_kafka_options, require_right
+from twinlog.dataframes.options import config_file, flag, of_cluster, read_client, read_kafka_options, require_right
 from twinlog.dataframes.write_task import WriteTask
 from twinlog.errors import OptionError
 from twinlog.model.types import TopicName

@@ -25,12 +25,12 @@ from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
+from twinlog.spark.engine import OfSession
 from twinlog.spark.jvm.figures import JvmFigures
-from twinlog.spark.of_session import OfSession
-from twinlog.spark.query import LeaseQuery
 from twinlog.spark.refusals import reason_in
 from twinlog.spark.scratch_dirs import scratch_parent
 from twinlog.spark.settings import QUERY_SETTINGS
+from twinlog.spark.source import LeaseQuery
 from twinlog.spark.spark_connect import refuse_remote
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from twinlog.spark.cluster_settings import defaults_file, file_settings
+from twinlog.spark.settings import defaults_file, file_settings
 
 MASTER = "spark.master"
 _CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+(?P<simple>[A-Z][\w$]*): ")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from twinlog.jvm.archive import archive_file
+from twinlog.jvm import archive_file
 from twinlog.scratch import sweep
 
 log = logging.getLogger(__name__)

@@ -16,18 +16,17 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.jvm.archive import use_options
+from twinlog.jvm import use_options
 from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, file_settings
+from twinlog.spark.engine import OfSession
 from twinlog.spark.forking.fork_server import ForkServer
 from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.jvm.process import OUT_OF_MEMORY, Jvm, internals
-from twinlog.spark.of_session import OfSession
-from twinlog.spark.query import LeaseQuery
 from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
-from twinlog.spark.settings import LOG_SETTINGS, SETTINGS, local_settings
+from twinlog.spark.settings import CLUSTER_SETTINGS, LOG_SETTINGS, SETTINGS, file_settings, local_settings
+from twinlog.spark.source import LeaseQuery
 
 log = logging.getLogger(__name__)
 

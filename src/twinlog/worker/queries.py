@@ -16,7 +16,7 @@ from twinlog.log_once import LogOnce
 from twinlog.model.topics import listed
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import Engine
-from twinlog.spark.query import LeaseQuery
+from twinlog.spark.source import LeaseQuery
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.placement.tasks import group_flows
 

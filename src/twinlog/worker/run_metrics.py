@@ -28,7 +28,7 @@ from twinlog.metrics.exposition import BeanTable, Measurements
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.types import GroupId
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.jvm_sampler import JvmSampler
+from twinlog.spark.engine import JvmSampler
 from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.runner import Runner

@@ -13,8 +13,12 @@ from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
-from twinlog.spark.archive_job import ArchiveJob
-from twinlog.spark.cluster_settings import (
+from twinlog.spark.class_archive import ArchiveJob
+from twinlog.spark.engine import Engine
+from twinlog.spark.given_session import GivenEngine, GivenSession
+from twinlog.spark.refusals import MASTER
+from twinlog.spark.session import SparkEngine, local_master
+from twinlog.spark.settings import (
     CLUSTER_SETTINGS,
     DYNAMIC_ALLOCATION,
     TaskResources,
@@ -22,10 +26,6 @@ from twinlog.spark.cluster_settings import (
     derived,
     file_settings,
 )
-from twinlog.spark.engine import Engine
-from twinlog.spark.given_session import GivenEngine, GivenSession
-from twinlog.spark.refusals import MASTER
-from twinlog.spark.session import SparkEngine, local_master
 from twinlog.spark.supervisor import SupervisedEngine
 from twinlog.spark.warm_up import run_warm_up
 from twinlog.worker.flow.flow import FlowRunner

@@ -14,7 +14,7 @@ import kubernetes_validate
 
 from harness.kubernetes import Kubernetes
 from harness.spark_cluster import spark_home
-from twinlog.spark.cluster_settings import TaskResources, contradictions
+from twinlog.spark.settings import TaskResources, contradictions
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs/clusters.md"

@@ -10,9 +10,8 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from twinlog.arrow import decode as module
-from twinlog.arrow.arrays import schema
+from twinlog.arrow.arrays import LOCK_STEP_FROM, schema
 from twinlog.arrow.decode import RowRules, decode
-from twinlog.arrow.record_starts import LOCK_STEP_FROM
 from twinlog.errors import CopyError
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.varint import encode_varint

@@ -10,8 +10,7 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from tests.unit.batches.batches import all_records
-from twinlog.batches import many
-from twinlog.batches.prepare import prepare
+from twinlog.batches.prepare import FROM, IMPORT_FROM, ManySmallBatches, prepare
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.producer.appends import CopyRules
 
@@ -20,14 +19,14 @@ from twinlog.kafka.producer.appends import CopyRules
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many batches each look at many of them took."""
     looks: list[int] = []
-    blocks = many.ManySmallBatches.blocks
+    blocks = ManySmallBatches.blocks
 
-    def counted(self: many.ManySmallBatches, *given: object, **named: object) -> object:
+    def counted(self: ManySmallBatches, *given: object, **named: object) -> object:
         found = blocks(self, *given, **named)
         looks.append(sum(block.batches for block in found))
         return found
 
-    monkeypatch.setattr(many.ManySmallBatches, "blocks", counted)
+    monkeypatch.setattr(ManySmallBatches, "blocks", counted)
     return looks
 
 
@@ -55,7 +54,7 @@ from tests.unit.batches.test_many import singles
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.batches.prepare import prepare
 import twinlog.copier.copier, twinlog.spark.task
-few, many = singles({many.IMPORT_FROM - 1}), singles({many.IMPORT_FROM + 1})
+few, many = singles({IMPORT_FROM - 1}), singles({IMPORT_FROM + 1})
 prepare(few.fetch(), 5, CopyRules())
 assert "numpy" not in sys.modules
 prepare(many.fetch(), 5, CopyRules(merge_below=0))
@@ -105,7 +104,7 @@ def test_batches_of_more_records_than_have_numbers_of_one_byte_are_merged_one_by
     # Now few are many.
     importlib.import_module("twinlog.batches.small_batches")
     log = SourceLog(5)
-    for number in range(many.FROM + 20):
+    for number in range(FROM + 20):
         log.batch([New(1_000 + number, b"abc", b"k")] * each)
     prepared = prepare(log.fetch(), 5, CopyRules().merging_all())
     assert bool(sum(taken)) == (each <= 64)

@@ -17,7 +17,7 @@ from twinlog.ops.replay.planner import ReplayPlan
 from twinlog.ops.verify.job import need_of_verification
 from twinlog.ops.verify.model import PartitionToVerify, VerifyRules
 from twinlog.ops.verify.planner import VerifyPlan
-from twinlog.spark.cluster_settings import TaskResources
+from twinlog.spark.settings import TaskResources
 
 MB = 1 << 20
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(10)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from twinlog.dataframes.limits import (
+from twinlog.dataframes.options import TopicOptions, read_options
+from twinlog.dataframes.ranges import (
     EARLIEST,
     LATEST,
     EarliestOrLatestRangeLimit,
@@ -17,7 +18,6 @@ from twinlog.dataframes.limits import (
     from_json,
     to_json,
 )
-from twinlog.dataframes.options import TopicOptions, read_options
 from twinlog.errors import ConfigError, OptionError
 from twinlog.model.types import TopicPartition
 

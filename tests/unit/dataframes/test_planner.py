@@ -11,7 +11,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.loop import virtual_loop
 from harness.virtual.requests import LIST_OFFSETS, METADATA
 from tests.unit.dataframes.planning import options_of, planner_of
-from twinlog.dataframes.limits import EarliestOrLatestRangeLimit, split
+from twinlog.dataframes.ranges import EarliestOrLatestRangeLimit, split
 from twinlog.errors import ClusterError, OptionError, TopicGoneError
 from twinlog.kafka.protocol.error_codes import Code
 

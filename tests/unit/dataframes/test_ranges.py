@@ -9,9 +9,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from twinlog.dataframes.filters import ColumnFilter, narrow
-from twinlog.dataframes.limits import LATEST, limit_rate, split
 from twinlog.dataframes.offset_range import OffsetRange
+from twinlog.dataframes.ranges import LATEST, ColumnFilter, limit_rate, narrow, split
 from twinlog.model.types import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.dataframes import topic_sink, writer
+from twinlog.dataframes import topic_source, writer
 from twinlog.dataframes.write_options import read_write_options
 from twinlog.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult
 
@@ -32,7 +32,7 @@ class Begun:
     def partition_of(self, sink: Any, part: int, number: int = 0) -> int:
         properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": str(number)}
         context = SimpleNamespace(partitionId=lambda: part, getLocalProperty=properties.get)
-        self._patch.setattr(topic_sink, "TaskContext", SimpleNamespace(get=lambda: context))
+        self._patch.setattr(topic_source, "TaskContext", SimpleNamespace(get=lambda: context))
         sink.write(iter(()))
         return self.partition
 
@@ -50,14 +50,14 @@ def assert_even(partitions: list[int]) -> None:
 
 @pytest.mark.parametrize("exactly_once", ["true", "false"])
 def test_small_micro_batches_of_one_task_go_to_all_partitions(begun: Begun, exactly_once: str) -> None:
-    sink = topic_sink.TopicStreamWriter(read_write_options({**BROKERS, "exactlyOnce": exactly_once}, "stream"))
+    sink = topic_source.TopicStreamWriter(read_write_options({**BROKERS, "exactlyOnce": exactly_once}, "stream"))
     assert_even([begun.partition_of(sink, 0, number) for number in range(ROUNDS)])
     # A query with a watermark has an empty micro-batch after each one with rows.
     assert_even([begun.partition_of(sink, 0, 2 * number) for number in range(ROUNDS)])
 
 
 def test_tasks_of_one_micro_batch_begin_apart_and_an_attempt_where_the_last_did(begun: Begun) -> None:
-    sink = topic_sink.TopicStreamWriter(read_write_options(BROKERS, "stream"))
+    sink = topic_source.TopicStreamWriter(read_write_options(BROKERS, "stream"))
     partitions = [begun.partition_of(sink, part, 7) for part in range(PARTITIONS)]
     assert begun.batch == MicroBatch("q", 7, PARTITIONS - 1)
     assert sorted(partitions) == list(range(PARTITIONS))
@@ -66,8 +66,8 @@ def test_tasks_of_one_micro_batch_begin_apart_and_an_attempt_where_the_last_did(
 
 def test_small_batches_of_one_task_go_to_all_partitions(begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = count(0, 3)
-    monkeypatch.setattr(topic_sink, "random", SimpleNamespace(randrange=lambda _: next(drawn)))
+    monkeypatch.setattr(topic_source, "random", SimpleNamespace(randrange=lambda _: next(drawn)))
     options = read_write_options(BROKERS, "batch")
-    assert_even([begun.partition_of(topic_sink.TopicBatchWriter(options), 0) for _ in range(ROUNDS)])
-    one = topic_sink.TopicBatchWriter(options)
+    assert_even([begun.partition_of(topic_source.TopicBatchWriter(options), 0) for _ in range(ROUNDS)])
+    one = topic_source.TopicBatchWriter(options)
     assert sorted(begun.partition_of(one, part) for part in range(PARTITIONS)) == list(range(PARTITIONS))

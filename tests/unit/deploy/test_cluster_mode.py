@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from twinlog.config import load
-from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, TaskResources, contradictions, derived
+from twinlog.spark.settings import CLUSTER_SETTINGS, TaskResources, contradictions, derived
 
 HERE = Path(__file__).parents[3] / "deploy/kubernetes/cluster-mode"
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]

@@ -12,9 +12,9 @@ import pytest
 
 from harness.wait import wait_for
 from twinlog.errors import TwinlogError
-from twinlog.jvm.archive import UNUSED_S, archive_file
-from twinlog.spark import archive_job, class_archive
-from twinlog.spark.archive_job import ArchiveJob
+from twinlog.jvm import UNUSED_S, archive_file
+from twinlog.spark import class_archive
+from twinlog.spark.class_archive import ArchiveJob
 
 WAIT_S = 60.0
 
@@ -23,7 +23,7 @@ WAIT_S = 60.0
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the archive is looked for; there is memory for it."""
     monkeypatch.setenv("TWINLOG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(archive_job, "_free_memory", lambda: None)
+    monkeypatch.setattr(class_archive, "_free_memory", lambda: None)
     return tmp_path / "cache"
 
 
@@ -64,7 +64,7 @@ def test_it_is_left_alone(folder: Path, why: str, monkeypatch: pytest.MonkeyPatc
     elif why == "read-only":
         monkeypatch.setattr(os, "access", lambda *_: False)
     elif why == "memory":
-        monkeypatch.setattr(archive_job, "_free_memory", lambda: 1_000_000_000)
+        monkeypatch.setattr(class_archive, "_free_memory", lambda: 1_000_000_000)
     before = sorted(folder.iterdir())
     one = made_by(f"open({str(folder / 'made')!r}, 'w')", wanted=why != "off")
     attend(one)

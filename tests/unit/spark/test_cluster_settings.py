@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from twinlog.spark.cluster_settings import (
+from twinlog.spark.settings import (
     CLUSTER_SETTINGS,
     ClusterManager,
     TaskResources,

@@ -11,8 +11,8 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.unit.metrics.measured import JVM
 from twinlog.errors import EngineError
-from twinlog.spark import jvm_sampler as module
-from twinlog.spark.jvm_sampler import FRESH_S, OLD_S, JvmSampler
+from twinlog.spark import engine as module
+from twinlog.spark.engine import FRESH_S, OLD_S, JvmSampler
 
 
 def test_it_is_asked_again_only_when_what_it_said_is_old() -> None:

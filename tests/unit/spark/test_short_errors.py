@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.util import handle_worker_exception
 
-from twinlog.dataframes.topic_sink import TopicBatchWriter, TopicStreamWriter
-from twinlog.dataframes.topic_source import FilteringReader, TopicBatchReader, TopicSource, TopicStreamReader
+from twinlog.dataframes.topic_source import (
+    FilteringReader,
+    TopicBatchReader,
+    TopicBatchWriter,
+    TopicSource,
+    TopicStreamReader,
+    TopicStreamWriter,
+)
 from twinlog.errors import ClusterError
 from twinlog.ops.verify.source import VerifyReader, VerifySource
 from twinlog.spark.short_errors import HIDE, without_trace

@@ -11,8 +11,8 @@ from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRule
 from twinlog.ops.replay.planner import ReplayPlan
 from twinlog.ops.replay.task import replay_partitions
 from twinlog.ops.verify.job import SHARES_PER_SLOT
-from twinlog.spark.cluster_settings import TaskResources
 from twinlog.spark.engine import Engine
+from twinlog.spark.settings import TaskResources
 
 
 def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) -> list[ReplayResult]:

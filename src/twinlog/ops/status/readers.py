@@ -1,4 +1,7 @@
-"""Readers of the facts of a flow's clusters: groups, reports of connectors, and the progress of other programs."""
+"""Readers of the facts of a flow's clusters: groups, reports of connectors, and the progress of other programs.
+
+Kafka's own workers and MirrorMaker 2 report only the states of connectors and tasks.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The journal of switchovers: a compacted topic on the cluster to move to, with a single writer at a time.
 
-Its entries are the running switchover, and the intent and the result of each of its steps.
+Its entries are the running switchover, and the intent and the result of each of its steps. Decisions follow from
+entries alone, so that a process that takes over continues at the point of the last entry.
 """
 
 from __future__ import annotations

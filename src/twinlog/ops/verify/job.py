@@ -10,8 +10,8 @@ from twinlog.lease.task_progress import ProgressLine
 from twinlog.ops.verify.model import PartitionToVerify, Verdict, VerifyRules
 from twinlog.ops.verify.planner import VerifyPlan
 from twinlog.ops.verify.task import verify_partitions
-from twinlog.spark.cluster_settings import TaskResources
 from twinlog.spark.engine import Engine
+from twinlog.spark.settings import TaskResources
 
 SHARES_PER_SLOT = 4
 """The number of tasks for each slot of Spark: with several, the last tasks end at about the same time."""

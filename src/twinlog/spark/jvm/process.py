@@ -46,7 +46,7 @@ _CANCELLED = (
 """A query was stopped while its tasks ran; the place of the stop logs the reason. A task's error is another line."""
 
 _ENDED = 'Exception in thread "Idle Worker Monitor'
-"""`spark/query.py:end_useless_threads` interrupted it."""
+"""`spark/source.py:end_useless_threads` interrupted it."""
 
 _MISMATCH = "twinlog.errors.VersionMismatchError"
 """The driver refused the process that prints this, and has logged both versions itself."""

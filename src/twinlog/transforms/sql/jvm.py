@@ -31,8 +31,7 @@ from py4j.protocol import (
 )
 
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.jvm.archive import use_arguments
-from twinlog.jvm.late_compiler import LATE
+from twinlog.jvm import LATE, use_arguments
 from twinlog.scratch import Scratch, sweep
 from twinlog.transforms.sql.catalyst import Catalyst
 from twinlog.transforms.sql.program import compile_evaluator, new_evaluator

@@ -1,4 +1,4 @@
-"""A class archive for Spark's JVM: made once per machine, it takes seconds off every later start.
+"""Options of the JVMs that twinlog starts, and their class archive, which is made once per machine and saves seconds.
 
 Spark loads some ten thousand classes before it does anything. The JVM can keep them parsed and checked in a file
 (JEP 350, dynamic class data sharing). It ignores a file that does not fit any more, so nothing can break.
@@ -14,6 +14,13 @@ import time
 from pathlib import Path
 
 import pyspark
+
+LATE = (
+    # Compiling well what only starts once costs seconds of the start; what records go through gets there soon.
+    *("-XX:Tier4InvocationThreshold=50000", "-XX:Tier4MinInvocationThreshold=6000"),
+    *("-XX:Tier4CompileThreshold=150000", "-XX:Tier4BackEdgeThreshold=400000"),
+)
+
 
 UNUSED_S = 30 * 24 * 3600
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"

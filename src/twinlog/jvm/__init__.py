@@ -1,1 +1,0 @@
-"""Options and class archives of the JVMs that twinlog starts."""
