@@ -16,6 +16,9 @@ from twinlog.worker.status.outage import OutageDetector
 log = logging.getLogger(__name__)
 
 
+LOG_AFTER_S = 2.0
+
+
 class RetryDelay:
     """The delay of a flow; a limit of the host or container is temporary, and the process has other flows.
 
@@ -56,9 +59,6 @@ class RetryDelay:
     def clear_delay(self) -> None:
         """The step began, or is unneeded now."""
         self.why = None
-
-
-LOG_AFTER_S = 2.0
 
 
 class FlowRetrier:

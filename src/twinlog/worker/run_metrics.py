@@ -34,6 +34,9 @@ from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.runner import Runner
 from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
 
+CLIENT_ID = "twinlog"
+_STATES = {"starting": "unassigned", "failed": "failed"}
+
 
 def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: bool) -> Iterator[BeanTable]:
     """Beans of a flow that runs here, as the source connector of this name; `now` in monotonic seconds."""
@@ -85,10 +88,6 @@ def group_beans(
         formats=settings.metric_names,
     )
     yield from checkpoint_beans(facts)
-
-
-CLIENT_ID = "twinlog"
-_STATES = {"starting": "unassigned", "failed": "failed"}
 
 
 class RunMetrics:

@@ -17,6 +17,10 @@ from twinlog.log_once import LogOnce
 log = logging.getLogger(__name__)
 
 
+UNHEARD_S = 1.5
+"""Longer than a worker needs to hear of the end of its membership: three heartbeats, in seconds."""
+
+
 class EarlierLeaders:
     """Fences earlier leaders, Kafka's and twinlog's, by a claim of the config topic.
 
@@ -60,10 +64,6 @@ class EarlierLeaders:
 
     def _due(self, assignment: Assignment) -> bool:
         return assignment.leads and (assignment.generation != self._done_in or not self._state.claimed)
-
-
-UNHEARD_S = 1.5
-"""Longer than a worker needs to hear of the end of its membership: three heartbeats, in seconds."""
 
 
 class PreviousWorkers:

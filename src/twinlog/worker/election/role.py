@@ -24,6 +24,10 @@ LOG_AFTER_S = 5.0
 """A coordinator may take seconds to start on a new cluster; this time is left out of the log."""
 
 
+SILENT_S = 5.0
+"""A standby process logs the silence of the group after this time."""
+
+
 class Announcements:
     """The log messages of a flow's election; `name` is the name of this process.
 
@@ -148,10 +152,6 @@ class Announcements:
         """Members of another kind are in the group."""
         if self._logged.is_new(reason, AGAIN_S):
             log.warning("%s: %s", self._flow, reason)
-
-
-SILENT_S = 5.0
-"""A standby process logs the silence of the group after this time."""
 
 
 class ElectionState(Enum):

@@ -18,6 +18,9 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow_jobs import FlowJobs
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
+JOBS_END_S = 1.0
+
+
 _FIELDS = {own.name: own for own in fields(FlowSettings)}
 
 
@@ -37,9 +40,6 @@ def copiers_view(settings: FlowSettings) -> FlowSettings:
 
 def _default(own: Field[Any]) -> Any:
     return own.default if own.default_factory is MISSING else own.default_factory()
-
-
-JOBS_END_S = 1.0
 
 
 class FlowChanges:
