@@ -19,7 +19,7 @@ from unittest import mock
 from harness.virtual.clock import VirtualClock
 from twinlog.config.connector import build_connector
 from twinlog.config.worker import WorkerConfig
-from twinlog.connect import connector_flows, parts, running, worker_herder
+from twinlog.connect import connector_flows, instances, running, worker_herder
 from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.storage import config_records, offset_records, status_records
@@ -434,7 +434,7 @@ def virtual_workers(config: WorkerConfig, seed: int) -> Iterator[World]:
             (running, "GroupsFlow", Doing),
             (running, "IdleFlow", Doing),
             (running, "SparkFlows", lambda *_: spark),
-            (parts, "in_thread", in_thread),
+            (instances, "in_thread", in_thread),
             (connector_flows, "build_connector", build),
             (worker_herder, "validate", lambda plugin, *_, **__: Validation(plugin, (), ())),
         ):

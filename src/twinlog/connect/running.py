@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.parts import (
+from twinlog.connect.instances import (
     BothWays,
     CheckpointConnector,
     ConnectorInstance,
@@ -104,7 +104,7 @@ class RunningConnectors:
         Connectors of an earlier term are left out, as they are unable to write.
         """
         return frozenset(
-            name for name, running in self._running.items() if running.part is None or running.term == self.term
+            name for name, running in self._running.items() if running.instance is None or running.term == self.term
         )
 
     def set_connector(
@@ -203,7 +203,7 @@ class RunningConnectors:
                 log.exception("connector %s", name)
                 running.failure = f"internal error: {type(error).__name__}"
                 self._end(running)
-            if running.ending and running.part is None:
+            if running.ending and running.instance is None:
                 del self._running[name]
         if self._spark_runs and self._spark_ending is None:
             try:
@@ -213,17 +213,18 @@ class RunningConnectors:
 
     def stop(self) -> None:
         """End everything in order."""
-        parts = [running.part for running in self._running.values() if running.part is not None]
-        for part in parts:
-            part.begin_end()
+        instances = [running.instance for running in self._running.values() if running.instance is not None]
+        for instance in instances:
+            instance.begin_end()
         if self._spark_ending is not None:
             if self._spark_ending.is_alive():
                 self._spark_ending.join(self._options.stop_s)
         elif self._spark_runs:
             self._spark.shut_down()
-        for part in parts:
-            if isinstance(part, ConnectorWithoutSpark) and part.ending is not None and part.ending.is_alive():
-                part.ending.join(STOP_S)
+        for instance in instances:
+            ending = instance.ending if isinstance(instance, ConnectorWithoutSpark) else None
+            if ending is not None and ending.is_alive():
+                ending.join(STOP_S)
         self._running.clear()
 
     def _lose_spark(self, reason: str) -> None:
@@ -231,11 +232,11 @@ class RunningConnectors:
         log.error("Spark ends, and with it all that copies here: %s", reason)
         self._end_spark()
         for running in self._running.values():
-            if isinstance(running.part, SourceConnector):
+            if isinstance(running.instance, SourceConnector):
                 # The connector's flow is left alone from here on: its remaining work ends with Spark.
-                running.part.spark_ending = self._spark_ending
-                if running.part.failure is None:
-                    running.part.failure = reason
+                running.instance.spark_ending = self._spark_ending
+                if running.instance.failure is None:
+                    running.instance.failure = reason
 
     def _end_spark(self) -> None:
         self.ready = False
@@ -288,41 +289,46 @@ class RunningConnectors:
             self._spark_runs = True
 
     def _attend(self, running: WorkerConnector) -> None:
-        part = running.part
-        if part is not None:
-            part.poll_connector()
-            if isinstance(part, CheckpointConnector) and part.both_ways != self._both_ways(part.flow.settings):
-                # The connectors that copy between these clusters have changed.
-                self._end(running)
-            if isinstance(part, SourceConnector) and part.conflicting != self._conflicting.get(part.settings.name, ()):
-                # The connector has to know its new conflicts before both connectors begin to copy a new topic.
+        instance = running.instance
+        if instance is not None:
+            instance.poll_connector()
+            if self._has_new_neighbours(instance):
                 self._end(running)
             if running.term != self.term:
                 self._end(running)
-            tasks = part.tasks
+            tasks = instance.tasks
             if tasks is not None:
                 running.tasks = tasks
             running.update_trouble(self._clock.monotonic())
             # A connector that was cut off begins again; a failed connector waits until an administrator restarts it.
-            if part.ended and (running.again or part.failure is None):
+            if instance.ended and (running.again or instance.failure is None):
                 self._forget(running)
-        if running.part is None and not running.ending and running.target is TargetState.STARTED:
+        if running.instance is None and not running.ending and running.target is TargetState.STARTED:
             self._begin(running)
 
+    def _has_new_neighbours(self, instance: ConnectorInstance) -> bool:
+        """Whether other connectors changed that a connector has to know, so that it has to begin again."""
+        if isinstance(instance, CheckpointConnector):
+            return instance.both_ways != self._both_ways(instance.flow.settings)
+        if isinstance(instance, SourceConnector):
+            # The connector has to know its new conflicts before both connectors begin to copy a new topic.
+            return instance.conflicting != self._conflicting.get(instance.settings.name, ())
+        return False
+
     def _end(self, running: WorkerConnector) -> None:
-        if running.part is None:
+        if running.instance is None:
             return
         running.again = True
-        running.part.begin_end()
-        if running.part.ended:
+        running.instance.begin_end()
+        if running.instance.ended:
             self._forget(running)
 
     def _forget(self, running: WorkerConnector) -> None:
-        part = running.release_instance()
+        instance = running.release_instance()
         if running.target is TargetState.STOPPED:
             running.tasks = 0
-        if isinstance(part, SourceConnector) and part in self._spark.hosted_flows:
-            self._spark.hosted_flows.remove(part)
+        if isinstance(instance, SourceConnector) and instance in self._spark.hosted_flows:
+            self._spark.hosted_flows.remove(instance)
 
     def _begin(self, running: WorkerConnector) -> None:
         flow = running.flow
@@ -331,7 +337,7 @@ class RunningConnectors:
             return
         try:
             if self._may_begin_now(running, flow):
-                running.part, running.term = self._part(flow, lambda: self._allowed_s(term)), term
+                running.instance, running.term = self._make_instance(flow, lambda: self._allowed_s(term)), term
                 self.begun += 1
         except (RuntimeError, OSError) as error:
             log.debug("%s: begins later: %s", running.name, error)
@@ -351,7 +357,7 @@ class RunningConnectors:
             running.waits = None
         return may
 
-    def _part(self, flow: ConnectorFlow, allowed_s: Callable[[], float]) -> ConnectorInstance:
+    def _make_instance(self, flow: ConnectorFlow, allowed_s: Callable[[], float]) -> ConnectorInstance:
         settings = flow.settings
         if flow.idle:
             return DisabledConnector()
@@ -389,4 +395,4 @@ class RunningConnectors:
 
 
 def _failed(running: WorkerConnector) -> bool:
-    return running.part is not None and running.part.failure is not None
+    return running.instance is not None and running.instance.failure is not None

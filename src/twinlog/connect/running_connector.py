@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.parts import ConnectorInstance, Work
+from twinlog.connect.instances import ConnectorInstance, Work
 from twinlog.connectors.model import Config, ConnectorName, ConnectorState, RestartRequest, Status, TargetState
 from twinlog.connectors.task_configs import task_configs
 
@@ -26,7 +26,7 @@ class WorkerConnector:
     """Why its configuration is unusable."""
     failure: str | None = None
     """Why it failed to begin; a restart or a change of its configuration begins it again."""
-    part: ConnectorInstance | None = None
+    instance: ConnectorInstance | None = None
     term: int = 0
     """The term of the worker's membership in which the instance began."""
     ending: bool = False
@@ -60,10 +60,10 @@ class WorkerConnector:
 
         None before its tasks are known, and after the connector has ended or failed.
         """
-        part, flow = self.part, self.flow
-        if flow is None or part is None or self.ending or self.again or part.failure is not None:
+        instance, flow = self.instance, self.flow
+        if flow is None or instance is None or self.ending or self.again or instance.failure is not None:
             return None
-        work = part.work
+        work = instance.work
         if work is None:
             return None
         if self._made is None or self._made[0] is not config or self._made[1] is not work:
@@ -73,7 +73,7 @@ class WorkerConnector:
     @property
     def stopped(self) -> bool:
         """Whether its target is to stop and its instance has ended: from here on its offsets may be changed."""
-        return self.target is TargetState.STOPPED and self.part is None
+        return self.target is TargetState.STOPPED and self.instance is None
 
     def connector_state(self, worker_id: str, generation: int) -> Status:
         """The state of the connector itself; its tasks have their own states."""
@@ -92,7 +92,7 @@ class WorkerConnector:
         if state is ConnectorState.STOPPED or self.trace is not None:
             return {}
         # Held partitions are tried again, even while the tasks are FAILED because all their partitions are held.
-        failure = None if self.part is None else self.part.failure or self.part.nothing_copied
+        failure = None if self.instance is None else self.instance.failure or self.instance.nothing_copied
         status = Status(state, worker_id, generation, self.trouble if state is ConnectorState.RUNNING else None)
         if failure is not None:
             status = Status(ConnectorState.FAILED, worker_id, generation, failure)
@@ -105,13 +105,13 @@ class WorkerConnector:
         """The state apart from failures: RUNNING until the instance has ended, then PAUSED or STOPPED."""
         if self.stopped:
             return ConnectorState.STOPPED
-        if self.target is TargetState.PAUSED and (self.part is None or self.part.failure is not None):
+        if self.target is TargetState.PAUSED and (self.instance is None or self.instance.failure is not None):
             return ConnectorState.PAUSED
         return ConnectorState.RUNNING
 
     def update_trouble(self, now: float) -> None:
         """Read the trouble of its tasks; the status shows only a trouble that lasts."""
-        trouble = None if self.part is None else self.part.trouble
+        trouble = None if self.instance is None else self.instance.trouble
         if trouble is None:
             self.trouble = self.troubled_at = None
         elif self.troubled_at is None:
@@ -130,15 +130,15 @@ class WorkerConnector:
 
     def release_instance(self) -> ConnectorInstance | None:
         """Remove and return the instance, and keep the topics that it wrote to."""
-        part, self.part, self.again = self.part, None, False
-        if part is not None:
-            self._written |= part.take_written()
-        return part
+        instance, self.instance, self.again = self.instance, None, False
+        if instance is not None:
+            self._written |= instance.take_written()
+        return instance
 
     def take_written(self, *, running: bool) -> set[str]:
         """The topics that ended instances wrote to since the last call; with `running` also the present instance."""
         written, self._written = self._written, set()
-        return written | self.part.take_written() if running and self.part is not None else written
+        return written | self.instance.take_written() if running and self.instance is not None else written
 
     def mark_reported(self) -> None:
         """Note that its states were written."""

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Mapping
 
 from twinlog.clock import LONG_AGO, Clock
-from twinlog.connect import parts as running_parts
+from twinlog.connect import instances as running_instances
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.parts import ConnectorInstance
+from twinlog.connect.instances import ConnectorInstance
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError
@@ -51,22 +51,22 @@ class TaskOffsets:
         if now < self._look_at or not self.at_rest:
             return
         self._look_at = now + LOOK_S
-        parts = {
-            name: one.part
+        instances = {
+            name: one.instance
             for name, one in self._running.items()
-            if one.part is not None and not (one.ending or one.again)
+            if one.instance is not None and not (one.ending or one.again)
         }
-        self._stored = {name: kept for name, kept in self._stored.items() if parts.get(name) is kept[0]}
+        self._stored = {name: kept for name, kept in self._stored.items() if instances.get(name) is kept[0]}
         news: dict[ConnectorName, list[StoredOffset]] = {}
-        for name, part in parts.items():
-            _, known = self._stored.setdefault(name, (part, set()))
-            for partition in part.wrote_of():
+        for name, instance in instances.items():
+            _, known = self._stored.setdefault(name, (instance, set()))
+            for partition in instance.wrote_of():
                 key = tuple(partition.values())
                 if key not in known:
                     known.add(key)
                     news.setdefault(name, []).append(StoredOffset(partition, ZERO))
         if news:
-            self._storing = running_parts.in_thread(lambda: self._store(news), "storing offsets")
+            self._storing = running_instances.in_thread(lambda: self._store(news), "storing offsets")
 
     def _store(self, news: Mapping[ConnectorName, list[StoredOffset]]) -> None:
         try:

@@ -8,7 +8,7 @@ from twinlog import __version__
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.connect.group.group import ConnectGroup
-from twinlog.connect.parts import CheckpointConnector, SourceConnector
+from twinlog.connect.instances import CheckpointConnector, SourceConnector
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorState
@@ -64,15 +64,15 @@ class WorkerMetrics:
         yield from worker_beans(self._worker(connectors, now))
 
     def _of(self, running: WorkerConnector, facts: ConnectorFacts, now: float) -> Iterator[BeanTable]:
-        part = running.part
+        instance = running.instance
         meters = None
         # The flow may end meanwhile.
-        flow = part.running if isinstance(part, SourceConnector) else None
+        flow = instance.running if isinstance(instance, SourceConnector) else None
         if flow is not None:
             meters = flow.flow_status.meters
             yield from copying_beans(flow, facts.name, now, partitions=self._partitions)
-        if isinstance(part, CheckpointConnector) and self._partitions:
-            followed = part.flow
+        if isinstance(instance, CheckpointConnector) and self._partitions:
+            followed = instance.flow
             yield from group_beans(followed.settings, facts.name, followed.meters, followed.groups or (), now)
         yield from connector_beans(facts, __version__, now, meters)
 
@@ -97,16 +97,16 @@ class WorkerMetrics:
 
 
 def _flow(running: WorkerConnector) -> FlowMetricFacts | None:
-    part = running.part
+    instance = running.instance
     if ConnectorState.FAILED in {
         one.state for one in (running.connector_state("", 0), *running.task_states("", 0).values())
     }:
         return FlowMetricFacts(running.name, leads=False, copies=False, failed=True)
-    if isinstance(part, CheckpointConnector):
+    if isinstance(instance, CheckpointConnector):
         return FlowMetricFacts(
-            running.name, leads=True, report=part.flow.report(), meters=part.flow.meters, copies=False
+            running.name, leads=True, report=instance.flow.report(), meters=instance.flow.meters, copies=False
         )
-    flow = part.running if isinstance(part, SourceConnector) else None
+    flow = instance.running if isinstance(instance, SourceConnector) else None
     return None if flow is None else running_facts(flow)
 
 

@@ -185,7 +185,7 @@ class WorkerThread:
     def _stands_still(self, name: ConnectorName) -> bool:
         with self._following:
             running = self._running.connectors.get(name)
-            return running is not None and running.part is None and self._task_offsets.at_rest
+            return running is not None and running.instance is None and self._task_offsets.at_rest
 
     def _crash(self, error: Exception) -> None:
         log.error("the worker's herder ended", exc_info=error)

@@ -159,9 +159,9 @@ def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypat
     have(running, flow=source)
     attend(running)
     assert running.ready
-    part: Any = running.connectors[C].part
+    instance: Any = running.connectors[C].instance
     # It is being ended by a thread that whoever attends to its flow would see at its end.
-    part.failure, part.over, part._clearing = "no such topic", True, lambda: None
+    instance.failure, instance.over, instance._clearing = "no such topic", True, lambda: None
     Spark.reason = "killed too often"
     attend(running)
     assert not running.ready
@@ -237,22 +237,22 @@ def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypat
         for one in known:
             running.set_connector(ConnectorName(one.name), one, TargetState.STARTED, None)
         attend(running)
-        return {name: one.part for name, one in running.connectors.items()}
+        return {name: one.instance for name, one in running.connectors.items()}
 
     alone = begun()["z"]
     known.append(flows["y"])
     alone.over = True
-    parts = begun()
-    assert parts["z"] is not alone
+    instances = begun()
+    assert instances["z"] is not alone
     runners = {
-        name: part._builder.build_runner(part.settings, part._flows(), None, None) for name, part in parts.items()
+        name: one._builder.build_runner(one.settings, one._flows(), None, None) for name, one in instances.items()
     }
     assert runners == {
         "z": ["y", "z"],
         "y": ["y", "z"],
     }
     again = begun()
-    assert all(again[name] is part for name, part in parts.items())
+    assert all(again[name] is instance for name, instance in instances.items())
     running.stop()
 
 
@@ -275,11 +275,11 @@ def test_a_connector_goes_on_when_one_comes_that_mirrors_none_of_its_topics(
     running = RunningConnectors(SparkOptions(), lambda _: 5.0, lambda: [one.settings for one in known])
     running.set_connector(C, one, TargetState.STARTED, None)
     attend(running)
-    part = running.connectors[C].part
+    instance = running.connectors[C].instance
     known.append(two)
     running.poll_connectors()
     found = running.connectors[C]
-    assert (found.part is part and not found.again) == goes_on
+    assert (found.instance is instance and not found.again) == goes_on
     running.stop()
 
 

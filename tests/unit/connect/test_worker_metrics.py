@@ -9,7 +9,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.connect import worker_metrics as module
-from twinlog.connect.parts import SourceConnector
+from twinlog.connect.instances import SourceConnector
 from twinlog.connect.worker_metrics import WorkerMetrics
 
 
@@ -29,7 +29,7 @@ def test_a_connector_that_ends_while_it_is_measured_spoils_no_page(monkeypatch: 
     monkeypatch.setattr(module, "connector_beans", lambda *given: [given[-1]])
     worker: Any = SimpleNamespace(spark=None, connectors={})
     metrics = WorkerMetrics("c", "eager", cast(Any, None), worker, VirtualClock(), partitions=False)
-    ends: Any = SimpleNamespace(part=Ends())
+    ends: Any = SimpleNamespace(instance=Ends())
     facts: Any = SimpleNamespace(name="c")
     measured: list[Any] = list(metrics._of(ends, facts, 0.0))
     assert measured == ["meters", "meters"]

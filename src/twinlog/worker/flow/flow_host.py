@@ -2,7 +2,7 @@
 
 `twinlog run` and a Connect worker have the same host. They differ in the decision that this process runs the flow:
 processes with the same file elect a process (`worker/elected_flow.py`), and the leader of a group of workers assigns a
-source connector to a worker (`connect/parts.py`).
+source connector to a worker (`connect/instances.py`).
 """
 
 from __future__ import annotations
