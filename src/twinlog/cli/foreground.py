@@ -21,7 +21,7 @@ from twinlog.console import signals
 from twinlog.console.command_log import end_process, log_to_stderr
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import EngineError, TwinlogError
-from twinlog.settings.metrics import MetricsSettings
+from twinlog.settings.worker import MetricsSettings
 from twinlog.spark.submitted import is_submitted
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from twinlog.config.text.entries import ParsedFile
 from twinlog.config.text.explain import HIDDEN
 from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.model.types import Alias
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import CustomClass, FlowSettings
+from twinlog.settings.transform import FailedRecordSettings
 from twinlog.settings.written import key_of
 
 

@@ -26,9 +26,8 @@ from twinlog.config.text.precedence import FlowLayers, resolve_flow
 from twinlog.config.worker import read_metrics
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
-from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import FlowSettings
-from twinlog.settings.metrics import MetricsSettings
+from twinlog.settings.worker import DriverListener, MetricsSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,13 @@ from twinlog.config.text.precedence import Layer
 from twinlog.config.text.providers import Lookup, Providers
 from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.settings.driver import DriverListener
-from twinlog.settings.metrics import ListenerAddress, MetricsSettings
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.worker import (
+    DriverListener,
     GroupSettings,
     HeaderSettings,
+    ListenerAddress,
+    MetricsSettings,
     OverridePolicy,
     RestSettings,
     StorageTopic,

@@ -10,7 +10,7 @@ from twinlog.connect.permission import RequestGuard
 from twinlog.connectors.model import ConnectorName, TopicControlRequest
 from twinlog.errors import ClusterError, OptionError, RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.model.moment import LAST, read_moment
+from twinlog.model.amounts import LAST, read_moment
 from twinlog.ops.topics.reader import TopicsReader, this_process
 from twinlog.ops.topics.text import command_json, moves_json, outcome_json, topics_json
 from twinlog.settings.flow import FlowSettings

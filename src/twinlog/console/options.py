@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from twinlog.config.strimzi import DIRECTORY_VARIABLE
-from twinlog.model.moment import read_moment, shown_moment
+from twinlog.model.amounts import read_moment, shown_moment
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.submitted import is_submitted
 

@@ -57,7 +57,7 @@ class Grant:
     on_trial: bool = False
 
 
-VERSION = 19
+VERSION = 20
 """Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
 `tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version.

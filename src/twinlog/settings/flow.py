@@ -12,13 +12,43 @@ from typing import Annotated, Any, Literal
 from twinlog.model.held import HeldReason
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.per_topic import PerTopic
-from twinlog.settings.start import FROM_EARLIEST, Start
 from twinlog.settings.tls import TlsSettings
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import FailedRecordSettings, TransformSettings
 from twinlog.settings.written import WrittenAs, every, key_of, out_of, switch_of
+
+StartKind = Literal["earliest", "latest", "none", "ago", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start at the first record, at the end, or at a time; `none` refuses to start.
+
+    `ms` of `ago` is a duration before the moment at which the flow begins with the partition (KIP-1106). `ms` of `time`
+    is a moment since 1970. The partition begins at the first record with that timestamp or a later timestamp, and at
+    its end if all records are older. `text` is the value as it is written.
+    """
+
+    kind: StartKind = "earliest"
+    ms: int = 0
+    text: str = field(default="", repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text or self.kind
+
+    def since_ms(self, begun_ms: int) -> int:
+        """The least timestamp of the first record, for a partition that the flow begins with at `begun_ms`.
+
+        For `latest` the timestamp is the moment itself.
+        """
+        if self.kind == "time":
+            return self.ms
+        return max(0, begun_ms - self.ms)
+
+
+FROM_EARLIEST = Start()
+
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 PolicyName = Literal["default", "identity", "custom"]

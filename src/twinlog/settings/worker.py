@@ -1,6 +1,7 @@
-"""The settings of a Connect worker: its group and topics, its REST listeners, and the rights of its connectors.
+"""The settings of a process: the listeners of its metrics and of its copiers, and those of a Connect worker.
 
-`twinlog.config.worker` reads them from a worker's file. All `_ms` are milliseconds.
+A worker has a group with topics, REST listeners, and rights of its connectors. `twinlog.config.worker` reads the
+settings from a file. All `_ms` are milliseconds.
 """
 
 from __future__ import annotations
@@ -9,11 +10,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import ClientSettings, ExactlyOnce
-from twinlog.settings.metrics import ListenerAddress, MetricsSettings, Scheme
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of
+
+
+@dataclass(frozen=True, slots=True)
+class DriverListener:
+    """The lease server's address on a cluster, like Spark's own `spark.driver.host`, `.bindAddress` and `.port`.
+
+    An empty `host` or `bind_address` follows Spark's setting; port 0 is any free port.
+    """
+
+    host: Annotated[str, WrittenAs("twinlog.driver.host")] = ""
+    bind_address: Annotated[str, WrittenAs("twinlog.driver.bind.address")] = ""
+    port: Annotated[int, WrittenAs("twinlog.driver.port")] = 0
+
+
+Scheme = Literal["http", "https"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAddress:
+    """An address to listen at; an empty `host` means every address, port 0 any free port."""
+
+    scheme: Scheme
+    host: str
+    port: int
+
+    @property
+    def tls(self) -> bool:
+        return self.scheme == "https"
+
+    def __str__(self) -> str:
+        """The address as a URL; an address of IPv6 is in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """The settings of metrics; empty `listeners` turn the metrics server off.
+
+    `https` are the TLS settings of https listeners. With `partitions` every partition and group has its own metrics.
+    """
+
+    listeners: Annotated[tuple[ListenerAddress, ...], out_of("twinlog.metrics.listeners")] = ()
+    partitions: Annotated[bool, WrittenAs("twinlog.metrics.partitions.enabled")] = True
+    https: TlsSettings | None = None
+    client_auth: ClientAuth = "none"
+
 
 HeaderAction = Literal["set", "add", "setDate", "addDate"]
 ConnectProtocol = Literal["eager", "compatible", "sessioned"]

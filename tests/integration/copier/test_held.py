@@ -13,9 +13,9 @@ from harness.topics import create_topic, delete_records, delete_topic, set_topic
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.transform import FailedRecordSettings
 
 AHEAD_MS = 4_102_444_800_000
 """A clock in the year 2100."""

@@ -13,8 +13,8 @@ from harness.topics import delete_records, offsets
 from harness.wait import wait_for
 from tests.integration.copier.test_held import AHEAD_MS, ONE_HOUR
 from tests.integration.copying import CopyFlow
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.transform import FailedRecordSettings
 
 NEVER = {"position_interval_ms": 3_600_000}
 """Positions are stored when a partition is taken and when it is released, not in between."""

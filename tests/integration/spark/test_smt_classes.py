@@ -28,7 +28,7 @@ from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.errors import TransformError
 from twinlog.model.types import Alias
-from twinlog.settings.smt import SmtChain, SmtConverter
+from twinlog.settings.transform import SmtChain, SmtConverter
 from twinlog.transforms.smt.chain import smt_transform
 from twinlog.transforms.smt.data import read
 

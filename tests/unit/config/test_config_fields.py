@@ -8,14 +8,12 @@ import pytest
 
 from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODUCER, WORKER, WORKER_FILE, KeyTable
 from twinlog.config.text.values import parse_value
-from twinlog.settings.driver import DriverListener
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.tls import TlsSettings
-from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
+from twinlog.settings.transform import FailedRecordSettings
+from twinlog.settings.worker import DriverListener, GroupSettings, MetricsSettings, RestSettings, WorkerSettings
 from twinlog.settings.written import key_of, switch_of, written
 
 WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [

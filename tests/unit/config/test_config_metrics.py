@@ -12,7 +12,7 @@ from twinlog.config import load
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.errors import ConfigError
-from twinlog.settings.metrics import ListenerAddress, MetricsSettings
+from twinlog.settings.worker import ListenerAddress, MetricsSettings
 
 FLOW = "clusters = a, b\na.bootstrap.servers = h:1\nb.bootstrap.servers = h:2\na->b.enabled = true\n"
 WORKER = (

@@ -12,7 +12,7 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.strimzi.load import load_resource
 from twinlog.config.worker import worker_of
 from twinlog.errors import ConfigError
-from twinlog.settings.driver import DriverListener
+from twinlog.settings.worker import DriverListener
 
 FLOW = "clusters = a, b\na.bootstrap.servers = h:1\nb.bootstrap.servers = h:2\na->b.enabled = true\n"
 WORKER = worker_files.distributed()

@@ -16,8 +16,7 @@ from twinlog.config.properties import PropertyEntry, parse_properties
 from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.errors import ConfigError
-from twinlog.settings.metrics import ListenerAddress
-from twinlog.settings.worker import HeaderSettings
+from twinlog.settings.worker import HeaderSettings, ListenerAddress
 
 BASE = worker_files.distributed("broker:9092")
 POLICIES = "org.apache.kafka.connect.connector.policy."

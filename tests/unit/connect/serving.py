@@ -17,8 +17,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
-from twinlog.settings.metrics import ListenerAddress
-from twinlog.settings.worker import RestSettings
+from twinlog.settings.worker import ListenerAddress, RestSettings
 
 LOOPBACK = (ListenerAddress("http", "127.0.0.1", 0),)
 DEADLINE_S = 120.0

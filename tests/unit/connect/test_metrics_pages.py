@@ -12,8 +12,8 @@ import pytest
 from tests.unit.connect.serving import serving
 from twinlog.connect.rest.metrics import MetricsServer, metrics_server
 from twinlog.connectors.model import Health, HealthStatus
-from twinlog.settings import metrics as settings
-from twinlog.settings.metrics import ListenerAddress, MetricsSettings
+from twinlog.settings import worker as settings
+from twinlog.settings.worker import ListenerAddress, MetricsSettings
 
 FREE = ListenerAddress("http", "127.0.0.1", 0)
 

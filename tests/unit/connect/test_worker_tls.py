@@ -11,9 +11,8 @@ from harness.certificates import Certified, authority
 from tests.unit.connect.serving import Client, serving
 from twinlog.connect.worker import rest_tls
 from twinlog.settings import worker
-from twinlog.settings.metrics import ListenerAddress
 from twinlog.settings.tls import ClientAuth, TlsSettings, tls_context
-from twinlog.settings.worker import RestSettings
+from twinlog.settings.worker import ListenerAddress, RestSettings
 
 ABOVE = authority()
 OTHERS = authority("Another authority")

@@ -10,8 +10,7 @@ from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.errors import TransformError
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias
-from twinlog.settings.smt import SmtChain, SmtStage
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import SmtChain, SmtStage, TransformSettings
 from twinlog.transforms.loader import check_topic, check_within_cluster
 
 NAMES = HeartbeatNames(".", frozenset((Alias("east"), Alias("west"))))

@@ -22,11 +22,9 @@ from twinlog.errors import ConfigError, TransformError
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
 from twinlog.model.topic_names import HeartbeatNames, check_name
 from twinlog.model.types import TopicName
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import CustomClass, FlowSettings, PolicyName, RecordPolicy
 from twinlog.settings.per_topic import PerTopic
-from twinlog.settings.smt import SmtChain
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import FailedRecordSettings, SmtChain, TransformSettings
 from twinlog.settings.written import key_of
 
 _CLIENTS_OWN = ("source.", "target.", "consumer.", "producer.", "admin.", "config.providers")

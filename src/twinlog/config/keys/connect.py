@@ -22,8 +22,8 @@ from twinlog.config.keys.key import (
     Width,
     setting,
 )
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.transform import FailedRecordSettings
 
 BOOL, LONG, SHORT = KeyType.BOOL, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM

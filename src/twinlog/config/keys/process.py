@@ -21,9 +21,7 @@ from twinlog.config.keys.key import (
     ValueForm,
     setting,
 )
-from twinlog.settings.driver import DriverListener
-from twinlog.settings.metrics import MetricsSettings
-from twinlog.settings.worker import RestSettings, WorkerSettings
+from twinlog.settings.worker import DriverListener, MetricsSettings, RestSettings, WorkerSettings
 
 BOOL = KeyType.BOOL
 INT, LIST, STRING, ENUM = KeyType.INT, KeyType.LIST, KeyType.STRING, KeyType.ENUM

@@ -16,8 +16,8 @@ from twinlog.config.keys.key import Key, Level, UpdateMode
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.transform import FailedRecordSettings
 from twinlog.settings.written import written
 
 

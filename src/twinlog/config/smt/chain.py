@@ -25,7 +25,7 @@ from twinlog.config.text.config_reader import ConfigReader, refused_value
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.errors import ConfigProblem
-from twinlog.settings.smt import Side, SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
+from twinlog.settings.transform import Side, SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
 
 _READABLE: dict[str, tuple[str, ...]] = {
     JSON: ("schemas.enable", "replace.null.with.default", "schemas.cache.size", "decimal.format", "converter.type"),

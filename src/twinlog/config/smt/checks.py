@@ -11,7 +11,7 @@ from twinlog.config.text.config_reader import Problems
 from twinlog.config.text.values import ValueRefusedError
 from twinlog.errors import PatternError, TransformError
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
-from twinlog.settings.smt import SmtValue
+from twinlog.settings.transform import SmtValue
 from twinlog.transforms.smt.conversions import parsed_spec
 from twinlog.transforms.smt.fields import path_of
 from twinlog.transforms.smt.java_forms import DateFormat, DateFormatError, Replacement

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from twinlog.config.keys.key import Key, KeyType, Level
-from twinlog.settings.smt import Side
+from twinlog.settings.transform import Side
 from twinlog.transforms.smt.conversions import CAST_TO
 
 PACKAGE = "org.apache.kafka.connect.transforms."

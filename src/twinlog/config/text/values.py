@@ -16,10 +16,9 @@ from typing import cast, get_args
 from twinlog.config.keys.key import Key, KeyType, ValueForm, ValueReplacement
 from twinlog.errors import PatternError
 from twinlog.mirror.topology.patterns import compile_list
-from twinlog.model.moment import LAST, read_moment
-from twinlog.settings.metrics import ListenerAddress, Scheme
-from twinlog.settings.start import Start, StartKind
-from twinlog.settings.worker import HeaderAction, HeaderSettings
+from twinlog.model.amounts import LAST, read_moment
+from twinlog.settings.flow import Start, StartKind
+from twinlog.settings.worker import HeaderAction, HeaderSettings, ListenerAddress, Scheme
 
 
 class ValueRefusedError(ValueError):

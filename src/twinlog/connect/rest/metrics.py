@@ -23,8 +23,8 @@ from twinlog.connect.rest.serving import BoundListener, Limits, ServerThread, bi
 from twinlog.connect.rest.worker import HEALTH, health_response
 from twinlog.connectors.model import Health, HealthStatus
 from twinlog.metrics.exposition import Pages
-from twinlog.settings.metrics import ListenerAddress, MetricsSettings
 from twinlog.settings.tls import server_context
+from twinlog.settings.worker import ListenerAddress, MetricsSettings
 
 TEXT, JSON = "/metrics", "/metrics.json"
 

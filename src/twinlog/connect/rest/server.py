@@ -30,7 +30,7 @@ from twinlog.connect.rest.middleware import AccessLog, CrossOrigin, ResponseHead
 from twinlog.connect.rest.serving import BoundListener, ServerThread, bind, close, servers
 from twinlog.connect.rest.topics import OffsetsResource, TopicControlResource, TopicsResource
 from twinlog.connect.rest.worker import ConnectorPluginsResource, LoggingResource, RootResource
-from twinlog.settings.metrics import ListenerAddress
+from twinlog.settings.worker import ListenerAddress
 
 _ORIGIN = re.compile(r"^https?://[^/]*", re.IGNORECASE)
 _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")

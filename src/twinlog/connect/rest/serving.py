@@ -27,7 +27,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from twinlog.settings.metrics import ListenerAddress
+from twinlog.settings.worker import ListenerAddress
 
 _LINGER_S = 1.0
 

@@ -14,7 +14,7 @@ from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.producer.appends import CopyRules, FailedRecord, PreparedFetch
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicPartition
-from twinlog.settings.failed_records import FailedRecordSettings
+from twinlog.settings.transform import FailedRecordSettings
 from twinlog.settings.written import key_of
 
 LOG_KEY = key_of(FailedRecordSettings, "log_errors")

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 
 from twinlog.errors import PatternError
-from twinlog.model.java_regex.char_class import char_class, one_of
-from twinlog.model.java_regex.char_set import EVERY, CharSet, codes
-from twinlog.model.java_regex.escapes import escaped
-from twinlog.model.java_regex.lengths import lengths, window
-from twinlog.model.java_regex.properties import LINE_ENDS
-from twinlog.model.java_regex.source import Flags, Source
+from twinlog.model.java_regex.char_set import EVERY, LINE_ENDS, CharSet, codes
+from twinlog.model.java_regex.characters import Flags, Source, char_class, escaped, one_of
 from twinlog.model.java_regex.tree import (
     UNLIMITED,
     Anchor,
@@ -29,6 +25,8 @@ from twinlog.model.java_regex.tree import (
     Repeat,
     Sequence,
     Text,
+    lengths,
+    window,
 )
 
 _PLAIN = re.compile(r"[\w:/@~!%&=<>,;-]+")

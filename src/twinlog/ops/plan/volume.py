@@ -12,7 +12,7 @@ from twinlog.mirror.gaps import Gap, find_gap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import AT_FIRST, ChosenTopics, StoredStarts
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.model.moment import shown_moment
+from twinlog.model.amounts import shown_moment
 from twinlog.model.topics import ConfigEntry, Topic, listed, value_of
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from twinlog.errors import TransformError
-from twinlog.settings.smt import Side, SmtChain, SmtPredicate, SmtStage
+from twinlog.settings.transform import Side, SmtChain, SmtPredicate, SmtStage
 from twinlog.transforms.smt.conversions import cast, timestamp_converter
 from twinlog.transforms.smt.fields import (
     FieldTransform,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlog.errors import TransformError
-from twinlog.settings.smt import SmtConverter
+from twinlog.settings.transform import SmtConverter
 from twinlog.transforms.smt.java_forms import number_text
 
 Schema = dict[str, Any]

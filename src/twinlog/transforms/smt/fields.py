@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from twinlog.errors import TransformError
-from twinlog.settings.smt import SmtValue
+from twinlog.settings.transform import SmtValue
 from twinlog.transforms.smt.data import (
     DECIMAL,
     TYPES,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from twinlog.arrow.arrays import HEADERS_COLUMN
 from twinlog.errors import TransformError
-from twinlog.settings.smt import SmtChain, SmtConverter
+from twinlog.settings.transform import SmtChain, SmtConverter
 from twinlog.transforms.smt.data import RecordContext, SchemaAndValue, read, write
 
 Rows = Any

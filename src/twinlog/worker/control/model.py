@@ -12,7 +12,7 @@ from functools import cached_property
 
 from twinlog.errors import OptionError, PatternError
 from twinlog.mirror.topology.patterns import compile_list, spelled_out
-from twinlog.model.moment import shown_moment
+from twinlog.model.amounts import shown_moment
 from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 

@@ -15,7 +15,6 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from twinlog.model.compact_json import ascii_json, object_of
-from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import (
     AdminSettings,
     ClientSettings,
@@ -24,6 +23,7 @@ from twinlog.settings.flow import (
     FlowSettings,
     ProducerSettings,
 )
+from twinlog.settings.transform import FailedRecordSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.placement.processes import choose_process
 

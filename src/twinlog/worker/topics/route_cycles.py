@@ -16,7 +16,7 @@ from twinlog.mirror.topology.topology import Topology
 from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
-from twinlog.settings.smt import SmtStage
+from twinlog.settings.transform import SmtStage
 from twinlog.transforms.smt.java_forms import Replacement
 
 MOST_STEPS = 1_000

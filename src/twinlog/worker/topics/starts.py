@@ -37,7 +37,7 @@ from twinlog.mirror.offsets.starts import (
 )
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mirror.topology.patterns import PatternError
-from twinlog.model.moment import shown_moment
+from twinlog.model.amounts import shown_moment
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

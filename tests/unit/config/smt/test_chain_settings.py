@@ -12,7 +12,7 @@ from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
 from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.model.types import Alias
-from twinlog.settings.smt import SmtChain, SmtConverter, SmtPredicate, SmtStage
+from twinlog.settings.transform import SmtChain, SmtConverter, SmtPredicate, SmtStage
 from twinlog.transforms.smt.chain import smt_transform
 
 ROUTE = f"transforms = r\ntransforms.r.type = {PACKAGE}RegexRouter\n"

@@ -12,8 +12,7 @@ from twinlog.config import load
 from twinlog.config.smt.kinds import CONDITIONS, PACKAGE, PREDICATES, TRANSFORMS
 from twinlog.config.strimzi.load import load_resource
 from twinlog.errors import ConfigError
-from twinlog.settings.smt import SmtChain, SmtConverter, SmtPredicate, SmtStage
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import SmtChain, SmtConverter, SmtPredicate, SmtStage, TransformSettings
 
 FILE = f"""\
 clusters = east, west

@@ -25,8 +25,7 @@ from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
 from twinlog.errors import NotOwnerError
-from twinlog.settings.metrics import ListenerAddress
-from twinlog.settings.worker import RestSettings
+from twinlog.settings.worker import ListenerAddress, RestSettings
 
 HTTP, HTTPS = ListenerAddress("http", "127.0.0.1", 0), ListenerAddress("https", "localhost", 0)
 

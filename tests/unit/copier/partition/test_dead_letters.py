@@ -12,7 +12,7 @@ from harness.virtual.requests import LIST_OFFSETS, PRODUCE
 from tests.unit.copier.changing import VALUES, at, by, seen
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.settings.failed_records import FailedRecordSettings
+from twinlog.settings.transform import FailedRecordSettings
 
 DEAD = FailedRecordSettings(tolerance="all", dead_letter_topic="dead")
 POLICY: dict[str, Any] = {"refused_record_policy": "dead-letter", "failed_records": DEAD}

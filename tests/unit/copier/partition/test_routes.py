@@ -15,7 +15,7 @@ from twinlog.copier.partition import routes
 from twinlog.copier.transactions import transactions
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce import partition_for
-from twinlog.settings.failed_records import FailedRecordSettings
+from twinlog.settings.transform import FailedRecordSettings
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])

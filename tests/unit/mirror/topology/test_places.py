@@ -13,8 +13,7 @@ from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityRep
 from twinlog.mirror.topology.topology import Topology, obstacle, topology_of
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
-from twinlog.settings.smt import SmtChain, SmtStage
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import SmtChain, SmtStage, TransformSettings
 
 EAST, WEST, NORTH, SOUTH = map(Alias, ("east", "west", "north", "south"))
 T = TopicName("t")

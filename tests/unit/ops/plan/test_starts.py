@@ -17,8 +17,8 @@ from twinlog.model.topics import Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.volume import PlannedStarts, planned_starts
+from twinlog.settings.flow import Start
 from twinlog.settings.per_topic import PerTopic
-from twinlog.settings.start import Start
 
 NOW_MS = int(WALL_BEGIN * 1000)
 OLD, NEW = Topic(TopicName("old"), 2), Topic(TopicName("new"), 1)

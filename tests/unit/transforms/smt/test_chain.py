@@ -10,7 +10,7 @@ import pytest
 
 from twinlog.arrow.arrays import schema
 from twinlog.errors import TransformError
-from twinlog.settings.smt import SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
+from twinlog.settings.transform import SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
 from twinlog.transforms.contract import checked, try_on_nothing
 from twinlog.transforms.smt.chain import smt_transform
 

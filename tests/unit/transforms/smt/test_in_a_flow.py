@@ -12,8 +12,7 @@ from twinlog.kafka.producer.appends import CopyRules, PreparedFetch
 from twinlog.kafka.record.batch import read_batch
 from twinlog.kafka.record.records import decode_records
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.smt import SmtChain, SmtConverter, SmtStage
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import SmtChain, SmtConverter, SmtStage, TransformSettings
 from twinlog.transforms.build import build
 from twinlog.transforms.fetch_transformer import FetchTransformer
 

@@ -13,8 +13,7 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.worker.topics.refreshing import World
 from twinlog.errors import RefusedError
 from twinlog.settings.flow import PolicyName
-from twinlog.settings.smt import SmtChain, SmtStage
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import SmtChain, SmtStage, TransformSettings
 
 
 class OneCluster(World):

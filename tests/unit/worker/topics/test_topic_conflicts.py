@@ -22,8 +22,7 @@ from twinlog.settings.flow import (
     FlowSettings,
     ProducerSettings,
 )
-from twinlog.settings.smt import SmtChain, SmtStage
-from twinlog.settings.transform import TransformSettings
+from twinlog.settings.transform import SmtChain, SmtStage, TransformSettings
 from twinlog.worker.topics.topic_conflicts import TopicConflicts, first_to_write, have_topics_apart, may_meet
 
 
