@@ -14,11 +14,11 @@ from confluent_kafka import KafkaError, Message, Producer
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic
-from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.offsets.exact_map import Point
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.offsets.segments import Segment, segments_topic
 from twinlog.mirror.offsets.syncs import OffsetSync
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 DEADLINE_S = 300.0

@@ -26,8 +26,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.retry import TASK_CONNECT_S
-from twinlog.mirror.groups.checkpoints import decode_checkpoint
-from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
+from twinlog.mirror.heartbeats import HeartbeatTopics
+from twinlog.mirror.records import decode_checkpoint
 from twinlog.mirror.topology import naming
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
 
+from twinlog.mirror.offsets.exact_map import CopiedRuns
 from twinlog.mirror.offsets.maps import ExactMaps, StoredRecord
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.mirror.offsets.segments import SegmentWriter, first_generation
 from twinlog.model.types import TopicName, TopicPartition
 

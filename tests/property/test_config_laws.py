@@ -18,7 +18,7 @@ from twinlog.config.security.jaas import parse_jaas
 from twinlog.config.text.entries import parse_file
 from twinlog.config.text.precedence import resolve_flow
 from twinlog.errors import ConfigError, PatternError
-from twinlog.mirror.topology.patterns import compile_list
+from twinlog.mirror.topology.filters import compile_list
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 

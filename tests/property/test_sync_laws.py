@@ -6,9 +6,9 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from harness.virtual.clock import VirtualClock
-from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
-from twinlog.mirror.offsets.sync_translation import MirrorTranslation
+from twinlog.mirror.offsets.sync_store import MirrorTranslation
 from twinlog.mirror.offsets.syncs import OffsetSync, SyncEmitter, decode_offset_sync
+from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("orders"), 0)

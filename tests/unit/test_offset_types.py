@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 HEAD = """\
-from twinlog.mirror.groups.checkpoints import Checkpoint
+from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionProgress
@@ -18,10 +18,10 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.mirror.offsets.exact_map import ExactMap, Point, CopiedRun
 from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.runs import CopiedRuns
+from twinlog.mirror.offsets.exact_map import CopiedRuns
 from twinlog.mirror.offsets.segments import LastPoint
 from twinlog.mirror.offsets.syncs import OffsetSync, SyncEmitter
-from twinlog.mirror.offsets.sync_translation import MirrorTranslation
+from twinlog.mirror.offsets.sync_store import MirrorTranslation
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.gaps import Gap, find_gap
 from twinlog.copier.partition.copied_records import MisplacedAppends

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twinlog.config.connector import ConnectorFlow
 from twinlog.errors import ConfigError
-from twinlog.mirror.topology.patterns import spelled_out
+from twinlog.mirror.topology.filters import spelled_out
 from twinlog.mirror.topology.plugins import policy_of
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import listed

@@ -14,9 +14,8 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
-from twinlog.mirror.offsets.exact_map import CopiedRun
+from twinlog.mirror.offsets.exact_map import CopiedRun, joined
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.runs import joined
 from twinlog.mirror.offsets.segments import SegmentWriter, first_generation, segments_topic
 from twinlog.mirror.offsets.starts import AT_FIRST
 from twinlog.mirror.offsets.syncs import SyncEmitter

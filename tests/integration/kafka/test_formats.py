@@ -22,12 +22,11 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.builder import own_batch, record_body
-from twinlog.mirror.groups.checkpoints import Checkpoint
-from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Translated
 from twinlog.mirror.offsets.maps import ExactMaps, StoredRecord
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.mirror.offsets.syncs import OffsetSync
+from twinlog.mirror.records import Checkpoint, Heartbeat
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 

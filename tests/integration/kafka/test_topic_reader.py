@@ -26,10 +26,10 @@ from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.kafka.record.last_records import LastRecords
 from twinlog.kafka.record.records import Record
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
-from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position, encode_position
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 
 

@@ -15,9 +15,8 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror.topics import bounds
-from twinlog.mirror.topics.bounds import TopicBounds
-from twinlog.mirror.topics.internal_topics import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS
+from twinlog.mirror.topics import internal_topics
+from twinlog.mirror.topics.internal_topics import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS, TopicBounds
 from twinlog.mirror.topics.remote_topics import TopicMirror
 from twinlog.model.topics import Refusal
 from twinlog.model.types import Alias, TopicName
@@ -137,7 +136,7 @@ def test_a_cluster_that_does_not_let_it_happen_is_only_warned_of(
     async def refuse(_: object, changes: dict[TopicName, object]) -> dict[TopicName, Refusal]:
         return dict.fromkeys(changes, Refusal(code, "not here"))
 
-    monkeypatch.setattr(bounds, "alter_configs", refuse)
+    monkeypatch.setattr(internal_topics, "alter_configs", refuse)
     keeper = TopicBounds(settings, *admins)
     keep(keeper, caplog, 1)
     keeper.set_missing_bounds()

@@ -22,7 +22,7 @@ from tests.integration.copying import SOURCE, TARGET, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from tests.seeds import own_number
 from twinlog.client import translate_offsets
-from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.settings.flow import ClientSettings, FlowSettings
 

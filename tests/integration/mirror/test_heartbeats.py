@@ -15,7 +15,7 @@ from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import topic_config, topics
 from harness.wait import wait_for
 from tests.integration.running import RunTwinlog
-from twinlog.mirror.heartbeats.records import Heartbeat
+from twinlog.mirror.records import Heartbeat
 from twinlog.model.types import Alias
 
 FORMATTER = "org.apache.kafka.connect.mirror.formatters.HeartbeatFormatter"

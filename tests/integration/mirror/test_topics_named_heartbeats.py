@@ -20,7 +20,7 @@ from harness.topics import create_topic, delete_records, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess
 from twinlog.cli.run import EXITS
-from twinlog.mirror.heartbeats.records import Heartbeat
+from twinlog.mirror.records import Heartbeat
 from twinlog.model.types import Alias
 
 COPY_S = 180.0

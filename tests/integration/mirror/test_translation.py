@@ -21,7 +21,7 @@ from tests.integration.copier.test_copy_compacted import CLEANED, wait_until_cle
 from tests.integration.copier.test_positions import mm2_position, store
 from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
 from twinlog.mirror.offsets.segments import segments_topic
-from twinlog.mirror.offsets.sync_translation import UNTRANSLATABLE, MirrorTranslation
+from twinlog.mirror.offsets.sync_store import UNTRANSLATABLE, MirrorTranslation
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition

@@ -27,7 +27,7 @@ from tests.integration.consuming import Member
 from tests.integration.light_flow import LightFlow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import describe_producer_quotas
-from twinlog.mirror.groups.checkpoints import Checkpoint
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
 from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState

@@ -29,8 +29,7 @@ from twinlog.kafka.producer.appends import ADDED, CopyRules
 from twinlog.kafka.protocol.produce import partition_for
 from twinlog.kafka.record.batch import HEADER
 from twinlog.kafka.record.compression import CODECS
-from twinlog.mirror.offsets.exact_map import ExactMap, Translated
-from twinlog.mirror.offsets.runs import CopiedRuns
+from twinlog.mirror.offsets.exact_map import CopiedRuns, ExactMap, Translated
 from twinlog.settings.transform import TransformSettings
 from twinlog.transforms.fetch_transformer import FetchTransformer, partitions_by_key
 from twinlog.transforms.loader import place

@@ -15,7 +15,7 @@ from twinlog.config.keys.table import KeyTable
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.values import Value, ValueRefusedError, parse_value
 from twinlog.errors import ConfigProblem
-from twinlog.mirror.topology.patterns import PatternError, compile_list, spelled_out
+from twinlog.mirror.topology.filters import PatternError, compile_list, spelled_out
 from twinlog.model.java_regex.pattern import JavaPattern
 from twinlog.settings.per_topic import PerTopic, TopicRule
 from twinlog.settings.written import written

@@ -19,7 +19,7 @@ from twinlog.config.text.config_reader import compile_topic_pattern, refused_pat
 from twinlog.config.text.providers import Lookup, MissingError, ProviderError, Providers, build_providers
 from twinlog.config.text.values import Value, ValueRefusedError, instead_of, parse_value
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.mirror.topology.patterns import PatternError
+from twinlog.mirror.topology.filters import PatternError
 from twinlog.model.types import Alias
 
 _WILDCARD = re.compile(r"[\w.-]*[\w-]\*")

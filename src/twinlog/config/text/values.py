@@ -15,7 +15,7 @@ from typing import cast, get_args
 
 from twinlog.config.keys.key import Key, KeyType, ValueForm, ValueReplacement
 from twinlog.errors import PatternError
-from twinlog.mirror.topology.patterns import compile_list
+from twinlog.mirror.topology.filters import compile_list
 from twinlog.model.amounts import LAST, read_moment
 from twinlog.settings.flow import Start, StartKind
 from twinlog.settings.worker import HeaderAction, HeaderSettings, ListenerAddress, Scheme

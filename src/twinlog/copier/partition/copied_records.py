@@ -11,9 +11,8 @@ from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.stamp import sequence_after
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import CopierCounters, PartitionCounters
-from twinlog.mirror.offsets.exact_map import CopiedRun
+from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns
 from twinlog.mirror.offsets.positions import Position, Writer
-from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 

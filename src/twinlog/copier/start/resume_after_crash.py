@@ -26,9 +26,8 @@ from twinlog.kafka.record.batch import BASE_TIMESTAMP, HEADER_SIZE, MAX_TIMESTAM
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.record.stamp import records_between, sequence_after
 from twinlog.lease.messages import Grant
-from twinlog.mirror.offsets.exact_map import CopiedRun
+from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns
 from twinlog.mirror.offsets.positions import Position, Writer
-from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 MOST_LEFT_OUT = 20_000

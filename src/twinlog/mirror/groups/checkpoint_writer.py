@@ -21,11 +21,10 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.record.records import Record
-from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.mirror.groups.followed_groups import FollowedGroups
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
-from twinlog.mirror.topics.compacted_topic import CompactedTopic
-from twinlog.mirror.topics.internal_topics import checkpoints
+from twinlog.mirror.records import Checkpoint, decode_checkpoint
+from twinlog.mirror.topics.internal_topics import CompactedTopic, checkpoints
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from twinlog.kafka.record.varint import encode_varint, read_varint
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Point, point_of
-from twinlog.mirror.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
 from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.records import INT16, INT32, INT64, FieldError, FieldReader, string
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 VERSION = 0

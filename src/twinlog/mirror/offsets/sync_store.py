@@ -1,4 +1,7 @@
-"""Reads offset syncs of a flow on the driver; it decodes them only for partitions that are looked up."""
+"""Translates offsets by MirrorMaker 2's rules, from a few offset syncs per partition; for comparison and explanation.
+
+Behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import threading
 from collections.abc import Callable
 
 from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.mirror.offsets.fields import INT32, INT64, string
-from twinlog.mirror.offsets.sync_translation import MirrorTranslation
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
-from twinlog.model.types import TopicPartition
+from twinlog.mirror.records import INT32, INT64, string
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 VALUE_SIZE = 2 * INT64.size
 KEPT_APART = 4096
 """The most syncs of a partition as stored bytes; at this number the syncs that MirrorMaker 2 keeps are chosen."""
+
+SYNCS_PER_PARTITION = 64
+"""The number of bits of an offset; sync j of a partition is about 2^j source offsets older than its newest sync."""
+
+UNTRANSLATABLE = TargetOffset(-1)
 
 
 class SyncStore:
@@ -69,3 +76,108 @@ class SyncStore:
             # The remote topic was recreated. MirrorMaker 2 would still translate to offsets of the deleted topic.
             self._kept.forget_partition(sync.source)
         self._kept.add(sync)
+
+
+class MirrorTranslation:
+    """Offset syncs of all partitions as MirrorMaker 2 keeps them, and its answers.
+
+    `latest_only` is MirrorMaker 2's mode after unreadable checkpoints: of the syncs before `ready` only each
+    partition's last sync counts.
+    """
+
+    def __init__(self, *, latest_only: bool = False) -> None:
+        self._latest_only = latest_only
+        self._ready = False
+        self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
+
+    def add(self, sync: OffsetSync) -> None:
+        """Take the next record of the topic of offset syncs."""
+        syncs = self._syncs.get(sync.source)
+        if syncs is None or sync.upstream < syncs[0].upstream or (self._latest_only and not self._ready):
+            self._syncs[sync.source] = [sync] * SYNCS_PER_PARTITION
+        else:
+            self._syncs[sync.source] = _inserted(syncs, sync)
+
+    def ready(self) -> None:
+        """Start translating: the topic was read to its end once."""
+        self._ready = True
+
+    def translate(self, source: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
+        """The target offset for a committed source offset.
+
+        None before `ready` and before the first sync of a partition; UNTRANSLATABLE when all syncs kept are newer.
+        """
+        syncs = self._syncs.get(source)
+        if syncs is None or not self._ready:
+            return None
+        for sync in syncs:
+            if sync.upstream <= offset:
+                return TargetOffset(sync.downstream + (sync.upstream < offset))
+        return UNTRANSLATABLE
+
+    def translate_back(self, source: TopicPartition, offset: TargetOffset) -> SourceOffset | None:
+        """The source offset for an offset committed in the remote partition; None when all syncs kept are newer.
+
+        The rule of `translate` applies from the other side; MirrorMaker 2 lacks this direction.
+        """
+        for sync in self._syncs.get(source, ()):
+            if sync.downstream <= offset:
+                return SourceOffset(sync.upstream + (sync.downstream < offset))
+        return None
+
+    def newest(self, source: TopicPartition) -> OffsetSync | None:
+        """The last sync of a partition."""
+        syncs = self._syncs.get(source)
+        return None if syncs is None else syncs[0]
+
+    def forget_partition(self, source: TopicPartition) -> None:
+        """Forget the syncs of a partition, as after a sync that goes back on the source."""
+        self._syncs.pop(source, None)
+
+    def kept(self, source: TopicPartition) -> list[OffsetSync]:
+        """The different syncs of a partition in memory, newest first."""
+        kept: list[OffsetSync] = []
+        for sync in self._syncs.get(source, ()):
+            if not kept or kept[-1] is not sync:
+                kept.append(sync)
+        return kept
+
+
+def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
+    """Whether sync j is close enough to sync i."""
+    return newer.upstream <= older.upstream + (1 << j) - (1 << i)
+
+
+def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
+    """Whether a sync after sync i is enough older than sync i, or the same."""
+    return newer is older or newer.upstream >= older.upstream + (1 << max(i - 2, 0))
+
+
+def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
+    """The syncs with `new` in front.
+
+    Each place takes the newest old sync that keeps both distances, or the sync of its neighbour. Each old sync is
+    looked at once, in order, because a sync that is too near for a place is too near for later places.
+    """
+    syncs = old.copy()
+    syncs[0] = fill = new
+    at = 0
+    for j in range(1, SYNCS_PER_PARTITION):
+        before = syncs[j - 1]
+        while True:
+            candidate = old[at]
+            apart = _apart(before, candidate, j - 1)
+            usable = apart and _close(before, candidate, j - 1, j)
+            if usable and j < SYNCS_PER_PARTITION - 1:
+                usable = _apart(candidate, old[j + 1], j)
+            if usable:
+                fill = candidate
+            drop = not apart or (at < SYNCS_PER_PARTITION - 1 and candidate is old[at + 1])
+            if (usable or drop) and at < SYNCS_PER_PARTITION - 1:
+                at += 1
+            if not (drop and at < j):
+                break
+        if _close(before, syncs[j], j - 1, j):
+            break
+        syncs[j] = fill
+    return syncs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from twinlog.mirror.offsets.fields import INT32, INT64, FieldError, FieldReader, string
+from twinlog.mirror.records import INT32, INT64, FieldError, FieldReader, string
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 DELAY_S = 0.25

@@ -14,8 +14,7 @@ from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import ExactMap, Point, Translated
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
-from twinlog.mirror.offsets.sync_store import SyncStore
-from twinlog.mirror.offsets.sync_translation import UNTRANSLATABLE, MirrorTranslation
+from twinlog.mirror.offsets.sync_store import UNTRANSLATABLE, MirrorTranslation, SyncStore
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -7,13 +7,29 @@ read these records at each start (KAFKA-15086).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+import logging
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 
+from twinlog.errors import NotAppendedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.topics import (
+    alter_command,
+    alter_configs,
+    describe_configs,
+    replace_configs,
+    supports_incremental_alter,
+)
+from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.segments import segments_topic
+from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topology.plugins import policy_of
 from twinlog.model.topic_names import HEARTBEATS, RELOADS, control_topic, progress_topic
-from twinlog.model.topics import NewTopic
+from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, NewTopic, Refusal
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings
 
@@ -43,6 +59,13 @@ PROGRESS = {"segment.bytes": str(16 * MIB), "segment.ms": str(TEN_MINUTES_MS)}
 
 RELOADS_BOUNDS = {"segment.bytes": str(8 * MIB), "segment.ms": str(WEEK_MS)}
 """Few records: requests with their authors and results, for a week or two."""
+
+BATCH_RECORDS = 2_000
+"""Records that are encoded at a time, on a thread that serves further work, too."""
+
+TIMEOUT_S = 15.0
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +189,158 @@ def internal_topics(flow: FlowSettings) -> list[InternalTopic]:
     if flow.emit_heartbeats_interval_s is not None:
         found.append(heartbeats(flow))
     return found
+
+
+class CompactedTopic:
+    """Appends to partition 0 of a compacted topic; used by a single thread."""
+
+    def __init__(self, flow: str, target: ClusterAdmin, topic: InternalTopic, what: str) -> None:
+        """`what` names the records in messages."""
+        self._topic = topic
+        self._flow = flow
+        self._target = target
+        self._there = False
+        self._writer = TopicWriter(target.client, topic.name, TIMEOUT_S, f"writing {what}")
+
+    def ensure(self, *, look: bool = False) -> bool:
+        """Create a missing topic, compacted and with a single partition, as MirrorMaker 2 does.
+
+        With `look` a topic that existed at the last call is looked up again: it may be deleted since. Returns whether
+        the topic was created. Raises RefusedError when its creation is refused, ClusterError when the target is silent.
+        """
+        if self._there and not look:
+            return False
+        client = self._target.client
+        found = self._target.call(client.refresh, [self._topic.name])[self._topic.name]
+        if error_codes.refused(found.error):
+            raise self._writer.lacks_write()
+        self._there = found.error != Code.UNKNOWN_TOPIC_OR_PARTITION
+        if self._there:
+            return False
+        require_topics(self._flow, self._target, [self._topic.new()])
+        self._there = True
+        return True
+
+    def append(self, records: Iterable[tuple[bytes, bytes]], timestamp_ms: int | None = None) -> None:
+        """Append (key, value) pairs with a common timestamp (None: now), acknowledged by all in-sync replicas.
+
+        The records appended before an error stay. Raises ClusterError for a failure that may pass, RefusedError if the
+        login lacks WRITE on the topic.
+        """
+        for part in _portions(records, BATCH_RECORDS):
+            try:
+                self._target.call(partial(self._writer.append, part, timestamp_ms=timestamp_ms))
+            except NotAppendedError as error:
+                # The topic was deleted: the next turn creates it.
+                self._there = error.code != Code.UNKNOWN_TOPIC_OR_PARTITION
+                raise
+
+
+def _portions(records: Iterable[tuple[bytes, bytes]], size: int) -> Iterator[list[tuple[bytes, bytes]]]:
+    rest = iter(records)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def too_loose(entries: Iterable[ConfigEntry], bounds: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The bounds that a topic exceeds: the bounds to set, and the bounds for which the topic has its own setting.
+
+    A stricter setting stays, whatever its source; a setting unknown to the broker is left out.
+    """
+    missing: dict[str, str] = {}
+    own: dict[str, str] = {}
+    for entry in entries:
+        bound = bounds.get(entry.name)
+        if bound is None or entry.value is None or float(entry.value) <= float(bound):
+            continue
+        (own if entry.source == ConfigSource.TOPIC else missing)[entry.name] = bound
+    return missing, own
+
+
+class TopicBounds:
+    """Sets missing bounds on existing internal topics of a flow; logs each topic once."""
+
+    def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+        self._settings = settings
+        self._clusters = (source, target)
+        self._done: set[tuple[Alias, TopicName]] = set()
+
+    def set_missing_bounds(self) -> None:
+        """Look at topics that were missing or silent before, and set their missing bounds.
+
+        A topic's own settings stay. If the login lacks the permission, or the cluster refuses, the topic stays the same
+        and a warning has the command. Raises ClusterError when a cluster is silent.
+        """
+        for admin in self._clusters:
+            here = [
+                topic
+                for topic in internal_topics(self._settings)
+                if topic.cluster == admin.alias and (topic.cluster, topic.name) not in self._done
+            ]
+            if not here:
+                continue
+            found, unread = admin.call(describe_configs, admin.client, [topic.name for topic in here])
+            for topic in here:
+                if topic.name in found:
+                    self._bound(admin, topic, found[topic.name])
+                elif error_codes.refused(unread.get(topic.name, 0)):
+                    lacks = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {topic.name}", "keeping it small")
+                    log.info("%s: not looked at: %s", self._settings.name, lacks)
+                else:
+                    continue
+                self._done.add((topic.cluster, topic.name))
+
+    def _bound(self, admin: ClusterAdmin, topic: InternalTopic, entries: Sequence[ConfigEntry]) -> None:
+        missing, own = too_loose(entries, topic.bounds)
+        if own:
+            settings = ", ".join(f"{entry.name}={entry.value}" for entry in entries if entry.name in own)
+            self._warn(admin, topic, f"it has {settings} of its own, which is left alone", own)
+        if not missing:
+            return
+        mine = {
+            entry.name: entry.value
+            for entry in entries
+            if entry.source == ConfigSource.TOPIC and entry.value is not None
+        }
+        refused = self._alter(admin, topic, missing, mine)
+        if refused is not None and not error_codes.refused(refused.code) and len(missing) > 1:
+            # A managed cluster may refuse a single bound: then each bound is tried by itself.
+            single = {name: self._alter(admin, topic, {name: value}, mine) for name, value in missing.items()}
+            refused = next((refusal for refusal in single.values() if refusal is not None), None)
+            left = {name: missing[name] for name, refusal in single.items() if refusal is not None}
+        else:
+            left = {} if refused is None else missing
+        made = {name: value for name, value in missing.items() if name not in left}
+        if made:
+            before = {entry.name: entry.value for entry in entries}
+            changes = ", ".join(f"{name} {before[name]} -> {value}" for name, value in made.items())
+            log.info("%s: internal topic %s is kept small from now on: %s", self._settings.name, topic.name, changes)
+        if refused is not None:
+            why = refused.text
+            if error_codes.refused(refused.code):
+                why = str(admin.client.lacks("ALTER_CONFIGS", f"topic {topic.name}", "keeping it small"))
+            self._warn(admin, topic, why, left)
+
+    def _alter(
+        self, admin: ClusterAdmin, topic: InternalTopic, wanted: Mapping[str, str], mine: dict[str, str]
+    ) -> Refusal | None:
+        """Set the wanted bounds, beside the topic's own settings (`mine`, with the bounds that were set before)."""
+        if not supports_incremental_alter(admin.client):
+            # The request resets each unnamed setting (before KIP-339).
+            refused = admin.call(replace_configs, admin.client, {topic.name: {**mine, **wanted}}).get(topic.name)
+            if refused is None:
+                mine.update(wanted)
+            return refused
+        changes = {topic.name: [ConfigChange(name, value) for name, value in wanted.items()]}
+        return admin.call(alter_configs, admin.client, changes).get(topic.name)
+
+    def _warn(self, admin: ClusterAdmin, topic: InternalTopic, why: str, bounds: Mapping[str, str]) -> None:
+        log.warning(
+            "%s: cluster %s: internal topic %s may keep much that is overwritten, which makes every start slower: %s; "
+            "to bound it: %s",
+            self._settings.name,
+            admin.alias,
+            topic.name,
+            why,
+            alter_command(admin.client, topic.name, bounds),
+        )

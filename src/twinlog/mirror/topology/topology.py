@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.errors import ConfigError
-from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.filters import DefaultTopicFilter, spelled_out
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
-from twinlog.mirror.topology.patterns import spelled_out
 from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import listed

@@ -151,7 +151,7 @@ def _names(flow: FlowSettings | None) -> TopicPairing:
 def _read(sides: _Sides, names: TopicPairing) -> tuple[Inventory, Inventory]:
     from twinlog.console.progress import ReadingProgress  # noqa: PLC0415
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
-    from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics  # noqa: PLC0415
+    from twinlog.mirror.heartbeats import HeartbeatTopics  # noqa: PLC0415
     from twinlog.ops.diff.differences import FlowTopicPairing  # noqa: PLC0415
     from twinlog.ops.inventory import Content, read_inventory  # noqa: PLC0415
 

@@ -13,13 +13,13 @@ from twinlog.kafka.admin.groups import GroupAdmin, topics_read
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.mirror.groups.followed_groups import group_refusal
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
 from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
 from twinlog.mirror.topology.topology import Topology, topology_of

@@ -11,11 +11,10 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.topics import read_broker_setting
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.topics.acls import missing_acls
-from twinlog.mirror.topics.bounds import too_loose
 from twinlog.mirror.topics.changes import TopicChanges
 from twinlog.mirror.topics.configs import ConfigSync
 from twinlog.mirror.topics.create import ReducedTopic, negotiate
-from twinlog.mirror.topics.internal_topics import absent, internal_topics, offset_syncs
+from twinlog.mirror.topics.internal_topics import absent, internal_topics, offset_syncs, too_loose
 from twinlog.mirror.topics.remote_topics import new_remote_topics
 from twinlog.mirror.topology.plugins import config_filter_of
 from twinlog.mirror.topology.topology import Topology

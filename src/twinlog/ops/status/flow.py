@@ -12,10 +12,10 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
-from twinlog.mirror.heartbeats.records import Heartbeat
+from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.records import Heartbeat
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
 from twinlog.model.topic_names import HEARTBEATS, progress_topic

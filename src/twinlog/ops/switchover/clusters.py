@@ -13,7 +13,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.partition_states import name_open_transaction
 from twinlog.kafka.admin.topics import describe_cluster
 from twinlog.kafka.admin.users import supports_quotas
-from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
+from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topology.topology import topology_of

@@ -12,8 +12,8 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
-from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.records import decode_checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition

@@ -20,7 +20,7 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.sync_store import SyncStore
-from twinlog.mirror.topology.patterns import compile_list, spelled_out
+from twinlog.mirror.topology.filters import compile_list, spelled_out
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import Topic
 from twinlog.model.types import TopicName, TopicPartition

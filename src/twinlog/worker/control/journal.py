@@ -18,8 +18,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.record.last_records import LastRecords
 from twinlog.kafka.retry import RetryPolicy, retry
-from twinlog.mirror.topics.compacted_topic import CompactedTopic
-from twinlog.mirror.topics.internal_topics import control
+from twinlog.mirror.topics.internal_topics import CompactedTopic, control
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control import records
 from twinlog.worker.control.model import (

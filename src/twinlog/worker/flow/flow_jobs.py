@@ -9,12 +9,12 @@ from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.group_sync import GroupSync
-from twinlog.mirror.heartbeats.heartbeat_writer import HeartbeatWriter
+from twinlog.mirror.heartbeats import HeartbeatWriter
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topics.acls import AclSync
-from twinlog.mirror.topics.bounds import TopicBounds
 from twinlog.mirror.topics.configs import ConfigSync
+from twinlog.mirror.topics.internal_topics import TopicBounds
 from twinlog.model.types import SourceOffset
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs

@@ -35,8 +35,7 @@ from twinlog.mirror.offsets.starts import (
     encode_start,
     start_key,
 )
-from twinlog.mirror.topology.filters import DefaultTopicFilter
-from twinlog.mirror.topology.patterns import PatternError
+from twinlog.mirror.topology.filters import DefaultTopicFilter, PatternError
 from twinlog.model.amounts import shown_moment
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition

@@ -19,7 +19,7 @@ from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.position_store import PositionStore, StoredPositions
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topology.cycles import TopicCycle, echo, places_of, returning
-from twinlog.mirror.topology.patterns import share_no_name
+from twinlog.mirror.topology.filters import share_no_name
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -13,7 +13,7 @@ from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
+from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair, compare, copyable

@@ -15,10 +15,10 @@ from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.groups import followed_groups, group_sync
-from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
-from twinlog.mirror.groups.checkpoints import decode_checkpoint
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter, is_due
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 
@@ -285,3 +285,33 @@ def test_where_no_position_is_new_nothing_is_asked(target: Target) -> None:
         target.clock.sleep(1)
         target.sync.commit_offsets()
     assert target.groups.asked == []
+
+
+def checkpoint(upstream: int, downstream: int, metadata: str = "") -> Checkpoint:
+    return Checkpoint(GroupId("g"), TopicName("east.t"), 0, upstream, downstream, metadata)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    ("last", "new", "due"),
+    [
+        pytest.param(None, checkpoint(5, 4), True, id="the first"),
+        pytest.param(checkpoint(5, 4), checkpoint(5, 4), False, id="the same"),
+        pytest.param(checkpoint(5, 4), checkpoint(9, 4), False, id="further only on the source"),
+        pytest.param(checkpoint(5, 4), checkpoint(9, 8), True, id="further on both sides"),
+        pytest.param(checkpoint(5, 4), checkpoint(5, 5), True, id="further copied"),
+        pytest.param(checkpoint(5, 4), checkpoint(3, 2), True, id="the group went back"),
+        pytest.param(checkpoint(5, 4), checkpoint(3, 4), True, id="the group went back within a hole"),
+        pytest.param(checkpoint(5, 4), checkpoint(5, 4, "new"), True, id="other metadata"),
+        pytest.param(checkpoint(5, 4), checkpoint(6, 4, "new"), False, id="other metadata of another offset"),
+    ],
+)
+def test_checkpoints_go_forward_and_back_only_with_their_group(
+    last: Checkpoint | None, new: Checkpoint, due: bool, exact: bool
+) -> None:
+    assert is_due(new, last, exact=exact) is due
+
+
+def test_only_an_exact_translation_takes_a_checkpoint_back() -> None:
+    assert is_due(checkpoint(9, 2), checkpoint(5, 4), exact=True)
+    assert not is_due(checkpoint(9, 2), checkpoint(5, 4), exact=False)

@@ -1,23 +1,29 @@
-"""Groups come and go for as long as a flow runs; what is remembered of them does not grow with their number."""
+"""Groups come and go for as long as a flow runs, and may be the same on both sides of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import METADATA
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups import checkpoint_writer as writer
 from twinlog.mirror.groups import group_sync
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
-from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.mirror.offsets.segments import segments_topic
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
-from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 THERE = TopicPartition(TopicName("east.t"), 0)
@@ -93,3 +99,48 @@ def test_checkpoints_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.M
         assert list(writing._last) == ["g-299"]
     finally:
         admin.close()
+
+
+T, COPY, BACK = map(TopicName, ("t", "east.t", "west.t"))
+
+
+@contextmanager
+def translator(*, one_cluster: bool) -> Iterator[tuple[GroupOffsetTranslator, VirtualCluster]]:
+    """Of a flow east->west that has run, as the one back has."""
+    with virtual_loop(1) as loop:
+        east = VirtualCluster(loop, "east")
+        west = east if one_cluster else VirtualCluster(loop, "west")
+        admins = [
+            ClusterAdmin(alias, ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+            for alias, cluster in (("east", east), ("west", west))
+        ]
+        here, there = (ClientSettings(cluster.bootstrap) for cluster in (east, west))
+        settings = FlowSettings(
+            *(Alias("east"), Alias("west"), ConsumerSettings(here), ProducerSettings(there)),
+            *(AdminSettings(here), AdminSettings(there)),
+        )
+        for cluster, alias in ((west, "east"), (east, "west")):
+            cluster.create(f"mm2-offsets.{alias}.internal")
+            cluster.create(segments_topic(Alias(alias)))
+        try:
+            for admin in admins:
+                admin.connect()
+            source, target = admins
+            yield GroupOffsetTranslator(settings, source, target, Translator(settings, source, target)), east
+        finally:
+            for admin in admins:
+                admin.close()
+
+
+@pytest.mark.parametrize("one_cluster", [False, True])
+def test_commits_in_copies_are_translated_between_two_clusters_alone(one_cluster: bool) -> None:
+    with translator(one_cluster=one_cluster) as (found, east):
+        assert found.accepts(T)
+        assert {topic: found.accepts(topic) for topic in (COPY, BACK)} == dict.fromkeys((COPY, BACK), not one_cluster)
+        assert found.is_copy_beside(BACK) is one_cluster
+        asked = east.asked[METADATA]
+        found.accepts(COPY)
+        assert east.asked[METADATA] == asked
+        found.refresh([T, BACK])
+        assert found._way_back is not one_cluster
+        assert found.translate_offset(TopicPartition(BACK, 0), SourceOffset(3)) is None

@@ -10,9 +10,9 @@ import pytest
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.records import Record
 from twinlog.mirror.groups.checkpoint_writer import LATE_S, AwaitedTranslations, CheckpointWriter
-from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import ahead
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings

@@ -1,10 +1,10 @@
-"""The exact map by examples: holes, ends, what went back, what is not known."""
+"""The exact map by examples: holes, ends, what went back, what is not known, and the runs of acknowledged appends."""
 
 from __future__ import annotations
 
 import pytest
 
-from twinlog.mirror.offsets.exact_map import ExactMap, Point, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns, ExactMap, Point, Translated, joined
 
 
 def answers(known: ExactMap, *offsets: int) -> list[int | None]:
@@ -181,3 +181,48 @@ def test_a_position_older_than_the_map_changes_nothing(position: tuple[int, int]
     stored = ExactMap.of([Point(0, 0), Point(20, 10)], complete=False)
     stored.move_end(*position)
     assert (stored.next_source, stored.next_target) == (20, 10)
+
+
+def test_appends_in_step_are_one_run() -> None:
+    noted = CopiedRuns()
+    noted.add([(10, 5)], 100)
+    noted.add([(15, 2), (17, 3)], 105)
+    assert noted.take_runs() == [CopiedRun(10, 100, 10)]
+    assert noted.take_runs() == []
+
+
+def test_holes_on_either_side_begin_the_next_run() -> None:
+    noted = CopiedRuns()
+    noted.add([(10, 5), (16, 4)], 100)
+    noted.add([(20, 1)], 110)
+    assert noted.take_runs() == [CopiedRun(10, 100, 5), CopiedRun(16, 105, 4), CopiedRun(20, 110, 1)]
+
+
+def test_what_was_taken_is_not_continued() -> None:
+    noted = CopiedRuns()
+    noted.add([(0, 5)], 0)
+    assert noted.take_runs() == [CopiedRun(0, 0, 5)]
+    noted.add([(5, 5)], 5)
+    assert noted.take_runs() == [CopiedRun(5, 5, 5)]
+
+
+def test_a_jump_is_a_run_of_no_records() -> None:
+    noted = CopiedRuns()
+    noted.add([(0, 5)], 0)
+    noted.add_jump(9, 12)
+    noted.add([(9, 1)], 12)
+    assert noted.take_runs() == [CopiedRun(0, 0, 5), CopiedRun(9, 12, 0), CopiedRun(9, 12, 1)]
+
+
+def test_one_that_goes_back_is_a_run_of_its_own() -> None:
+    noted = CopiedRuns()
+    noted.add([(10, 5)], 10)
+    noted.add([(10, 5)], 15)
+    assert noted.take_runs() == [CopiedRun(10, 10, 5), CopiedRun(10, 15, 5)]
+
+
+def test_only_holes_on_the_target_and_jumps_part_what_is_joined() -> None:
+    runs = [CopiedRun(0, 0, 5), CopiedRun(7, 5, 1), CopiedRun(8, 9, 2), CopiedRun(20, 11, 0), CopiedRun(20, 11, 3)]
+    assert list(joined(runs)) == [([(0, 5), (7, 1)], 0), ([(8, 2)], 9), ([(20, 3)], 11)]
+    assert list(joined([])) == []
+    assert list(joined([CopiedRun(3, 4, 0)])) == []

@@ -10,10 +10,9 @@ import pytest
 from tests.segment_keys import decode_segment_key
 from twinlog.mirror.offsets import maps as maps_module
 from twinlog.mirror.offsets import segments as segments_module
-from twinlog.mirror.offsets.exact_map import CopiedRun, Point, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns, Point, Translated
 from twinlog.mirror.offsets.maps import ExactMaps, StoredRecord
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.mirror.offsets.segments import (
     COPIER_GENERATIONS,
     SEGMENT_POINTS,

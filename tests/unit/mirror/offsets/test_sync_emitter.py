@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.mirror.offsets.sync_translation import MirrorTranslation
+from twinlog.mirror.offsets.sync_store import MirrorTranslation
 from twinlog.mirror.offsets.syncs import MAX_PENDING, OffsetSync, SyncEmitter
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -15,9 +15,9 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.safe_move import Obstacle
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups.command import lines, missing

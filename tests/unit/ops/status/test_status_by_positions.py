@@ -18,9 +18,9 @@ from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
-from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.offsets.starts import StartSpec, TopicStart, encode_start, start_key
+from twinlog.mirror.records import Heartbeat
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status import flow
 from twinlog.settings.flow import ClientSettings

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.mirror.heartbeats.test_heartbeat_topics import append
+from tests.unit.mirror.test_heartbeats import append
 from tests.unit.worker.topics.refreshing import World, world
 from twinlog.errors import RefusedError
-from twinlog.mirror.heartbeats.records import Heartbeat
+from twinlog.mirror.records import Heartbeat
 from twinlog.model.types import Alias, TopicName
 
 DEVICE, HEARTBEATS, NORTH = map(TopicName, ("device.heartbeats", "heartbeats", "north.heartbeats"))

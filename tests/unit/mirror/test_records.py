@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
-from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
+from twinlog.mirror.records import Checkpoint, Heartbeat, decode_checkpoint
 from twinlog.model.types import Alias, GroupId, TopicName
 
-RECORDED = Path(__file__).parents[3] / "recorded" / "formats.jsonl"
+RECORDED = Path(__file__).parents[2] / "recorded" / "formats.jsonl"
 ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]
 
 WRITTEN: dict[str, Callable[..., OffsetSync | Checkpoint | Heartbeat]] = {

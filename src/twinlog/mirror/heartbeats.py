@@ -1,4 +1,4 @@
-"""Tells heartbeats topics of a cluster from a user's topics by their records, if the file lacks aliases.
+"""Writes heartbeats, and tells heartbeats topics of a cluster from a user's topics by their records.
 
 On a hub `north.heartbeats` may come from a mirror of another file. The records tell whether `north` is a cluster: each
 heartbeat names the source and the target of the flow that wrote it (Kafka class Heartbeat).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from twinlog.clock import LONG_AGO
+from twinlog.clock import LONG_AGO, wall_ms
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
@@ -19,10 +19,12 @@ from twinlog.kafka.protocol.fetch import PartitionResponse
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import Record, decode_records
-from twinlog.mirror.heartbeats.records import Heartbeat, decode_heartbeat
+from twinlog.mirror.records import Heartbeat, decode_heartbeat
+from twinlog.mirror.topics.internal_topics import CompactedTopic, heartbeats
 from twinlog.model.topic_names import HEARTBEATS, HeartbeatNames, passes_as_heartbeats
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 
@@ -184,3 +186,21 @@ async def _fetch(
     client: ClusterClient, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, PartitionResponse]:
     return await fetch_once(client, offsets, read_committed=False, partition_bytes=PART_BYTES, most_bytes=MOST_BYTES)
+
+
+class HeartbeatWriter:
+    """Heartbeats of a flow in the topic `heartbeats` of its target (Kafka class MirrorHeartbeatTask)."""
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
+        self._settings = settings
+        self._target = target
+        self._compacted = CompactedTopic(settings.name, target, heartbeats(settings), "heartbeats")
+
+    def write_heartbeat(self) -> None:
+        """Write a heartbeat, its time also the record's; the first call creates the topic. Raises ClusterError."""
+        if not self._target.client.connected:
+            self._target.connect()
+        self._compacted.ensure()
+        now = wall_ms(self._target.clock)
+        heartbeat = Heartbeat(self._settings.source_name, self._settings.target_name, now)
+        self._compacted.append([(heartbeat.key, heartbeat.value)], now)

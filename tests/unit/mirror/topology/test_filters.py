@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.errors import PatternError
-from twinlog.mirror.topology.patterns import compile_list, share_no_name, spelled_out
+from twinlog.mirror.topology.filters import compile_list, share_no_name, spelled_out
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "patterns.jsonl"
 ROWS = {row["pattern"]: row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines())}

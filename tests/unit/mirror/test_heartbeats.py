@@ -16,8 +16,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
-from twinlog.mirror.heartbeats.heartbeat_topics import AGAIN_S, LAST, LOOK_S, HeartbeatTopics
-from twinlog.mirror.heartbeats.records import Heartbeat, decode_heartbeat
+from twinlog.mirror.heartbeats import AGAIN_S, LAST, LOOK_S, HeartbeatTopics
+from twinlog.mirror.records import Heartbeat, decode_heartbeat
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import ClientSettings
