@@ -21,10 +21,10 @@ from twinlog.config.connector import (
     refused_class,
 )
 from twinlog.config.keys.converter import CONVERTER_TYPE, CONVERTERS_OF, converter_keys
-from twinlog.config.keys.key import Importance, Key, KeyType, Level, Release, Shown, Width
+from twinlog.config.keys.key import MEDIUM, Importance, Key, KeyType, Level, Release, Shown, Width
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.queries import refused_query
-from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, REQUIRED, SmtKind, transform_kind
+from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, SmtKind, transform_kind
 from twinlog.config.text.config_reader import Problems
 from twinlog.config.worker import WorkerConfig
 from twinlog.connectors.checks import Checks
@@ -124,11 +124,6 @@ _OWN = (
     Key("predicate", KeyType.STRING, None, "The predicate on which a record is transformed.", Level.ONE_FLOW),
     Key("negate", KeyType.BOOL, "false", "Whether records are transformed for which it is not true.", Level.ONE_FLOW),
 )
-_LOW = frozenset({"replacement", "unix.precision"})
-_HIGH = frozenset(
-    {"regex", "replacement", "topic.format", "timestamp.format", "header", "headers", "value.literal", "fields"}
-    | {"operation", "spec", "target.type", "schema.name", "schema.version", "field.syntax.version"}
-)
 
 
 def add_transforms(entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
@@ -152,8 +147,7 @@ def _add(word: str, alias: str, group: str, noun: str, entries: Mapping[str, Pro
         return
     keys = (*(_OWN if word == "transforms" else ()), *found.keys)
     for order, key in enumerate(keys, start=1):
-        required = (found.name, key.name) in REQUIRED
-        shown = Shown(_importance(found, key), group, label=key.name, required=required)
+        shown = replace(key.shown or MEDIUM, group=group, label=key.name)
         checks.add(define(replace(key, name=f"{prefix}{key.name}", shown=shown), order), key)
 
 
@@ -165,14 +159,6 @@ def _kind(word: str, entry: PropertyEntry | None) -> SmtKind | None:
         return None if found is None else found[0]
     name = entry.value.strip()
     return CONDITIONS.get(name.removeprefix(PREDICATES)) if name.startswith(PREDICATES) else None
-
-
-def _importance(kind: SmtKind, key: Key) -> Importance:
-    if key.name in _LOW and kind.name != "RegexRouter":
-        return Importance.LOW
-    if key.name == "field" and kind.name == "TimestampConverter":
-        return Importance.HIGH
-    return Importance.HIGH if key.name in _HIGH else Importance.MEDIUM
 
 
 QUERY = key_of(TransformSettings, "sql")

@@ -15,7 +15,6 @@ from twinlog.config.smt.kinds import (
     JSON,
     PACKAGE,
     PREDICATES,
-    REQUIRED,
     TEXT,
     TRANSFORMS,
     SmtKind,
@@ -270,7 +269,7 @@ class _SmtReader:
                     self._reading.problems.add(refused_value(entry, refused))
                     sound = False
         for name, key in keys.items():
-            if (kind.name, name) in REQUIRED and name not in settings.entries:
+            if key.shown is not None and key.shown.required and name not in settings.entries:
                 at = settings.entries.get("type")
                 key_name = self._names.connector(settings.prefix + name)
                 self._reading.problems.add(

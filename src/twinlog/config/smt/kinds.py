@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from twinlog.config.keys.key import Key, KeyType, Level
+from twinlog.config.keys.key import HIGH, LOW, MEDIUM, Key, KeyType, Level
 from twinlog.settings.transform import Side
 from twinlog.transforms.smt.conversions import CAST_TO
 
@@ -19,26 +19,7 @@ TEXT = "org.apache.kafka.connect.storage.StringConverter"
 _key = partial(Key, level=Level.ONE_FLOW)
 STRING, LIST, ENUM, BOOL, INT = KeyType.STRING, KeyType.LIST, KeyType.ENUM, KeyType.BOOL, KeyType.INT
 
-REQUIRED = frozenset(
-    {
-        ("RegexRouter", "regex"),
-        ("RegexRouter", "replacement"),
-        ("InsertHeader", "header"),
-        ("InsertHeader", "value.literal"),
-        ("DropHeaders", "headers"),
-        ("HeaderFrom", "fields"),
-        ("HeaderFrom", "headers"),
-        ("HeaderFrom", "operation"),
-        ("MaskField", "fields"),
-        ("ValueToKey", "fields"),
-        ("ExtractField", "field"),
-        ("HoistField", "field"),
-        ("Cast", "spec"),
-        ("TimestampConverter", "target.type"),
-        ("TopicNameMatches", "pattern"),
-        ("HasHeaderKey", "name"),
-    }
-)
+_REQUIRED_HIGH, _REQUIRED_MEDIUM = replace(HIGH, required=True), replace(MEDIUM, required=True)
 """Keys that Connect requires before it starts a transform or a predicate."""
 
 _DEFAULTS = _key(
@@ -69,35 +50,64 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             SmtKind(
                 "RegexRouter",
                 (
-                    _key("regex", STRING, None, "Expression that must match the whole remote topic."),
-                    _key("replacement", STRING, None, "Stands for its first match; `$1` is a group."),
+                    _key(
+                        "regex",
+                        STRING,
+                        None,
+                        "Expression that must match the whole remote topic.",
+                        shown=_REQUIRED_HIGH,
+                    ),
+                    _key(
+                        "replacement",
+                        STRING,
+                        None,
+                        "Stands for its first match; `$1` is a group.",
+                        shown=_REQUIRED_HIGH,
+                    ),
                 ),
                 doc="another topic for records whose topic matches",
             ),
             SmtKind(
                 "TimestampRouter",
                 (
-                    _key("topic.format", STRING, "${topic}-${timestamp}", "The new topic."),
-                    _key("timestamp.format", STRING, "yyyyMMdd", "How the time is written, in UTC (SimpleDateFormat)."),
+                    _key("topic.format", STRING, "${topic}-${timestamp}", "The new topic.", shown=HIGH),
+                    _key(
+                        "timestamp.format",
+                        STRING,
+                        "yyyyMMdd",
+                        "How the time is written, in UTC (SimpleDateFormat).",
+                        shown=HIGH,
+                    ),
                 ),
                 doc="the record's time becomes part of its topic",
             ),
             SmtKind(
                 "InsertHeader",
                 (
-                    _key("header", STRING, None, "Name of the header."),
-                    _key("value.literal", STRING, None, "Its value."),
+                    _key("header", STRING, None, "Name of the header.", shown=_REQUIRED_HIGH),
+                    _key("value.literal", STRING, None, "Its value.", shown=_REQUIRED_HIGH),
                 ),
                 doc="adds a header",
             ),
-            SmtKind("DropHeaders", (_key("headers", LIST, None, "Names of headers."),), doc="removes headers"),
+            SmtKind(
+                "DropHeaders",
+                (_key("headers", LIST, None, "Names of headers.", shown=_REQUIRED_HIGH),),
+                doc="removes headers",
+            ),
             SmtKind("Filter", (), doc="drops records; usually with a predicate"),
             SmtKind(
                 "HeaderFrom",
                 (
-                    _key("fields", LIST, None, "Fields that become headers."),
-                    _key("headers", LIST, None, "Names of these headers, in the same order."),
-                    _key("operation", ENUM, None, "Whether the record keeps the fields.", choices=("move", "copy")),
+                    _key("fields", LIST, None, "Fields that become headers.", shown=_REQUIRED_HIGH),
+                    _key("headers", LIST, None, "Names of these headers, in the same order.", shown=_REQUIRED_HIGH),
+                    _key(
+                        "operation",
+                        ENUM,
+                        None,
+                        "Whether the record keeps the fields.",
+                        choices=("move", "copy"),
+                        shown=_REQUIRED_HIGH,
+                    ),
                     _DEFAULTS,
                 ),
                 sides=True,
@@ -131,8 +141,8 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             SmtKind(
                 "MaskField",
                 (
-                    _key("fields", LIST, None, "Fields that are masked."),
-                    _key("replacement", STRING, None, "What stands there instead, for text and numbers."),
+                    _key("fields", LIST, None, "Fields that are masked.", shown=_REQUIRED_HIGH),
+                    _key("replacement", STRING, None, "What stands there instead, for text and numbers.", shown=LOW),
                     _DEFAULTS,
                 ),
                 sides=True,
@@ -140,7 +150,10 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             ),
             SmtKind(
                 "ValueToKey",
-                (_key("fields", LIST, None, "Fields of the value that become the key."), _DEFAULTS),
+                (
+                    _key("fields", LIST, None, "Fields of the value that become the key.", shown=_REQUIRED_HIGH),
+                    _DEFAULTS,
+                ),
                 reads=("value",),
                 writes=("key",),
                 doc="makes the key from fields of the value; the record keeps its partition",
@@ -148,7 +161,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             SmtKind(
                 "ExtractField",
                 (
-                    _key("field", STRING, None, "The field."),
+                    _key("field", STRING, None, "The field.", shown=_REQUIRED_MEDIUM),
                     _DEFAULTS,
                     _key(
                         "field.syntax.version",
@@ -157,6 +170,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                         "V2 reads dots as a path to a nested field.",
                         choices=("V1", "V2"),
                         any_case=True,
+                        shown=HIGH,
                     ),
                 ),
                 sides=True,
@@ -164,7 +178,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             ),
             SmtKind(
                 "HoistField",
-                (_key("field", STRING, None, "The field."),),
+                (_key("field", STRING, None, "The field.", shown=_REQUIRED_MEDIUM),),
                 sides=True,
                 doc="wraps the whole key or value as a field",
             ),
@@ -177,7 +191,13 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             SmtKind(
                 "Cast",
                 (
-                    _key("spec", LIST, None, f"field:type, or one type for all: {', '.join(CAST_TO)}."),
+                    _key(
+                        "spec",
+                        LIST,
+                        None,
+                        f"field:type, or one type for all: {', '.join(CAST_TO)}.",
+                        shown=_REQUIRED_HIGH,
+                    ),
                     _DEFAULTS,
                 ),
                 sides=True,
@@ -186,13 +206,14 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             SmtKind(
                 "TimestampConverter",
                 (
-                    _key("field", STRING, "", "The field; nothing is the whole."),
+                    _key("field", STRING, "", "The field; nothing is the whole.", shown=HIGH),
                     _key(
                         "target.type",
                         ENUM,
                         None,
                         "What the time becomes.",
                         choices=("string", "unix", "Date", "Time", "Timestamp"),
+                        shown=_REQUIRED_HIGH,
                     ),
                     _key("format", STRING, "", "How a time is text (SimpleDateFormat), in UTC."),
                     _key(
@@ -201,6 +222,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                         "milliseconds",
                         "What a time as a number counts.",
                         choices=("nanoseconds", "microseconds", "milliseconds", "seconds"),
+                        shown=LOW,
                     ),
                     _DEFAULTS,
                 ),
@@ -210,8 +232,8 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
             SmtKind(
                 "SetSchemaMetadata",
                 (
-                    _key("schema.name", STRING, None, "New name of the schema."),
-                    _key("schema.version", INT, None, "New version of the schema."),
+                    _key("schema.name", STRING, None, "New name of the schema.", shown=HIGH),
+                    _key("schema.version", INT, None, "New version of the schema.", shown=HIGH),
                     _DEFAULTS,
                 ),
                 sides=True,
@@ -228,11 +250,21 @@ CONDITIONS: Mapping[str, SmtKind] = MappingProxyType(
         for kind in (
             SmtKind(
                 "TopicNameMatches",
-                (_key("pattern", STRING, None, "Expression that must match the whole remote topic."),),
+                (
+                    _key(
+                        "pattern",
+                        STRING,
+                        None,
+                        "Expression that must match the whole remote topic.",
+                        shown=_REQUIRED_MEDIUM,
+                    ),
+                ),
                 doc="records of topics that match",
             ),
             SmtKind(
-                "HasHeaderKey", (_key("name", STRING, None, "Name of a header."),), doc="records with the named header"
+                "HasHeaderKey",
+                (_key("name", STRING, None, "Name of a header.", shown=_REQUIRED_MEDIUM),),
+                doc="records with the named header",
             ),
             SmtKind("RecordIsTombstone", (), doc="records with a null value"),
         )
