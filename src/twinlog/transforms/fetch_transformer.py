@@ -32,6 +32,22 @@ from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
 from twinlog.transforms.contract import FailedRow, Transform, apply, offsets_of
 
+PREFIX = "__connect.errors."
+MOST_SHOWN = 200
+"""The bytes of a key or a value that the log shows."""
+
+END = 2**62
+MOST_ROWS = 1 << 20
+QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
+"""The limits in seconds of a quick and a slow call of the transform, and of a long fetch.
+
+The copier waits while a transform works. The first call has a single record. After a quick call the next call has four
+times as many records, after a slow call fewer. The rest of a long fetch is read again.
+"""
+
+LEAST_BATCH_BYTES = 16_384
+"""The least limit of a batch, even if `batch.size` is smaller or 0: the records of a fetch are there anyway."""
+
 
 def partitions_by_key(keys: Any, partitions: int, without: int) -> Longs:
     """The partition of each key of a binary column (Kafka class BuiltInPartitioner.partitionForKey).
@@ -43,11 +59,6 @@ def partitions_by_key(keys: Any, partitions: int, without: int) -> Longs:
     chosen = key_partitions(pc.fill_null(keys, b""), partitions)
     chosen[np.asarray(pc.is_null(keys).cast("uint8")).astype(np.bool_)] = without % partitions
     return chosen
-
-
-PREFIX = "__connect.errors."
-MOST_SHOWN = 200
-"""The bytes of a key or a value that the log shows."""
 
 
 def dead_letter(failure: FailedRow, settings: TransformSettings, flow: str, source: TopicPartition) -> Any:
@@ -84,19 +95,6 @@ def _shown(cell: bytes | None) -> str:
     if cell is None or len(cell) <= MOST_SHOWN:
         return repr(cell)
     return f"{cell[:MOST_SHOWN]!r} and {len(cell) - MOST_SHOWN} bytes more"
-
-
-END = 2**62
-MOST_ROWS = 1 << 20
-QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
-"""The limits in seconds of a quick and a slow call of the transform, and of a long fetch.
-
-The copier waits while a transform works. The first call has a single record. After a quick call the next call has four
-times as many records, after a slow call fewer. The rest of a long fetch is read again.
-"""
-
-LEAST_BATCH_BYTES = 16_384
-"""The least limit of a batch, even if `batch.size` is smaller or 0: the records of a fetch are there anyway."""
 
 
 class _StopError(Exception):

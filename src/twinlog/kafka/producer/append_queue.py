@@ -18,6 +18,17 @@ from twinlog.kafka.producer.produce_errors import UNVERIFIED, SendState, SentApp
 from twinlog.kafka.record.stamp import sequence_after, stamp
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
+MAX_WINDOW = 5
+"""A broker remembers the last five batches of a producer per partition; with more in flight it misses a retry."""
+
+KNOWN_S = 600.0
+"""After so many seconds of silence the first batch is sent alone.
+
+A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day by default. A broker takes any first
+sequence number of an unknown producer (Kafka class ProducerAppendInfo). If the broker refused the first batch, the
+batches in flight after the first batch would overtake it.
+"""
+
 
 class LateAppends:
     """Marks the appends that may meet a late append: the first appends, until their size reaches `bytes`.
@@ -63,18 +74,6 @@ class LateAppends:
     def clear(self) -> None:
         """Stop expecting late appends."""
         self.bytes = 0
-
-
-MAX_WINDOW = 5
-"""A broker remembers the last five batches of a producer per partition; with more in flight it misses a retry."""
-
-KNOWN_S = 600.0
-"""After so many seconds of silence the first batch is sent alone.
-
-A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day by default. A broker takes any first
-sequence number of an unknown producer (Kafka class ProducerAppendInfo). If the broker refused the first batch, the
-batches in flight after the first batch would overtake it.
-"""
 
 
 class Gate(Enum):

@@ -26,6 +26,9 @@ is too large for the remote topic (`split`). A batch is also built again if comp
 (`old format`). All batches of a transform are `transformed`.
 """
 
+ADDED = SourceOffset(-1)
+"""In the place of a source offset: marks a record that a transform added."""
+
 
 @dataclass(frozen=True, slots=True)
 class CopyRules:
@@ -95,10 +98,6 @@ class CopyRules:
     def small(self, codec: int) -> int:
         """Bytes below which a batch of a codec is merged with its neighbours."""
         return self.merge_below if codec == NONE else min(self.merge_below, self.merge_compressed_below)
-
-
-ADDED = SourceOffset(-1)
-"""In the place of a source offset: marks a record that a transform added."""
 
 
 class Route(Protocol):

@@ -35,6 +35,16 @@ from twinlog.transforms.smt.literal import in_its_type, moment_text
 CAST_TO = (*BITS, "float32", "float64", "boolean", "string")
 _IN_JSON = {"float32": "float", "float64": "double"}
 
+_PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
+_SCHEMAS: dict[str, Schema] = {
+    "string": {"type": "string"},
+    "unix": {"type": "int64"},
+    "Date": {"type": "int32", "name": TYPES + "Date", "version": 1},
+    "Time": {"type": "int32", "name": TYPES + "Time", "version": 1},
+    "Timestamp": {"type": "int64", "name": TYPES + "Timestamp", "version": 1},
+}
+_TYPE_OF = {TYPES + name: name for name in ("Date", "Time", "Timestamp")}
+
 
 def parsed_spec(entries: tuple[str, ...]) -> dict[str, str]:
     """The type of each field, or of all under the name "". Raises TransformError."""
@@ -138,17 +148,6 @@ def _of_text(value: str, kind: str, name: str) -> Any:
         raise TransformError(f"{name} is {value!r}, which is no {kind}")
     number_ = float(trimmed.rstrip("fFdD"))
     return narrowed(number_) if kind == "float32" else number_
-
-
-_PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-_SCHEMAS: dict[str, Schema] = {
-    "string": {"type": "string"},
-    "unix": {"type": "int64"},
-    "Date": {"type": "int32", "name": TYPES + "Date", "version": 1},
-    "Time": {"type": "int32", "name": TYPES + "Time", "version": 1},
-    "Timestamp": {"type": "int64", "name": TYPES + "Timestamp", "version": 1},
-}
-_TYPE_OF = {TYPES + name: name for name in ("Date", "Time", "Timestamp")}
 
 
 def timestamp_converter(settings: Settings) -> FieldTransform:

@@ -33,6 +33,8 @@ TYPES = "org.apache.kafka.connect.data."
 DECIMAL = f"{TYPES}Decimal"
 DAY_MS = 86_400_000
 
+TEXT: Schema = {"type": "string", "optional": True}
+
 
 def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
     """`value` with every field of `schema`; nulls are replaced by defaults if `defaults` is true.
@@ -139,9 +141,6 @@ def with_default(field: Schema, value: Any, defaults: bool) -> Any:
 def cells_of(fields: list[Schema], value: dict[str, Any], defaults: bool) -> dict[str, Any]:
     """The values of these fields of a struct; with `defaults` their defaults in the place of nulls."""
     return {field["field"]: with_default(field, value[field["field"]], defaults) for field in fields}
-
-
-TEXT: Schema = {"type": "string", "optional": True}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,18 @@ from twinlog.transforms.smt.data import (
 )
 from twinlog.transforms.smt.java_forms import BITS, narrowed, wrapped
 
+_TIMESTAMP: Schema = {"type": "int64", "name": f"{TYPES}Timestamp", "version": 1}
+_TYPES: dict[str, Schema] = {
+    "topic.field": {"type": "string"},
+    "partition.field": {"type": "int32"},
+    "timestamp.field": _TIMESTAMP,
+    "static.field": {"type": "string"},
+}
+_DATES = frozenset(f"{TYPES}{name}" for name in ("Date", "Time", "Timestamp"))
+Settings = Mapping[str, SmtValue]
+FieldTransform = Callable[[SchemaAndValue, RecordContext], SchemaAndValue]
+"""Changes the key or the value of a record. Raises TransformError for data that Connect's class refuses."""
+
 
 def extract_field(settings: Settings) -> FieldTransform:
     """Put the field in place of the key or the value; a missing field is null, or an error if the schema lacks it."""
@@ -130,15 +142,6 @@ def hoist_field(settings: Settings) -> FieldTransform:
     return apply
 
 
-_TIMESTAMP: Schema = {"type": "int64", "name": f"{TYPES}Timestamp", "version": 1}
-_TYPES: dict[str, Schema] = {
-    "topic.field": {"type": "string"},
-    "partition.field": {"type": "int32"},
-    "timestamp.field": _TIMESTAMP,
-    "static.field": {"type": "string"},
-}
-
-
 def insert_field(settings: Settings) -> FieldTransform:
     """Adds fields to an object or struct; null stays null."""
     wanted = [(key, *_parsed(name)) for key in _TYPES if (name := text(settings, key)) is not None]
@@ -169,9 +172,6 @@ def insert_field(settings: Settings) -> FieldTransform:
 def _parsed(name: str) -> tuple[str, bool]:
     """The name of a field, and whether the field is optional: a `!` after the name makes it required."""
     return (name[:-1], name[-1] == "?") if name[-1:] in {"?", "!"} else (name, True)
-
-
-_DATES = frozenset(f"{TYPES}{name}" for name in ("Date", "Time", "Timestamp"))
 
 
 def mask_field(settings: Settings) -> FieldTransform:
@@ -292,11 +292,6 @@ def set_schema_metadata(settings: Settings) -> FieldTransform:
         return SchemaAndValue(data.schema | new, value)
 
     return apply
-
-
-Settings = Mapping[str, SmtValue]
-FieldTransform = Callable[[SchemaAndValue, RecordContext], SchemaAndValue]
-"""Changes the key or the value of a record. Raises TransformError for data that Connect's class refuses."""
 
 
 def names(settings: Settings, key: str) -> tuple[str, ...]:

@@ -16,6 +16,19 @@ BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 BLANK = "".join(map(chr, range(0x21)))
 """The characters that `String.trim` removes."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST_MS = int((datetime(1582, 10, 15, tzinfo=UTC) - _EPOCH).total_seconds()) * 1000
+_LATEST_MS = int((datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH).total_seconds()) * 1000
+_MONTHS = tuple(
+    "January,February,March,April,May,June,July,August,September,October,November,December".split(",")  # noqa: SIM905
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LETTERS = frozenset("GyMLdHkKhmsSDFEuazZX")
+_LOCAL = frozenset("YwW")
+_SAME_MS = {"s": 1000, "m": 60_000} | dict.fromkeys("HkKha", 3_600_000) | {"S": 1}
+_PIECES = re.compile(r"''|'(?:[^']|'')*'?|([A-Za-z])\1*|[^A-Za-z']+")
+_READ = frozenset("yMLdHkKhmsSEazZX")
+
 
 class Float32(float):
     """A number of 32 bits in Java: written with the fewest digits that make it unique in 32 bits."""
@@ -80,20 +93,6 @@ def _scientific(text: str) -> str:
         rest = digits[point:] if point > 0 else "0" * -point + digits
         return f"{sign}{whole}.{rest or '0'}"
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EARLIEST_MS = int((datetime(1582, 10, 15, tzinfo=UTC) - _EPOCH).total_seconds()) * 1000
-_LATEST_MS = int((datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH).total_seconds()) * 1000
-_MONTHS = tuple(
-    "January,February,March,April,May,June,July,August,September,October,November,December".split(",")  # noqa: SIM905
-)
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_LETTERS = frozenset("GyMLdHkKhmsSDFEuazZX")
-_LOCAL = frozenset("YwW")
-_SAME_MS = {"s": 1000, "m": 60_000} | dict.fromkeys("HkKha", 3_600_000) | {"S": 1}
-_PIECES = re.compile(r"''|'(?:[^']|'')*'?|([A-Za-z])\1*|[^A-Za-z']+")
-_READ = frozenset("yMLdHkKhmsSEazZX")
 
 
 class DateFormatError(ValueError):

@@ -18,6 +18,9 @@ DATE, TIME = DateFormat("yyyy-MM-dd"), DateFormat("HH:mm:ss.SSS'Z'")
 TIMESTAMP = DateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 _UNIT_MS = {f"{TYPES}Date": DAY_MS, f"{TYPES}Time": 1, f"{TYPES}Timestamp": 1}
 
+_DELIMITERS = frozenset(':,{}[]"')
+_BY_LENGTH = {10: DATE, 13: TIME, 24: TIMESTAMP}
+
 
 def header_bytes(value: Any, schema: Schema | None = None) -> bytes | None:
     """The content of a header; null stays null. Raises TransformError for data that lacks a form as text."""
@@ -84,10 +87,6 @@ def _fields(value: dict[str, Any], schema: Schema | None) -> list[tuple[str, str
         (field["field"], _embedded(field.get("default") if (cell := value[field["field"]]) is None else cell, field))
         for field in fields_of(schema)
     ]
-
-
-_DELIMITERS = frozenset(':,{}[]"')
-_BY_LENGTH = {10: DATE, 13: TIME, 24: TIMESTAMP}
 
 
 def literal_bytes(literal: str) -> bytes | None:

@@ -40,6 +40,48 @@ _MARK = "spark-catalyst_*.jar"
 _YARN = "__spark_libs__"
 """The folder in a YARN container with the jars of `spark.yarn.archive` or `spark.yarn.jars`."""
 
+HEAP_MB = 512
+START_S, CONNECT_S = 300.0, 300.0
+"""The limits in seconds until the JVM listens, and from then on until it knows SQL."""
+
+ASK_S = 30.0
+"""The limit in seconds of a question about an error."""
+
+NO_ROOM = (OSError, MemoryError, RuntimeError)
+"""The errors that Python raises for a lack of room for a file, of memory, or of threads."""
+
+LOOK_S = 0.02
+WATCH_S = 0.5
+LOOK_AT_MOST_S = 2.0
+NOTICE_S = 1.0
+_ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_PROGRAM = "org.apache.spark.api.python.PythonGatewayServer"
+# As Spark's own scripts open them (Spark class JavaModuleOptions).
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+_OPTIONS = (
+    f"-Xmx{HEAP_MB}m",
+    # A JVM with a full heap would keep some of its threads and stop its work.
+    "-XX:+ExitOnOutOfMemoryError",
+    *("-XX:+UseSerialGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20", "-XX:+IgnoreUnrecognizedVMOptions"),
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
+    "--add-modules=jdk.incubator.vector",
+    *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
+)
+_OUT_OF_MEMORY = 3
+_OF_CODE = {
+    _OUT_OF_MEMORY: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"
+}
+_SHORT_OF_MEMORY = "insufficient memory"
+_LACKING = (
+    *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),
+    # twinlog's own class in Java, which is compiled against Spark's classes.
+    "org.codehaus.commons.compiler.CompileException",
+)
+
 
 def find_java(environment: Mapping[str, str] = os.environ) -> str:
     """The program of JAVA_HOME, or else of the PATH. Raises EngineError."""
@@ -77,50 +119,6 @@ def class_path(jars: Path) -> str:
     """The class path that Spark's own scripts make of its jars (Spark class AbstractCommandBuilder)."""
     first = sorted(jars.glob("slf4j-api-*.jar"))
     return os.pathsep.join(map(str, (jars.parent / "conf", *first, jars / "*")))
-
-
-HEAP_MB = 512
-START_S, CONNECT_S = 300.0, 300.0
-"""The limits in seconds until the JVM listens, and from then on until it knows SQL."""
-
-ASK_S = 30.0
-"""The limit in seconds of a question about an error."""
-
-NO_ROOM = (OSError, MemoryError, RuntimeError)
-"""The errors that Python raises for a lack of room for a file, of memory, or of threads."""
-
-LOOK_S = 0.02
-WATCH_S = 0.5
-LOOK_AT_MOST_S = 2.0
-NOTICE_S = 1.0
-
-_ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-_PROGRAM = "org.apache.spark.api.python.PythonGatewayServer"
-# As Spark's own scripts open them (Spark class JavaModuleOptions).
-_OPENED = (
-    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
-    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
-    *("sun.security.action", "sun.util.calendar"),
-)
-_OPTIONS = (
-    f"-Xmx{HEAP_MB}m",
-    # A JVM with a full heap would keep some of its threads and stop its work.
-    "-XX:+ExitOnOutOfMemoryError",
-    *("-XX:+UseSerialGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20", "-XX:+IgnoreUnrecognizedVMOptions"),
-    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
-    "--add-modules=jdk.incubator.vector",
-    *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
-)
-_OUT_OF_MEMORY = 3
-_OF_CODE = {
-    _OUT_OF_MEMORY: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"
-}
-_SHORT_OF_MEMORY = "insufficient memory"
-_LACKING = (
-    *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),
-    # twinlog's own class in Java, which is compiled against Spark's classes.
-    "org.codehaus.commons.compiler.CompileException",
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ _NOW = {"CurrentTime"}
 _NAMES = {name.lower(): name for name in COLUMNS}
 """SQL ignores capitals."""
 
+ANALYSE_S = 120.0
+MOST_KNOWN = 256
+_known: dict[str, str | None] = {}
+_one_at_a_time = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class QueryStep:
@@ -239,13 +244,6 @@ def _id(column: Any) -> int:
 
 def _kind(node: Any) -> str:
     return str(node.getClass().getSimpleName())
-
-
-ANALYSE_S = 120.0
-MOST_KNOWN = 256
-
-_known: dict[str, str | None] = {}
-_one_at_a_time = threading.Lock()
 
 
 def refusals(texts: Iterable[str], *, ask: bool = True) -> dict[str, str]:
