@@ -1,10 +1,16 @@
-"""How two clusters differ, by what was read of both."""
+"""The differences of two clusters by their inventories, and the kinds of differences."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
+from tests.unit.config.own_code import BASE, Writer, modules
+from twinlog.cli.main import app
 from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter, DefaultTopicFilter
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
@@ -184,3 +190,29 @@ def test_within_one_cluster_topics_are_compared_with_the_copies_beside_them() ->
         ("partitions", "audit / east.audit", None, "3", "1"),
         ("topic", "gone / east.gone", None, None, "1 partitions"),
     ]
+
+
+module = modules("own_filters")
+
+
+def test_a_class_that_fails_is_named_with_its_method(
+    tmp_path: Path, module: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+        class Filter:
+            def accepts(self, setting): return setting != "flush.ms" or {}[setting]
+    """
+    name = module(code)
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"{BASE}config.property.filter.class = {name}:Filter\n")
+
+    def read(*_: object) -> tuple[Inventory, Inventory]:
+        here = replace(cluster("a", t=1), configs={TopicName("t"): own("flush.ms", "3")})
+        return here, cluster("b", a_t=1)
+
+    monkeypatch.setattr("twinlog.ops.diff.command._read", read)
+    monkeypatch.setattr("twinlog.ops.diff.command.log_checks", lambda: None)
+    done = CliRunner().invoke(app, ["diff", str(file), "a", "b"])
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert f"accepts('flush.ms') of {name}:Filter raises KeyError: 'flush.ms'; expected an answer" in done.stderr

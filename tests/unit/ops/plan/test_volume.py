@@ -1,17 +1,27 @@
-"""How much is left to copy, and what can no longer be."""
+"""The first offsets of partitions, the amount that is left to copy, and records that are lost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from harness.virtual.clock import WALL_BEGIN, VirtualClock
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.config.text.config_reader import topic_rule
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.starts import NOTHING_STORED, ChosenTopics, FirstStart, StartSpec, StoredStarts, TopicStart
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.topics import ConfigEntry, ConfigSource, Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets
-from twinlog.ops.plan.volume import gaps, leaderless, remaining, to_copy
+from twinlog.ops.plan.volume import PlannedStarts, gaps, leaderless, planned_starts, remaining, to_copy
+from twinlog.settings.flow import Start
+from twinlog.settings.per_topic import PerTopic
 
 TOPIC, REMOTE = TopicName("t"), TopicName("east.t")
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
@@ -68,3 +78,94 @@ def test_gaps_are_found_before_a_run_meets_them() -> None:
     found = gaps([Topic(TOPIC, 2, UUID(int=8))], logs, positions)
     assert {part: gap.kind for part, gap in found.items()} == {FIRST: "retention", SECOND: "recreated"}
     assert gaps([Topic(TOPIC, 2, known)], {FIRST: LogOffsets(0, 5)}, {}) == {}
+
+
+NOW_MS = int(WALL_BEGIN * 1000)
+OLD, NEW = Topic(TopicName("old"), 2), Topic(TopicName("new"), 1)
+PARTS = [TopicPartition(OLD.name, 0), TopicPartition(OLD.name, 1), TopicPartition(NEW.name, 0)]
+LOGS = {PARTS[0]: LogOffsets(10, 50), PARTS[1]: LogOffsets(0, 0), PARTS[2]: LogOffsets(0, 7)}
+
+
+class Source:
+    """Its records are a second apart, the last one of now."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+
+    def list_answered_offsets(
+        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        assert not read_committed
+        found = {}
+        for part in partitions:
+            log = LOGS[part]
+            back = log.end - max(0, NOW_MS - at) // 1000
+            found[part] = log.end if at == LATEST else max(log.start, back) if log.offsets and at <= NOW_MS else -1
+        return found
+
+
+def planned(
+    start: Start, *, stored: StoredStarts = NOTHING_STORED, copied: Iterable[int] = (), own: Start | None = None
+) -> PlannedStarts:
+    settings = flow("a", "b", "default")
+    rules = [] if own is None else [topic_rule("new", own)]
+    settings = replace(
+        settings, consumer=replace(settings.consumer, auto_offset_reset=start), start=PerTopic.of(None, rules)
+    )
+    positions = {PARTS[number] for number in copied}
+    source: Any = Source()
+    return planned_starts(settings, source, [OLD, NEW], LOGS, positions, stored)
+
+
+def at(*offsets: int | None) -> dict[TopicPartition, SourceOffset]:
+    return {part: SourceOffset(offset) for part, offset in zip(PARTS, offsets, strict=True) if offset is not None}
+
+
+def chosen(*, done: bool) -> FirstStart:
+    settings = flow("a", "b", "default")
+    return FirstStart(NOW_MS - 5000, ChosenTopics.of(settings), done=done)
+
+
+def test_nothing_is_passed_over_where_all_begin_at_their_first_record() -> None:
+    assert planned(Start()) == PlannedStarts({}, (), ())
+
+
+def test_what_is_there_at_the_first_start_is_passed_over() -> None:
+    found = planned(Start("latest", text="latest"))
+    assert found.begins == at(50, 0, 7)
+    assert found.notes == ("47 records that are there already are not copied, as auto.offset.reset = latest",)
+    # Where a partition goes on is no matter of starts.
+    assert planned(Start("latest"), copied=[0]).begins == at(None, 0, 7)
+
+
+def test_each_rule_is_counted_by_itself() -> None:
+    found = planned(Start("latest", text="latest"), own=Start("ago", 3000, "PT3S"))
+    assert found.begins == at(50, 0, 4)
+    assert found.notes == (
+        "40 records that are there already are not copied, as auto.offset.reset = latest",
+        "4 records that are older than 2023-11-14T22:13:17Z are not copied, as twinlog.start = PT3S",
+    )
+
+
+def test_what_appeared_later_is_copied_whole() -> None:
+    stored = StoredStarts(
+        chosen(done=True), {OLD.name: TopicStart(NOW_MS - 5000, None, (StartSpec(offset=SourceOffset(48)),))}
+    )
+    found = planned(Start("latest", text="latest"), stored=stored)
+    assert found.begins == at(48, None, None)
+    assert found.notes == (
+        "38 records that are there already are not copied, as auto.offset.reset = latest",
+        (
+            "new, old appeared after the flow's first start, or have partitions that did: without a position each "
+            "begins at its earliest record, not by auto.offset.reset = latest"
+        ),
+    )
+
+
+def test_a_first_start_that_is_not_done_goes_on_from_its_moment() -> None:
+    assert planned(Start("latest"), stored=StoredStarts(chosen(done=False), {})).begins == at(45, 0, 2)
+
+
+@pytest.mark.parametrize(("copied", "nowhere"), [((), ("old", "new")), ((0, 2), ("old",)), ((0, 1, 2), ())])
+def test_topics_that_may_not_begin_are_named(copied: tuple[int, ...], nowhere: tuple[str, ...]) -> None:
+    assert planned(Start("none"), copied=copied).nowhere == nowhere

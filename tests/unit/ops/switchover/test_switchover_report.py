@@ -1,12 +1,15 @@
-"""What a report says, from the journal alone."""
+"""The report of a switchover, from the journal alone, and its printed form."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
+from twinlog.cli.main import app
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import read_entries
 from twinlog.ops.switchover.machine import SwitchoverMachine
@@ -91,3 +94,19 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     assert calls["groups"][0].startswith("commit for group shop on b: a.orders-0 at ")
     assert (unavailable_s(steps) or 0) > 1
     assert json.loads(json.dumps(rehearsal_json(world, preflight, steps)))["fence"] == "acl"
+
+
+FLOWS = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\na->b.enabled = true\n"
+
+
+@pytest.mark.parametrize("report", ["none/handover", ".", "file/handover", "taken"])
+def test_a_report_that_could_not_be_written_is_refused_before_any_cluster_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mm2.properties").write_text(FLOWS, "utf-8")
+    Path("file").touch()
+    Path("taken.md").mkdir()
+    words = ["switchover", "mm2.properties", "--from", "a", "--to", "b", "--report", report]
+    found = CliRunner().invoke(app, words)
+    assert (found.exit_code, "Invalid value for --report" in found.output) == (2, True), found.output

@@ -1,11 +1,14 @@
-"""A start imports what its subcommand needs, and nothing of the others."""
+"""A start imports only the modules of its subcommand; and the help of each subcommand."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import typer.main
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -38,3 +41,20 @@ def test_each_subcommand_has_the_name_that_it_is_listed_by() -> None:
 def test_a_misspelt_subcommand_is_answered_with_the_right_one() -> None:
     found = CliRunner().invoke(app, ["chekc"])
     assert (found.exit_code, "'check'" in found.output) == (2, True)
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield words, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, (*words, name))
+
+
+def test_every_command_renders_its_help_with_every_option() -> None:
+    found = dict(commands(typer.main.get_command(app)))
+    assert {(), ("run",), ("topics", "pause"), ("connectors", "create")} <= found.keys()
+    for words, command in found.items():
+        result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "400"})
+        assert result.exit_code == 0, (words, result.output, result.exception)
+        assert " ".join(("Usage: twinlog", *words)) in result.output
+        options = [option for shown in command.params if not getattr(shown, "hidden", False) for option in shown.opts]
+        assert [option for option in options if option.startswith("--") and option not in result.output] == [], words

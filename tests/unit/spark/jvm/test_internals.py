@@ -1,4 +1,4 @@
-"""Threads that Spark keeps of ended queries are ended; those of its daemon are not."""
+"""Private parts of Spark: tasks of executors that are about to leave, and threads that Spark keeps of ended queries."""
 
 from __future__ import annotations
 
@@ -6,8 +6,31 @@ import logging
 from types import SimpleNamespace
 from typing import Any, cast
 
-from twinlog.spark.jvm.internals import _FACTORY_OF, end_useless_threads
+import pytest
+
+from twinlog.spark.jvm.internals import _FACTORY_OF, end_useless_threads, leaving_tasks
 from twinlog.spark.jvm.process import JvmErrorOutput
+
+
+def session(leaving: str, running: str) -> Any:
+    keys = SimpleNamespace(mkString=lambda between: leaving)
+    backend = SimpleNamespace(executorsPendingDecommission=lambda: SimpleNamespace(keySet=lambda: keys))
+    tasks = SimpleNamespace(taskIdToExecutorId=lambda: SimpleNamespace(mkString=lambda between: running))
+    scala = SimpleNamespace(schedulerBackend=lambda: backend, taskScheduler=lambda: tasks)
+    return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: scala)))
+
+
+@pytest.mark.parametrize(
+    ("leaving", "running", "tasks"),
+    [
+        ("", "0 -> 1,7 -> 2", set()),
+        ("2", "0 -> 1,7 -> 2,12 -> 22", {7}),
+        ("2,22", "0 -> 1,7 -> 2,12 -> 22", {7, 12}),
+        ("3", "", set()),
+    ],
+)
+def test_tasks_of_executors_that_go(leaving: str, running: str, tasks: set[int]) -> None:
+    assert leaving_tasks(session(leaving, running)) == tasks
 
 
 class Thread:

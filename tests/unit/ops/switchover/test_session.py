@@ -1,4 +1,4 @@
-"""Whose switchover it is: a process that may be alive is not disturbed, one that is gone holds nobody up."""
+"""A living process keeps its switchover, a dead process blocks nothing; and the lines of the steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun
 from twinlog.ops.switchover.model import (
@@ -17,7 +18,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverState,
     UnderWayError,
 )
-from twinlog.ops.switchover.session import ALIVE_S, require_free
+from twinlog.ops.switchover.session import ALIVE_S, LINE_EVERY_S, SAME_EVERY_S, StepLines, require_free
 
 HERE = socket.gethostname()
 
@@ -55,3 +56,26 @@ def test_it_is_free(free: JournalEntries) -> None:
 def test_another_process_is_named(owner: str) -> None:
     with pytest.raises(UnderWayError, match=r"works on switchover a->b .* wait for it, or give --take-over"):
         require_free(entries(owner))
+
+
+def test_what_is_waited_for_is_a_line_when_it_changes_and_else_seldom(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = VirtualClock()
+    show = StepLines(clock)
+    show("settle", "wait until the source stands still")
+    for _ in range(int(SAME_EVERY_S / LINE_EVERY_S)):
+        clock.now += LINE_EVERY_S
+        show("settle", "producers still write to orders")
+    assert capsys.readouterr().err.count("producers still write to orders") == 1
+    clock.now += SAME_EVERY_S
+    show("settle", "producers still write to orders")
+    clock.now += LINE_EVERY_S
+    show("settle", "producers still write to payments")
+    clock.now += LINE_EVERY_S / 2
+    show("settle", "producers still write to clicks")
+    show("drain", "wait until everything is copied")
+    lines = capsys.readouterr().err.splitlines()
+    assert [words for words in ("orders", "payments", "clicks", "copied") if any(words in line for line in lines)] == [
+        "orders",
+        "payments",
+        "copied",
+    ]
