@@ -19,12 +19,12 @@ from unittest import mock
 from harness.virtual.clock import VirtualClock
 from twinlog.config.connector import build_connector
 from twinlog.config.worker import WorkerConfig
-from twinlog.connect import connector_flows, instances, running, worker_herder
+from twinlog.connect import connector_flows, herder, instances, running
 from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
 from twinlog.connect.group.state import Changed, GroupState
+from twinlog.connect.herder import Herder
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
-from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.connectors.model import Validation
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
 from twinlog.kafka.coordinator.group_session import LeadershipLease
@@ -264,7 +264,7 @@ class World:
         writing = [one.name for one in self.running if one.writes]
         assert len(writing) == len(set(writing)), f"two copies: {[(one.name, one.worker.name) for one in self.running]}"
 
-    def ask(self, worker: VirtualWorker, call: Callable[[WorkerHerder], Any]) -> Any:
+    def ask(self, worker: VirtualWorker, call: Callable[[Herder], Any]) -> Any:
         """A request at a worker, passed on as `connect/rest/forward.py` does; RequestError 500 for a lost one."""
         for _ in range(3):
             if worker not in self.workers or worker.frozen:
@@ -304,7 +304,7 @@ class VirtualWorker:
         )
         group = world.config.settings.group
         assert group is not None
-        self.herder = WorkerHerder(
+        self.herder = Herder(
             world.config,
             partial(group_state, self, group),
             partial(Member, self),
@@ -436,7 +436,7 @@ def virtual_workers(config: WorkerConfig, seed: int) -> Iterator[World]:
             (running, "SparkFlows", lambda *_: spark),
             (instances, "in_thread", in_thread),
             (connector_flows, "build_connector", build),
-            (worker_herder, "validate", lambda plugin, *_, **__: Validation(plugin, (), ())),
+            (herder, "validate", lambda plugin, *_, **__: Validation(plugin, (), ())),
         ):
             patches.enter_context(mock.patch.object(module, name, stand_in))
         yield world

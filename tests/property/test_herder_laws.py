@@ -13,8 +13,8 @@ from harness.virtual.workers import VirtualWorker, World, virtual_workers
 from tests.property.worker_campaign import NAMES, WORKER, WORKER_TEXT, Campaign, config_of, offset_of
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect import zombies
-from twinlog.connect.worker_herder import WorkerHerder
+from twinlog.connect import leader_duties
+from twinlog.connect.herder import Herder
 from twinlog.connectors.model import ConnectorName, ConnectorState, Health, TargetState
 from twinlog.errors import ClusterError, RequestError
 
@@ -35,7 +35,7 @@ def test_what_runs_is_what_was_acknowledged(chance: random.Random, number: int) 
         assert campaign.acknowledged > campaign.asked / 8
 
 
-def putting(name: ConnectorName) -> Callable[[WorkerHerder], object]:
+def putting(name: ConnectorName) -> Callable[[Herder], object]:
     return lambda herder: herder.put(name, config_of(name, 1))
 
 
@@ -223,7 +223,7 @@ def test_a_request_to_fence_stops_what_earlier_tasks_left_and_nothing_that_runs(
     name, fenced = NAMES[0], []
     with (
         virtual_workers(WORKER, 1) as world,
-        mock.patch.object(zombies, "fence_zombies", lambda settings, producers, _: fenced.append(producers)),
+        mock.patch.object(leader_duties, "fence_zombies", lambda settings, producers, _: fenced.append(producers)),
     ):
         worker = world.start_worker()
         world.advance(5.0)

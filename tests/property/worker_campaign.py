@@ -9,10 +9,10 @@ from harness.virtual.workers import World
 from tests.unit.config import worker_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
+from twinlog.connect.herder import Herder
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import UnreadableRecord
-from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, StoredOffset, TargetState, TaskId
 from twinlog.errors import RequestError
 
@@ -71,7 +71,7 @@ class Campaign:
                 state.apply_records([decoded])
         return {name: (one.config, state.target_state(name)) for name, one in state.connectors.items()}
 
-    def change(self, name: ConnectorName, wanted: Kept | None, call: Callable[[WorkerHerder], object]) -> None:
+    def change(self, name: ConnectorName, wanted: Kept | None, call: Callable[[Herder], object]) -> None:
         """Ask somebody for a change; one that nobody acknowledged may have come about."""
         before = self.known.get(name)
         self.asked += 1
@@ -122,7 +122,7 @@ class Campaign:
         elif kind == "offsets" and config is not None:
             self.change(name, (config, target), lambda herder: self._write_offsets(name, herder))
 
-    def _write_offsets(self, name: ConnectorName, herder: WorkerHerder) -> None:
+    def _write_offsets(self, name: ConnectorName, herder: Herder) -> None:
         """Offsets are written only while nothing of the connector runs."""
         before = len(self.world.topics["positions"])
         herder.alter_offsets(name, [offset_of(name)])

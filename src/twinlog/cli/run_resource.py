@@ -15,7 +15,7 @@ from twinlog.cli.foreground import with_listeners
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.queries import check_queries
 from twinlog.config.strimzi.load import ResourceConfig, load_resource
-from twinlog.connect.resource.follower import ResourceFollower
+from twinlog.connect.strimzi.follower import ResourceFollower
 from twinlog.connect.users import users_in
 from twinlog.connect.worker import Worker
 from twinlog.console.command_log import EXIT_CONFIG, end_process, print_refusal

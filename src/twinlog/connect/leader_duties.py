@@ -1,12 +1,15 @@
-"""Writes of the leader of a group by itself: the session key, notes of producers to fence, a deleted config topic."""
+"""Duties of the leader of a group: the session key, a deleted config topic, and producers of earlier tasks to fence."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from twinlog.clock import Clock, wall_ms
+from twinlog.config.connector import connector_kind
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.earlier_workers import EarlierLeaders
 from twinlog.connect.group.group import ConnectGroup
@@ -14,9 +17,12 @@ from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import SessionKey
-from twinlog.connect.storage.statuses import Statuses
-from twinlog.connectors.model import ConnectorName
-from twinlog.errors import TopicGoneError
+from twinlog.connect.storage.status_records import Statuses
+from twinlog.connectors.model import ConnectorName, ConnectorState
+from twinlog.errors import RequestError, TopicGoneError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.lease.fencing import TransactionalIds
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings
 
 log = logging.getLogger(__name__)
@@ -116,3 +122,57 @@ class LeaderDuties:
             with self._changing:
                 if not self._state.query_state(is_noted):
                     self._state.await_fencing(name, producers)
+
+
+class Zombies:
+    """Producers of ended tasks, of the connectors of a group.
+
+    `asked` turns the answer of a cluster into the answer to a request.
+    """
+
+    def __init__(
+        self, state: GroupState, flows: ConnectorFlows, asked: Callable[[Callable[[], Any]], Any], connect: Connect
+    ) -> None:
+        self._state = state
+        self._flows = flows
+        self._asked = asked
+        self._connect = connect
+
+    def fence(self, name: ConnectorName) -> None:
+        """Fence producers of earlier tasks, and note that all are fenced (Kafka class DistributedHerder).
+
+        Running tasks have fenced the tasks before them when they began, and are outside this fencing.
+        """
+        config, pending, noted, tasks, runs = self._state.query_state(
+            lambda cluster, statuses: (
+                cluster.connectors[name].config,
+                cluster.awaits_fencing(name),
+                cluster.fenced_tasks(name),
+                len(cluster.tasks(name)),
+                any(one.state is ConnectorState.RUNNING for one in statuses.tasks(name).values()),
+            )
+        )
+        if connector_kind(config.get("connector.class", "")) is None:
+            raise RequestError(400, f"Connector {name} is not a source connector")
+        if not pending or runs:
+            return
+        flow, why = self._flows.build(name)
+        if flow is None:
+            raise RequestError(500, f"Failed to perform zombie fencing: {why}")
+        if noted is not None and (noted, tasks) != (1, 1):
+            self._asked(lambda: fence_zombies(flow.settings, noted, self._connect))
+        self._asked(lambda: self._state.note_fenced(name, tasks))
+
+
+def fence_zombies(settings: FlowSettings, producers: int, connect: Connect = ClusterAdmin) -> None:
+    """Abort open transactions of earlier tasks' producers on the target, and fence the producers.
+
+    This follows Kafka class Worker. The ids of the first `producers` producers count in any case. Raises ClusterError,
+    RefusedError.
+    """
+    target = connect(settings.target, settings.target_admin.client)
+    try:
+        target.connect()
+        TransactionalIds(settings, target, lambda step, what: True).take_over(producers)
+    finally:
+        target.close()

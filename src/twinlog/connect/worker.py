@@ -12,15 +12,15 @@ from twinlog.config.connector import ConnectorFile
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.group import JoinGroup, StandaloneGroup, WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
+from twinlog.connect.herder import Herder
 from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.metrics import metrics_server
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
-from twinlog.connect.storage.file_offsets import FileOffsets
 from twinlog.connect.storage.offset_file import OffsetFile
-from twinlog.connect.worker_herder import WorkerHerder
+from twinlog.connect.storage.standalone_offsets import FileOffsets
 from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -62,7 +62,7 @@ class Worker:
         # The certificates of the worker's own https listeners check the certificates of other workers (Kafka class
         # SSLUtils).
         forwarder = self._forwarder = Forwarder(None if own.https is None else tls_context(own.https))
-        self.herder = WorkerHerder(
+        self.herder = Herder(
             config,
             partial(self._make_state, group),
             StandaloneGroup if group is None else self._join(config.settings.client, group),

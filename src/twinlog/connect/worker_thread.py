@@ -12,17 +12,16 @@ from functools import partial
 from twinlog.clock import LONG_AGO, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
+from twinlog.connect.connector_offsets import TaskOffsets
 from twinlog.connect.group.earlier_workers import PreviousWorkers
 from twinlog.connect.group.group import JoinGroup
 from twinlog.connect.group.member import Assignment, RebalanceLogger
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.leader_duties import LeaderDuties
+from twinlog.connect.reports import AskLeader, StatusReports, TaskReports
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.stage import JOINS, READS_TOPICS, Stages
-from twinlog.connect.status_reports import StatusReports
 from twinlog.connect.storage.cluster_state import StateChanges
-from twinlog.connect.task_offsets import TaskOffsets
-from twinlog.connect.task_reports import AskLeader, TaskReports
 from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import (
     ClusterError,

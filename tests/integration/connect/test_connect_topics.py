@@ -13,10 +13,10 @@ from harness.produce import NewRecord, produce
 from harness.topics import create_topic
 from harness.topics import topics as all_topics
 from tests.integration.copying import TARGET, flow_settings
-from twinlog.connect.storage import config_records, topics
+from twinlog.connect.storage import config_records, record_log
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import ConfigRecord
-from twinlog.connect.storage.topics import StateTopic
+from twinlog.connect.storage.record_log import StateTopic
 from twinlog.connectors.model import ConnectorName, TargetState, TaskId
 from twinlog.errors import ClusterError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -131,7 +131,7 @@ def test_a_long_topic_with_leftovers_is_read_once(
     written = topic.append_and_read([(b"task-half-0", b'{"properties":{}}'), (b"commit-half", b'{"tasks":1}')])
     state.apply_records(written)
     assert state.tasks(half) == [TaskId(half, 0)]
-    passed_over = [one.getMessage() for one in caplog.records if one.name == topics.__name__]
+    passed_over = [one.getMessage() for one in caplog.records if one.name == record_log.__name__]
     assert len(passed_over) == 2
     assert "connector-wrapped" in passed_over[0]
     assert "internal.value.converter.schemas.enable" in passed_over[0]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.connect.resource.following import Following
 from tests.unit.connect.serving import Client, afresh, serving
+from tests.unit.connect.strimzi.following import Following
 
 
 @pytest.fixture

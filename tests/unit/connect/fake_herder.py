@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.connect.herder import Herder
 from twinlog.connectors.model import (
     Config,
     ConnectorInfo,
@@ -41,7 +42,7 @@ _KEY = KeyDefinition("topics", "LIST", False, ".*", "HIGH", "Topics.", "Common",
 
 
 @dataclass
-class FakeHerder:
+class FakeHerder(Herder):
     """Every connector has one task. `before` is called at the begin of each method, with its name."""
 
     before: Callable[[str], None] = lambda method: None

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from twinlog.connect.offset_requests import OffsetRequests
+from twinlog.connect.requests import OffsetRequests
 from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState
 
 C = ConnectorName("c")

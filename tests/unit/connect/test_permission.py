@@ -13,7 +13,7 @@ import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
 from twinlog.connect.group.member import Assignment
-from twinlog.connect.permission import FENCE_S, GROUP_S, OWNER_S, RequestGuard
+from twinlog.connect.requests import FENCE_S, GROUP_S, OWNER_S, RequestGuard
 from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, NotOwnerError, RefusedError, RequestError, UnavailableError
 

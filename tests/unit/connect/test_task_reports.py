@@ -12,10 +12,10 @@ from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
+from twinlog.connect.reports import TaskReports
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import CommitRecord, ConnectorRecord, TargetStateRecord, TaskRecord
-from twinlog.connect.task_reports import TaskReports
 from twinlog.connectors.model import Config, ConnectorName, TargetState, TaskId
 from twinlog.errors import RequestError
 from twinlog.kafka.retry import TASK_CONFIGS

@@ -15,8 +15,8 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.group.group import StandaloneGroup
 from twinlog.connect.group.state import state_in_topics
-from twinlog.connect.storage import topics as module
-from twinlog.connect.worker_herder import WorkerHerder
+from twinlog.connect.herder import Herder
+from twinlog.connect.storage import record_log as module
 from twinlog.errors import TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterIdentity
 from twinlog.kafka.protocol.error_codes import Code
@@ -98,7 +98,7 @@ def test_the_worker_ends_with_that_error() -> None:
     group = config.settings.group
     assert group is not None
     admin = Nowhere("worker", client)
-    herder = WorkerHerder(
+    herder = Herder(
         config,
         lambda changed: state_in_topics(cast(Any, OneBroker()), group, changed),
         StandaloneGroup,

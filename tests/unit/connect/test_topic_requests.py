@@ -12,7 +12,7 @@ from tests.unit.connectors.test_validation import WORKER as FILE
 from tests.unit.worker.control.controlling import PARTS, Scene, scene
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.topic_requests import TopicRequests
+from twinlog.connect.requests import TopicRequests
 from twinlog.connectors.model import ConnectorName, TopicControlRequest
 from twinlog.errors import RequestError
 

@@ -22,13 +22,13 @@ from twinlog.config.worker import worker_of
 from twinlog.connect import running
 from twinlog.connect.group.group import StandaloneGroup
 from twinlog.connect.group.state import Changed, GroupState
+from twinlog.connect.herder import Herder
 from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.server import RestServer
 from twinlog.connect.rest.serving import Limits
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog
-from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
@@ -142,7 +142,7 @@ def whole_worker(config_append_s: float = 0.0) -> Iterator[tuple[Client, Beats]]
         for name in ("IdleFlow", "GroupsFlow"):
             patch.setattr(running, name, _pretended(beats))
         admin = Nowhere("worker", config.settings.client)
-        herder = WorkerHerder(config, state, StandaloneGroup, admin, SparkOptions())
+        herder = Herder(config, state, StandaloneGroup, admin, SparkOptions())
         limits = Limits(body_bytes=BODY_BYTES)
         with RestServer(RestApi(herder, RestSettings(LOOPBACK), SYSTEM, limits=limits)) as server:
             client = Client(server.urls[0], cast(Any, herder), server)

@@ -21,10 +21,8 @@ from twinlog.connect.storage.config_records import (
     TaskRecord,
 )
 from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnector
-from twinlog.connect.storage.record_log import ClaimedLog, MemoryLog, RecordLog
-from twinlog.connect.storage.status_records import StatusRecord
-from twinlog.connect.storage.statuses import Statuses
-from twinlog.connect.storage.topics import StateTopic
+from twinlog.connect.storage.record_log import ClaimedLog, MemoryLog, RecordLog, StateTopic
+from twinlog.connect.storage.status_records import Statuses, StatusRecord
 from twinlog.connectors.model import Config, ConnectorName, RestartRequest, StoredOffset, TargetState, TaskId
 from twinlog.errors import TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin

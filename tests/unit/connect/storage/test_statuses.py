@@ -9,12 +9,12 @@ from twinlog.connect.storage.status_records import (
     ActiveTopic,
     ActiveTopicRecord,
     ConnectorStatusRecord,
+    Statuses,
     StatusRecord,
     TaskStatusRecord,
     decode,
     encode,
 )
-from twinlog.connect.storage.statuses import Statuses
 from twinlog.connectors.model import ConnectorName, ConnectorState, Status, TaskId
 
 C = ConnectorName("a-1")

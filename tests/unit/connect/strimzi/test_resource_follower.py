@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.connect.resource.following import NAME, TEXT, Following
+from tests.unit.connect.strimzi.following import NAME, TEXT, Following
 from twinlog.connectors.model import (
     ConnectorName,
     ConnectorState,

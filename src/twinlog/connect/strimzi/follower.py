@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.strimzi.load import ResourceConfig
-from twinlog.connect.resource.offsets import CONNECTOR, OFFSETS, OffsetsAnnotationHandler, offsets_asked
-from twinlog.connect.resource.steps import (
+from twinlog.connect.herder import Herder
+from twinlog.connect.strimzi.steps import (
+    CONNECTOR,
+    OFFSETS,
     PAUSE,
     AutoRestarts,
     ChangeTargetState,
     DeleteConnector,
     ExistingConnector,
+    OffsetsAnnotationHandler,
     PutConnector,
     Step,
     asked,
@@ -25,16 +27,13 @@ from twinlog.connect.resource.steps import (
     is_of_a_resource,
     logger_levels,
     of_others,
+    offsets_asked,
     steps,
 )
 from twinlog.connectors.model import (
-    ConnectorInfo,
     ConnectorName,
     ConnectorState,
-    ConnectorStatus,
-    Created,
     RestartRequest,
-    StoredOffset,
     TargetState,
     TaskId,
 )
@@ -48,39 +47,6 @@ SECRETS_S = 10.0
 """How often Secrets are read, in seconds: new Secrets reach the file system of a pod after about a minute."""
 
 BAD_REQUEST, NOT_FOUND = 400, 404
-
-
-class ResourceHerder(Protocol):
-    """The requests to a worker, see `WorkerHerder`."""
-
-    @property
-    def leads(self) -> bool: ...
-
-    def connectors(self) -> Sequence[ConnectorName]: ...
-
-    def info(self, name: ConnectorName) -> ConnectorInfo: ...
-
-    def status(self, name: ConnectorName) -> ConnectorStatus: ...
-
-    def target_state(self, name: ConnectorName) -> TargetState: ...
-
-    def put(
-        self, name: ConnectorName, config: Mapping[str, str | None], *, initial: TargetState | None = None
-    ) -> Created: ...
-
-    def delete(self, name: ConnectorName) -> None: ...
-
-    def set_target_state(self, name: ConnectorName, state: TargetState) -> None: ...
-
-    def restart(self, restart: RestartRequest) -> ConnectorStatus: ...
-
-    def restart_task(self, task: TaskId) -> None: ...
-
-    def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]: ...
-
-    def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str: ...
-
-    def reset_offsets(self, name: ConnectorName) -> str: ...
 
 
 class ResourceFollower:
@@ -97,7 +63,7 @@ class ResourceFollower:
         path: Path,
         load: Callable[[], ResourceConfig],
         current: ResourceConfig,
-        worker: ResourceHerder,
+        worker: Herder,
         set_level: Callable[[str, str], object] = lambda logger, level: None,
         clock: Clock = SYSTEM,
         offsets: Path | None = None,

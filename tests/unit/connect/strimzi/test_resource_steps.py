@@ -7,7 +7,7 @@ import pytest
 from twinlog.config.connector import InitialState
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
-from twinlog.connect.resource.steps import (
+from twinlog.connect.strimzi.steps import (
     AutoRestarts,
     ChangeTargetState,
     DeleteConnector,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.unit.connect.resource.following import NAME, PLACE, Following
+from tests.unit.connect.strimzi.following import NAME, PLACE, Following
 from twinlog.errors import NotOwnerError, RequestError
 
 KEY = "east--west.MirrorSourceConnector.json"

@@ -15,10 +15,10 @@ from tests.unit.config import kafkas_files
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.storage import file_offsets as module
 from twinlog.connect.storage import offset_records
-from twinlog.connect.storage.file_offsets import FileOffsets
+from twinlog.connect.storage import standalone_offsets as module
 from twinlog.connect.storage.offset_file import OffsetFile, read_java_map, write_java_map
+from twinlog.connect.storage.standalone_offsets import FileOffsets
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import RetryPolicy
 

@@ -19,7 +19,7 @@ from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.connect.storage.offset_file import KEY, LastWriter, OffsetFile
 from twinlog.connect.storage.offset_records import OffsetRecord
-from twinlog.connect.storage.topics import StateTopic
+from twinlog.connect.storage.record_log import StateTopic
 from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from twinlog.config.strimzi.load import load_resource
-from twinlog.connect.resource.follower import ResourceFollower
+from twinlog.connect.herder import Herder
+from twinlog.connect.strimzi.follower import ResourceFollower
 from twinlog.connectors.model import (
     ConnectorInfo,
     ConnectorName,
@@ -55,11 +56,12 @@ spec:
 """
 
 
-class OneWorker:
+class OneWorker(Herder):
     """Has connectors, and notes what it is asked for."""
 
+    leads: bool = True
+
     def __init__(self) -> None:
-        self.leads = True
         self.state = ConnectorState.RUNNING
         self.has: dict[ConnectorName, tuple[dict[str, str], TargetState]] = {}
         self.done: list[str] = []
@@ -89,7 +91,12 @@ class OneWorker:
         return self.has[name][1]
 
     def put(
-        self, name: ConnectorName, config: Mapping[str, str | None], *, initial: TargetState | None = None
+        self,
+        name: ConnectorName,
+        config: Mapping[str, str | None],
+        *,
+        initial: TargetState | None = None,
+        replace: bool = True,
     ) -> Created:
         self._refuse()
         self.done.append(f"put {config.get('topics')}")
