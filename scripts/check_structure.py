@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {
     "lines of a file": 600,
     "files of a folder": 25,
-    "small modules": 5,
+    "small modules": 3,
     "class names": 0,
     "method names": 0,
 }

@@ -1,23 +1,88 @@
-"""Callers of the lease server that hang: the driver waits for none of them for ever."""
+"""A driver answers planners with the shares of their flows, and whoever calls its port."""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from harness.wait import wait_for
+from tests.unit.worker.leasing import World, assignment, require
 from twinlog.errors import EngineError
 from twinlog.lease import lease_server as lease_server_module
 from twinlog.lease import leases as leases_module
 from twinlog.lease.channel import Channel, greet_as_copier
-from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.lease.leases import Leases
-from twinlog.lease.messages import Claim, CopierEnded, CopierHeartbeat, Grant, Stop
+from twinlog.lease.messages import Claim, CopierEnded, CopierHeartbeat, Grant, Share, Stop
 from twinlog.model.types import TopicName, TopicPartition
+
+
+def flow(name: str) -> Leases:
+    return Leases(name, lambda _: [], lambda *_: None, lambda *_: None)
+
+
+def test_a_planner_waits_until_there_is_work() -> None:
+    leases = flow("a->b")
+    bundle = QueryFlows("q", [leases])
+    began = time.monotonic()
+    assert bundle.next_batch(0, 0.1) == 0
+    assert time.monotonic() - began >= 0.1
+    leases.renew_lease(())
+    assert bundle.next_batch(0, 0.05) == 0
+    timer = threading.Timer(0.1, leases.renew_lease, [assignment([0])])
+    timer.start()
+    assert bundle.next_batch(7, 5) == 8
+    timer.join()
+    leases.stop(0)
+    assert bundle.next_batch(8, 0.05) == 8
+
+
+def test_tasks_are_due_until_every_share_is_claimed() -> None:
+    world = World()
+    bundle = QueryFlows("q", [world.leases])
+    lease = world.leases.renew_lease(assignment([0]))
+    one = world.copier("one")
+    one.claim(lease)
+    require(lambda: not world.leases.unclaimed, "it is claimed")
+    assert bundle.next_batch(1, 0.05) == 1
+    timer = threading.Timer(0.1, one.die)
+    timer.start()
+    assert bundle.next_batch(1, 5) == 2
+    timer.join()
+    world.close()
+
+
+def test_several_flows_share_a_task() -> None:
+    one, two = flow("a->b"), flow("b->a")
+    bundle = QueryFlows("q", [one, two])
+    assert bundle.shares() == []
+    one.renew_lease(assignment([0, 1]))
+    assert bundle.shares() == [[Share("a->b", 1, 0)]]
+    two.renew_lease(assignment([2]))
+    two.renew_lease()
+    assert bundle.shares() == [[Share("a->b", 1, 0), Share("b->a", 2, 0)]]
+    bundle.remove(one)
+    assert bundle.shares() == [[Share("b->a", 2, 0)]]
+    two.renew_lease(assignment([2], [3]))
+    assert bundle.shares() == [[Share("b->a", 3, 0)], [Share("b->a", 3, 1)]]
+    two.stop(0)
+    assert bundle.shares() == []
+
+
+def test_a_flow_that_comes_later_has_work_at_once() -> None:
+    one, two = flow("a->b"), flow("b->a")
+    bundle = QueryFlows("q", [one])
+    two.renew_lease(assignment([0]))
+    timer = threading.Timer(0.1, bundle.add, [two])
+    timer.start()
+    assert bundle.next_batch(3, 5) == 4
+    timer.join()
+
 
 PARTS = frozenset(TopicPartition(TopicName("t" * 200), number) for number in range(40_000))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, isnan, nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,13 @@ from ruamel.yaml import YAML
 
 from tests.promql import Scrapes
 from tests.unit.metrics.measured import ORDERS, REMOTE, REPORT, Scene, report
-from twinlog.metrics.meters import SWEEP_S
+from twinlog.connect.running_connector import WorkerConnector
+from twinlog.connect.worker_metrics import _flow
+from twinlog.connectors.model import ConnectorName, TargetState
+from twinlog.metrics.meters import SWEEP_S, FlowMeters
 from twinlog.model.types import GroupId
-from twinlog.worker.status.families import seconds_to_safe_failover
+from twinlog.worker.run_metrics import _flow_facts
+from twinlog.worker.status.families import FlowMetricFacts, seconds_to_safe_failover
 from twinlog.worker.status.report import DriverReport, GroupsProgress
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
@@ -352,3 +357,25 @@ def test_what_a_transform_left_out_and_routed_is_counted_and_skipped_records_are
     page = scene.text()
     for name, count in (("dropped", 6), ("failed", 4), ("routed", 8)):
         assert f'twinlog_records_{name}_total{{flow="east->west"}} {count}.0' in page
+
+
+@pytest.mark.parametrize(("flow", "failure"), [(None, None), (None, "refused"), (object(), "no permission")])
+def test_a_flow_that_does_not_run_here_has_events_only(flow: object, failure: str | None) -> None:
+    meters = FlowMeters()
+    place: Any = SimpleNamespace(
+        flow=flow,
+        failure=failure,
+        settings=SimpleNamespace(name="east->west"),
+        flow_status=SimpleNamespace(meters=meters),
+    )
+    found = _flow_facts(place)
+    assert found == FlowMetricFacts("east->west", leads=False, meters=meters, failed=failure is not None)
+
+
+@pytest.mark.parametrize(
+    ("target", "failed"), [(TargetState.STARTED, True), (TargetState.PAUSED, True), (TargetState.STOPPED, False)]
+)
+def test_a_connector_that_cannot_begin_has_failed_unless_it_is_to_be_stopped(target: TargetState, failed: bool) -> None:
+    facts = _flow(WorkerConnector(ConnectorName("copy"), None, target, refused="topics: not known"))
+    assert (facts is not None and facts.failed) is failed
+    assert facts is None or (facts.flow, facts.leads) == ("copy", False)
