@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,7 @@ from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestErr
 
 if TYPE_CHECKING:
     from twinlog.connect.rest.users import Users
+    from twinlog.connect.strimzi.follower import ResourceFollower
     from twinlog.connect.worker import Worker
     from twinlog.spark.given_session import GivenSession
     from twinlog.worker.spark_flows import SparkOptions
@@ -43,14 +44,6 @@ class WorkerExits:
 
     listening: int
     connector: int
-
-
-class WorkerService(Protocol):
-    """A service that runs as long as a worker."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 def connect(
@@ -128,11 +121,11 @@ def run_worker(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
-    beside: Callable[[Worker], WorkerService] | None = None,
+    beside: Callable[[Worker], ResourceFollower] | None = None,
 ) -> int:
     """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's.
 
-    The service that `beside` makes begins once the worker listens, and ends before the worker.
+    The follower that `beside` makes begins once the worker listens, and ends before the worker.
     """
     log_to_stderr()
     for warning in (*config.warnings, *warnings, *(() if users is None else users.warnings)):
@@ -176,7 +169,7 @@ def _run(
     exits: WorkerExits,
     connectors: Sequence[ConnectorFile],
     spark: SparkOptions,
-    beside: Callable[[Worker], WorkerService] | None,
+    beside: Callable[[Worker], ResourceFollower] | None,
     asked: threading.Event,
 ) -> int:
     from twinlog.connect.worker import Worker  # noqa: PLC0415

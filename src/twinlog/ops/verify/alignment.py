@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Protocol
 
 from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, join
 from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.record.records import decode_body
-from twinlog.ops.verify.log_reader import LogReader
+from twinlog.ops.verify.log_reader import PartitionLogs
 from twinlog.ops.verify.model import Section, Side
 
 NEAR_OFFSETS = 1_000
@@ -25,7 +24,7 @@ _AT_ONCE = 4 * NEAR_OFFSETS
 class NearbyRecords:
     """The source of a partition, with compared offsets from `start` to below `end`."""
 
-    def __init__(self, logs: LogPair, start: int, end: int) -> None:
+    def __init__(self, logs: PartitionLogs, start: int, end: int) -> None:
         self._logs = logs
         self._start = start
         self._end = end
@@ -58,17 +57,6 @@ ALIKE = 3
 SAME_CANDIDATES = 64
 
 Key = tuple[int, bytes]
-
-
-class LogPair(Protocol):
-    """Both logs of a partition."""
-
-    def open(self, side: Side, start: int, end: int) -> LogReader:
-        """Open the log of a side from `start` to below `end`."""
-
-    def at_timestamp(self, side: Side, timestamp: int) -> int:
-        """Return the first offset of a side with a record of this timestamp in ms or a later timestamp, -1 if it is
-        missing."""
 
 
 @dataclass(slots=True)
@@ -106,7 +94,7 @@ def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> AlignmentGap | Non
 
 
 def find_next_common(
-    logs: LogPair, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
+    logs: PartitionLogs, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
 ) -> AlignmentGap | None:
     """Return the gap before the next common records of two logs; None when the windows differ wholly.
 
@@ -130,7 +118,7 @@ def find_next_common(
 
 
 def find_begin(
-    logs: LogPair, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
+    logs: PartitionLogs, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
 ) -> tuple[int, int] | None:
     """Return the offsets of the first records of a section that both sides have; None when the search fails."""
     source, target = section.source, section.target
@@ -157,7 +145,7 @@ def find_begin(
     )
 
 
-def before_changes(logs: LogPair, begin: tuple[int, int], section: Section, *, by_key: bool) -> tuple[int, int]:
+def before_changes(logs: PartitionLogs, begin: tuple[int, int], section: Section, *, by_key: bool) -> tuple[int, int]:
     """Return the begin of wrong copies right before `begin`: there both sides have records with equal timestamps.
 
     `by_key`: both sides are compacted, and each may lack another record with the same timestamp.
@@ -180,7 +168,7 @@ def before_changes(logs: LogPair, begin: tuple[int, int], section: Section, *, b
     return found
 
 
-def copied_up_to(logs: LogPair, section: Section, source: int, target: int) -> bool:
+def copied_up_to(logs: PartitionLogs, section: Section, source: int, target: int) -> bool:
     """Whether a section begins in the middle of copied records, and both sides match after its begin.
 
     Then the target records right before it are copies of source records before the section.
@@ -206,7 +194,7 @@ def _key(rows: Bodies, place: int) -> bytes | None:
         return None
 
 
-def find_far(logs: LogPair, section: Section, source: int, target: int) -> tuple[int, int] | None:
+def find_far(logs: PartitionLogs, section: Section, source: int, target: int) -> tuple[int, int] | None:
     """Return the offsets from which two compacted logs match again, each searched from an offset on, over any number of
     unmatched records."""
     mine, _ = window(logs, "source", source, section.source_end, ALIKE + 1)
@@ -220,7 +208,7 @@ def find_far(logs: LogPair, section: Section, source: int, target: int) -> tuple
     return None
 
 
-def begins_after(logs: LogPair, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
+def begins_after(logs: PartitionLogs, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
     """Whether the first record of the target is a copy of a record after an open section."""
     behind = replace(section, source=section.source_end, source_end=section.source_past)
     if not section.open_end or behind.source >= behind.source_end:
@@ -232,7 +220,7 @@ def begins_after(logs: LogPair, section: Section, syncs: Sequence[tuple[int, int
     return bool(len(copies)) and found[1] <= int(copies.offsets[0])
 
 
-def _by_timestamp(logs: LogPair, section: Section, alike: int) -> tuple[int, int] | None:
+def _by_timestamp(logs: PartitionLogs, section: Section, alike: int) -> tuple[int, int] | None:
     """Search the first record of a side on the other side, among the records with its timestamp."""
     mine, _ = window(logs, "source", section.source, section.source_end, WINDOWS[0])
     copies, _ = window(logs, "target", section.target, section.target_end, WINDOWS[0])
@@ -254,7 +242,7 @@ def _by_timestamp(logs: LogPair, section: Section, alike: int) -> tuple[int, int
     return None
 
 
-def _alike(logs: LogPair, section: Section, source: int, target: int, alike: int) -> bool:
+def _alike(logs: PartitionLogs, section: Section, source: int, target: int, alike: int) -> bool:
     mine, _ = window(logs, "source", source, section.source_end, 2 * ALIKE)
     copies, _ = window(logs, "target", target, section.target_end, 2 * ALIKE)
     a, b = keys(mine, copies)
@@ -262,7 +250,7 @@ def _alike(logs: LogPair, section: Section, source: int, target: int, alike: int
     return bool(count) and a[:count] == b[:count]
 
 
-def window(logs: LogPair, side: Side, start: int, end: int, most: int) -> tuple[Bodies, bool]:
+def window(logs: PartitionLogs, side: Side, start: int, end: int, most: int) -> tuple[Bodies, bool]:
     """The next records of a log, and whether the log ends with them."""
     if start >= end:
         return join([]), True

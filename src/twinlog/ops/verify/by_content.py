@@ -11,7 +11,7 @@ from twinlog.ops.verify.alignment import (
     ALIKE,
     WINDOWS,
     AlignmentGap,
-    LogPair,
+    PartitionLogs,
     before_changes,
     begins_after,
     copied_up_to,
@@ -53,7 +53,7 @@ class ContentComparison:
     def __init__(
         self,
         part: PartitionToVerify,
-        logs: LogPair,
+        logs: PartitionLogs,
         source: LogReader,
         target: LogReader,
         findings: VerifyFindings,

@@ -8,7 +8,7 @@ from functools import partial
 from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, equal_records, match_offsets, same_bytes, spans
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME
-from twinlog.ops.verify.alignment import LogPair, NearbyRecords, window
+from twinlog.ops.verify.alignment import NearbyRecords, PartitionLogs, window
 from twinlog.ops.verify.by_content import ContentComparison
 from twinlog.ops.verify.findings import VerifyFindings, describe
 from twinlog.ops.verify.model import (
@@ -36,7 +36,7 @@ class PartitionComparison:
     """
 
     def __init__(
-        self, part: PartitionToVerify, rules: VerifyRules, logs: LogPair, progress: Callable[[int], None]
+        self, part: PartitionToVerify, rules: VerifyRules, logs: PartitionLogs, progress: Callable[[int], None]
     ) -> None:
         self._part = part
         self._rules = rules

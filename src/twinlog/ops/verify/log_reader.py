@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from twinlog.arrow.bodies import Bodies, decode_bodies
-from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import GONE_S, LeaderFetch, RangeFetch, Silence
 from twinlog.kafka.net.loop import Loop
@@ -18,7 +18,9 @@ from twinlog.kafka.protocol.fetch import PartitionResponse
 from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.record.batch import AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.records import is_abort_marker
+from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.model.types import TopicPartition
+from twinlog.ops.verify.model import PartitionToVerify, Side, VerifyRules
 from twinlog.settings.flow import ConsumerSettings
 
 GRANULE_BYTES = 512 << 10
@@ -268,4 +270,48 @@ def _last_offset(fetched: _Fetched) -> int:
     return fetched.batches[0].last_offset
 
 
-__all__ = ["ClusterLogs", "CorruptBatchError", "LogReader"]
+class PartitionLogs:
+    """Both logs of a partition; `lost(side, start, end)` is called for offsets that retention deletes during the
+    comparison."""
+
+    def __init__(self, source: ClusterLogs, target: ClusterLogs, part: PartitionToVerify, rules: VerifyRules) -> None:
+        self._logs: dict[Side, ClusterLogs] = {"source": source, "target": target}
+        self._part = part
+        self._rules = rules
+        self.lost: Callable[[Side, int, int], None] = lambda side, start, end: None
+
+    def open(self, side: Side, start: int, end: int) -> LogReader:
+        """Open the log of a side from `start` to below `end`."""
+        part, rules = self._part, self._rules
+        topic_id: uuid.UUID | None = part.source_id if side == "source" else part.target_id
+        return LogReader(
+            self._logs[side],
+            part.source if side == "source" else part.remote,
+            start,
+            end,
+            # An aborted transaction lacks copies.
+            committed=side == "target" or rules.source.isolation_level == "read_committed",
+            topic_id=topic_id,
+            patience_s=rules.patience_s,
+            lost=lambda first, past: self.lost(side, first, past),
+        )
+
+    def at_timestamp(self, side: Side, timestamp: int) -> int:
+        """Return the first offset of a side with a record of this timestamp in ms or a later timestamp, -1 if it is
+        missing."""
+        logs = self._logs[side]
+        part = self._part.source if side == "source" else self._part.remote
+
+        async def ask() -> int:
+            client = logs.client
+            if not client.connected:
+                await client.connect(TASK_CONNECT_S)
+            await client.refresh([part.topic])
+            at = max(timestamp, 0) if timestamp != EARLIEST else EARLIEST
+            return (await client.list_offsets([part], at)).get(part, -1)
+
+        try:
+            return logs.loop.run(ask)
+        except ClusterError:
+            # Only a guess is lost with it.
+            return -1

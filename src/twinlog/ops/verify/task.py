@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import TwinlogError
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol.offsets import EARLIEST
-from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.ops.verify.comparison import PartitionComparison
-from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
-from twinlog.ops.verify.model import PartitionToVerify, Side, Verdict, VerifyRules
+from twinlog.ops.verify.log_reader import ClusterLogs, PartitionLogs
+from twinlog.ops.verify.model import PartitionToVerify, Verdict, VerifyRules
 
 MOST_PAIRS = 2
 """Flows that a process keeps connections for."""
@@ -32,7 +29,7 @@ class ClusterPair:
 
     def compare(self, part: PartitionToVerify, progress: Callable[[int], None] = lambda _: None) -> Verdict:
         """Return the row about a partition; the row of an unreadable partition has a problem."""
-        logs = PartitionLogs(self, part)
+        logs = PartitionLogs(self._source, self._target, part, self.rules)
         work = PartitionComparison(part, self.rules, logs, progress)
         logs.lost = work.lost
         began = self._loop.clock.wall()
@@ -45,56 +42,10 @@ class ClusterPair:
         verdict.span = began, self._loop.clock.wall()
         return verdict
 
-    def logs(self, side: Side) -> ClusterLogs:
-        return self._source if side == "source" else self._target
-
     def close(self) -> None:
         self._source.close()
         self._target.close()
         self._loop.close()
-
-
-class PartitionLogs:
-    """Both logs of a partition; `lost(side, start, end)` is called for offsets that retention deletes during the
-    comparison."""
-
-    def __init__(self, pair: ClusterPair, part: PartitionToVerify) -> None:
-        self._pair = pair
-        self._part = part
-        self.lost: Callable[[Side, int, int], None] = lambda side, start, end: None
-
-    def open(self, side: Side, start: int, end: int) -> LogReader:
-        part, rules = self._part, self._pair.rules
-        topic_id: uuid.UUID | None = part.source_id if side == "source" else part.target_id
-        return LogReader(
-            self._pair.logs(side),
-            part.source if side == "source" else part.remote,
-            start,
-            end,
-            # An aborted transaction lacks copies.
-            committed=side == "target" or rules.source.isolation_level == "read_committed",
-            topic_id=topic_id,
-            patience_s=rules.patience_s,
-            lost=lambda first, past: self.lost(side, first, past),
-        )
-
-    def at_timestamp(self, side: Side, timestamp: int) -> int:
-        logs = self._pair.logs(side)
-        part = self._part.source if side == "source" else self._part.remote
-
-        async def ask() -> int:
-            client = logs.client
-            if not client.connected:
-                await client.connect(TASK_CONNECT_S)
-            await client.refresh([part.topic])
-            at = max(timestamp, 0) if timestamp != EARLIEST else EARLIEST
-            return (await client.list_offsets([part], at)).get(part, -1)
-
-        try:
-            return logs.loop.run(ask)
-        except ClusterError:
-            # Only a guess is lost with it.
-            return -1
 
 
 def verify_partitions(

@@ -33,6 +33,8 @@ class SwitchoverClusters(Protocol):
     """Both clusters and the clock. Every call that changes something may be repeated with the same values.
 
     Each raises ClusterError when a cluster fails to answer and RefusedError when a permission is missing.
+
+    A protocol, as tests run the steps with a model of two clusters, and kill the process at each call.
     """
 
     ends: SwitchoverDirection
