@@ -199,7 +199,6 @@ class FlowHost(ABC):
     def stop(self) -> None:
         """End the flow here in order, and wait for its end."""
         self._stop_runner()
-        self.over = True
 
     def close(self) -> None:
         """Close the connections to both clusters."""
