@@ -45,6 +45,9 @@ log = logging.getLogger(__name__)
 
 KEY = "offsets.storage.topic"
 
+LOOK_S = 2.0
+ZERO = {"offset": 0}
+
 
 class ConnectorOffsets:
     """Reads and changes stored offsets of connectors; may be used from several threads.
@@ -215,10 +218,6 @@ def _topic(target: ClusterAdmin, name: str) -> StateTopic[OffsetRecord]:
 def _place(settings: FlowSettings) -> object:
     """The place of a connector's positions: cluster and topic."""
     return settings.target_admin.client, settings.positions_topic
-
-
-LOOK_S = 2.0
-ZERO = {"offset": 0}
 
 
 class TaskOffsets:

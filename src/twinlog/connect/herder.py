@@ -48,6 +48,8 @@ from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.worker.spark_flows import SparkOptions
 
+COMMIT = "twinlog"
+
 
 def restarting(restart: RestartRequest, before: ConnectorStatus) -> ConnectorStatus:
     """The states of a connector, with RESTARTING for each part that the request restarts."""
@@ -60,9 +62,6 @@ def restarting(restart: RestartRequest, before: ConnectorStatus) -> ConnectorSta
     if restart.include_tasks:
         tasks = {number: after(status) for number, status in tasks.items()}
     return replace(before, connector=after(before.connector), tasks=tasks)
-
-
-COMMIT = "twinlog"
 
 
 class Herder:

@@ -33,6 +33,10 @@ Part = ConnectorName | TaskId
 
 TOPICS_S = 1.0
 
+log = logging.getLogger(__name__)
+AskLeader = Callable[[str, ConnectorName, Sequence[Config]], object]
+"""Has the leader at an address write the configurations of a connector's tasks, and waits. Raises RequestError."""
+
 
 class StatusReports:
     """Compares the status topic with the present states, and writes the differences; used by a single thread."""
@@ -134,12 +138,6 @@ def _differs(before: Status | None, now: Status) -> bool:
     if before is None:
         return True
     return (before.state, before.trace, before.worker_id) != (now.state, now.trace, now.worker_id)
-
-
-log = logging.getLogger(__name__)
-
-AskLeader = Callable[[str, ConnectorName, Sequence[Config]], object]
-"""Has the leader at an address write the configurations of a connector's tasks, and waits. Raises RequestError."""
 
 
 class TaskReports:

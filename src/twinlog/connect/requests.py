@@ -49,6 +49,12 @@ OWNER_S = 15.0
 """How long a request waits for a worker that has the connector: longer than a session and a rebalance."""
 POLL_S = 0.05
 
+END_S = 30.0
+"""How long a request waits until all parts of a stopped connector have ended."""
+
+WAIT_S = 10.0
+"""How long a request waits until it is fulfilled, in seconds."""
+
 
 class RequestGuard:
     """The changes that this worker may make at present; may be used from several threads."""
@@ -164,10 +170,6 @@ class RequestGuard:
             raise RequestError(500, str(error)) from error
 
 
-END_S = 30.0
-"""How long a request waits until all parts of a stopped connector have ended."""
-
-
 class OffsetRequests:
     """Answers these requests; may be used from several threads. All raise RequestError and NotOwnerError."""
 
@@ -237,10 +239,6 @@ class OffsetRequests:
         if kind is None:
             raise RequestError(400, refused_class(class_name))
         check_offsets(kind, offsets)
-
-
-WAIT_S = 10.0
-"""How long a request waits until it is fulfilled, in seconds."""
 
 
 class TopicRequests:

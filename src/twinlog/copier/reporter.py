@@ -24,6 +24,29 @@ from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPart
 
 UNKNOWN = TargetOffset(-1)
 
+INTERVAL_S = 1.0
+POLL_S = 0.05
+FULL_EVERY_S = 60.0
+"""How often a record has all partitions; in between, a record has the partitions that moved or are in trouble."""
+
+QUIET_S = 10.0
+"""The longest time between two records in the topic."""
+
+OLD_S = 30.0
+"""A source end counts as unknown if its last confirmation is older."""
+
+PIECE_BYTES = 500_000
+"""The largest record in the topic, smaller if the topic takes less; the default of brokers is 1 MB."""
+
+LAST_S = 1.0
+"""How long a copier that releases partitions waits for the topic to take the last report of these partitions."""
+
+TIMEOUT_S = 5.0
+MOST_EVENTS = 100
+Shown = tuple[SourceOffset, SourceOffset, str | None, int]
+"""The reported values of a partition beside counts: its position, the end of its source if known, its trouble, and the
+timestamp of its first waiting record."""
+
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
@@ -104,31 +127,6 @@ class CopiedRanges:
 
 def _offset(position: Position) -> TargetOffset:
     return UNKNOWN if position.next_target is None else position.next_target
-
-
-INTERVAL_S = 1.0
-POLL_S = 0.05
-FULL_EVERY_S = 60.0
-"""How often a record has all partitions; in between, a record has the partitions that moved or are in trouble."""
-
-QUIET_S = 10.0
-"""The longest time between two records in the topic."""
-
-OLD_S = 30.0
-"""A source end counts as unknown if its last confirmation is older."""
-
-PIECE_BYTES = 500_000
-"""The largest record in the topic, smaller if the topic takes less; the default of brokers is 1 MB."""
-
-LAST_S = 1.0
-"""How long a copier that releases partitions waits for the topic to take the last report of these partitions."""
-
-TIMEOUT_S = 5.0
-MOST_EVENTS = 100
-
-Shown = tuple[SourceOffset, SourceOffset, str | None, int]
-"""The reported values of a partition beside counts: its position, the end of its source if known, its trouble, and the
-timestamp of its first waiting record."""
 
 
 class Reporter:

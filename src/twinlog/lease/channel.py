@@ -47,6 +47,12 @@ DEAD_S = 7.0
 """After this time since a copier's last heartbeat the driver gives its partitions to another copier; later than
 `VALID_S` on purpose."""
 
+Plain = tuple[str, str, int, bytes, int, int, bytes]
+"""A ticket on its way: flow, host, port, secret, lease, share, and the pickled settings.
+
+These values stay as they are for ever, so that a task of any version can greet its driver; new values may follow them.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class DriverAddress:
@@ -153,13 +159,6 @@ class Channel:
         """
         with self._ending:
             self.connection.close()
-
-
-Plain = tuple[str, str, int, bytes, int, int, bytes]
-"""A ticket on its way: flow, host, port, secret, lease, share, and the pickled settings.
-
-These values stay as they are for ever, so that a task of any version can greet its driver; new values may follow them.
-"""
 
 
 @dataclass(frozen=True, slots=True)

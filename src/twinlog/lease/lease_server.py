@@ -30,6 +30,16 @@ from twinlog.lease.messages import (
 )
 from twinlog.log_once import AGAIN_S, LogOnce
 
+log = logging.getLogger(__name__)
+LONG_POLL_S = 0.4
+"""How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
+
+HANDSHAKE_S = 30.0
+"""A caller is disconnected if its first message, after the proof of the secret, comes later than this."""
+
+PAUSE_S = 1.0
+CLOSE_S = 2.0
+
 
 class QueryFlows:
     """The flows of a query, as its planner asks for them; flows may come and go while the query runs.
@@ -86,19 +96,6 @@ class QueryFlows:
             for number in range(shares):
                 tasks[number].append(Share(leases.flow, lease, number))
         return tasks
-
-
-log = logging.getLogger(__name__)
-
-LONG_POLL_S = 0.4
-"""How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
-
-
-HANDSHAKE_S = 30.0
-"""A caller is disconnected if its first message, after the proof of the secret, comes later than this."""
-
-PAUSE_S = 1.0
-CLOSE_S = 2.0
 
 
 class LeaseServer:

@@ -11,6 +11,9 @@ from twinlog.lease.channel import Channel
 from twinlog.lease.messages import ToCopier
 from twinlog.model.types import TopicPartition
 
+Assignment = tuple[frozenset[TopicPartition], ...]
+"""The shares of a lease: for each task a set of source partitions."""
+
 
 class CopierSession:
     """The driver's knowledge of a copier.
@@ -43,10 +46,6 @@ class CopierSession:
         """Disconnect the copier; the thread that reads its line then sees the end."""
         self.closed = True
         self._line.shut_down()
-
-
-Assignment = tuple[frozenset[TopicPartition], ...]
-"""The shares of a lease: for each task a set of source partitions."""
 
 
 class Claims:

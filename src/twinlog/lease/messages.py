@@ -21,6 +21,14 @@ from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
+VERSION = 20
+"""Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
+
+`tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version.
+"""
+
+M = TypeVar("M")
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -55,13 +63,6 @@ class Grant:
     heartbeats: bool = False
     begin: StartSpec = AT_FIRST
     on_trial: bool = False
-
-
-VERSION = 20
-"""Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
-
-`tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version.
-"""
 
 
 # The first message of each side. Its `version` and `release` stay as they are for ever; its other fields may change.
@@ -262,7 +263,6 @@ ToCopier: TypeAlias = CopierHeartbeatResponse | Grants | Release | LeaseEnded | 
 Planning: TypeAlias = NextRequest | NextResponse | SharesRequest | SharesResponse
 Message: TypeAlias = Hello | Welcome | FromCopier | ToCopier | Planning
 
-M = TypeVar("M")
 
 _CODECS: dict[str, Codec] = {cls.__name__: Codec(cls) for cls in get_args(Message)}
 

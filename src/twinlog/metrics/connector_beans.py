@@ -28,6 +28,10 @@ from twinlog.settings.flow import MetricNames
 PACKAGE = "org.apache.kafka.connect.mirror."
 SOURCE, CHECKPOINT, HEARTBEAT = "MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
 
+_TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+LAG = "replication-record-lag"
+Row = tuple[tuple[str, ...], tuple[Value, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
@@ -98,9 +102,6 @@ class WorkerFacts:
     rebalance_times_ms: Sequence[float] = ()
     rebalancing: bool = False
     since_rebalance_s: float | None = None
-
-
-_TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
 
 
 def worker_beans(facts: WorkerFacts) -> Iterator[BeanTable]:
@@ -226,10 +227,6 @@ def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowM
             ],
             **tags,
         )
-
-
-LAG = "replication-record-lag"
-Row = tuple[tuple[str, ...], tuple[Value, ...]]
 
 
 def source_beans(facts: CopyFacts) -> Iterator[BeanTable]:

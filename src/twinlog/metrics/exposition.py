@@ -31,6 +31,15 @@ CONNECT = "kafka.connect"
 
 Kind = Literal["counter", "gauge"]
 
+Value = float | str
+"""The value of an attribute: a number, which is NaN before the first measurement, or a text."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_%\-. \t]*")
+_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?", "\n": "\\n"})
+OPENMETRICS = "application/openmetrics-text"
+_RARE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
+_ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -80,13 +89,6 @@ def _underlined(name: str) -> str:
     return name.replace("-", "_").replace(".", "_").lower()
 
 
-Value = float | str
-"""The value of an attribute: a number, which is NaN before the first measurement, or a text."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_%\-. \t]*")
-_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?", "\n": "\\n"})
-
-
 @dataclass(frozen=True, slots=True)
 class BeanTable:
     """Beans of `domain:type=type` with these tags and attributes; a row has the values of both."""
@@ -120,11 +122,6 @@ def quoted(value: str) -> str:
     Source: Kafka class Sanitizer, Java's ObjectName.quote.
     """
     return value if _PLAIN.fullmatch(value) else f'"{value.translate(_QUOTED)}"'
-
-
-OPENMETRICS = "application/openmetrics-text"
-_RARE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
-_ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,23 @@ SAMPLES = 2
 
 S = TypeVar("S")
 
+SOURCE_ATTRIBUTES = (
+    *("record-count", "record-rate", "byte-count", "byte-rate"),
+    *("record-age-ms", "record-age-ms-min", "record-age-ms-max", "record-age-ms-avg"),
+    *("replication-latency-ms", "replication-latency-ms-min", "replication-latency-ms-max"),
+    "replication-latency-ms-avg",
+)
+"""The order is the order of `PartitionMeter.values`."""
+
+CHECKPOINT_ATTRIBUTES = (
+    *("checkpoint-latency-ms", "checkpoint-latency-ms-min", "checkpoint-latency-ms-max", "checkpoint-latency-ms-avg"),
+)
+NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
+"""The values of a partition before its first report."""
+
+SWEEP_S = 600.0
+"""Seconds between two removals of the meters of groups that left the set of followed groups."""
+
 
 @dataclass(slots=True)
 class Sample(Generic[S]):
@@ -92,15 +109,6 @@ class RecentTimes:
         return [took_ms for ended, took_ms in tuple(self._times) if now - ended <= SAMPLES * SAMPLE_S]
 
 
-SOURCE_ATTRIBUTES = (
-    *("record-count", "record-rate", "byte-count", "byte-rate"),
-    *("record-age-ms", "record-age-ms-min", "record-age-ms-max", "record-age-ms-avg"),
-    *("replication-latency-ms", "replication-latency-ms-min", "replication-latency-ms-max"),
-    "replication-latency-ms-avg",
-)
-"""The order is the order of `PartitionMeter.values`."""
-
-
 class PartitionMeter:
     """MirrorMaker 2's measurements of a partition (Kafka class MirrorSourceMetrics).
 
@@ -146,11 +154,6 @@ def _known(age_ms: int) -> float:
     return nan if age_ms < 0 else age_ms
 
 
-CHECKPOINT_ATTRIBUTES = (
-    *("checkpoint-latency-ms", "checkpoint-latency-ms-min", "checkpoint-latency-ms-max", "checkpoint-latency-ms-avg"),
-)
-
-
 @dataclass(slots=True)
 class _Latencies:
     total_ms: float = 0.0
@@ -187,10 +190,6 @@ class GroupMeter:
             max([one.most_ms for one in sums], default=nan),
             average(sum([one.total_ms for one in sums]), sum([one.measured for one in samples])),
         )
-
-
-NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
-"""The values of a partition before its first report."""
 
 
 class TaskTotals:
@@ -256,10 +255,6 @@ class RecentRates:
     batch_max: float
     waiting_avg: float
     waiting_max: float
-
-
-SWEEP_S = 600.0
-"""Seconds between two removals of the meters of groups that left the set of followed groups."""
 
 
 class FlowMeters:

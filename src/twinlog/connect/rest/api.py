@@ -43,6 +43,12 @@ AGAIN_S = 0.25
 LOOK_S = (0.05, 0.5)
 """The first and the longest pause between two checks whether the worker has started."""
 
+_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+/[\w!#$&^.+*-]+)\s*(?:;.*)?", re.ASCII | re.DOTALL)
+_ACCEPTED = {"application/json", "application/*", "*/*"}
+_LOG = logging.getLogger(__name__)
+_ORDER = ("HEAD", "POST", "DELETE", "GET", "OPTIONS", "PUT", "PATCH")
+Handler = Callable[[Request], Awaitable[Response]]
+
 
 @dataclass(frozen=True, slots=True)
 class RestApi:
@@ -138,10 +144,6 @@ def flag(request: Request, name: str, default: bool = False) -> bool:
     return default if value is None else value.lower() == "true"
 
 
-_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+/[\w!#$&^.+*-]+)\s*(?:;.*)?", re.ASCII | re.DOTALL)
-_ACCEPTED = {"application/json", "application/*", "*/*"}
-
-
 def is_json(content_type: str) -> bool:
     """Whether a body of this type is JSON."""
     match = _TYPE.fullmatch(content_type)
@@ -152,13 +154,6 @@ def accepts_json(accept: str) -> bool:
     """Whether the client accepts an answer in JSON; quality values are ignored, as in Connect."""
     found = (_TYPE.fullmatch(part) for part in accept.split(","))
     return any(match is not None and match[1].lower() in _ACCEPTED for match in found)
-
-
-_LOG = logging.getLogger(__name__)
-
-_ORDER = ("HEAD", "POST", "DELETE", "GET", "OPTIONS", "PUT", "PATCH")
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)

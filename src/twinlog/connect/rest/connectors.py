@@ -25,6 +25,10 @@ from twinlog.connect.rest.forward import ALGORITHM, SIGNATURE, sign, supported
 from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import RequestError
 
+_LARGEST = 2**31
+_EXPANSIONS = ("status", "info")
+_UNQUOTED = "!$&'()*+,=:@"
+
 
 class InternalConnectResource:
     """Requests of other workers."""
@@ -117,9 +121,6 @@ class ConnectorStatesResource:
         return change
 
 
-_LARGEST = 2**31
-
-
 class TasksResource:
     """The tasks of a connector, and the state of each task."""
 
@@ -181,10 +182,6 @@ def _task_of(request: Request) -> TaskId:
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and -_LARGEST <= int(text) < _LARGEST):
         raise RequestError(404, "HTTP 404 Not Found")
     return TaskId(connector_of(request), int(text))
-
-
-_EXPANSIONS = ("status", "info")
-_UNQUOTED = "!$&'()*+,=:@"
 
 
 class ConnectorsResource:

@@ -44,6 +44,14 @@ _DIGESTS: Mapping[str, str] = {
 }
 """The Mac algorithms of Java, by their names in lower case."""
 
+_LOG = logging.getLogger(__name__)
+_HEADERS = ("authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")
+_LARGEST = 64 * 1024 * 1024
+_NOBODY_KNOWN = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+)
+_TWO_HOPS = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+
 
 def supported(algorithm: str) -> bool:
     """Whether `algorithm` is a Mac algorithm of Java that this process can compute."""
@@ -54,15 +62,6 @@ def supported(algorithm: str) -> bool:
 def sign(key: bytes, body: bytes, algorithm: str) -> bytes:
     """The signature of a request's body; the header has it in base64. Raises KeyError for an unknown algorithm."""
     return hmac.digest(key, body, _DIGESTS[algorithm.lower()])
-
-
-_LOG = logging.getLogger(__name__)
-_HEADERS = ("authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")
-_LARGEST = 64 * 1024 * 1024
-_NOBODY_KNOWN = (
-    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
-)
-_TWO_HOPS = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 
 
 @dataclass(frozen=True, slots=True)

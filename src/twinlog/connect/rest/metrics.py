@@ -28,6 +28,10 @@ from twinlog.settings.worker import ListenerAddress, MetricsSettings
 
 TEXT, JSON = "/metrics", "/metrics.json"
 
+_LOG = logging.getLogger(__name__)
+LIVE = "/live"
+_HEALTH_S = 10.0
+
 
 class MetricsResource:
     """The pages among the other resources of a worker, with the login of the worker."""
@@ -58,11 +62,6 @@ def text_page(pages: Pages, request: Request) -> Response:
 def json_page(pages: Pages) -> Response:
     """The page by the names of MBeans."""
     return Response(pages.json(), media_type="application/json")
-
-
-_LOG = logging.getLogger(__name__)
-LIVE = "/live"
-_HEALTH_S = 10.0
 
 
 class MetricsServer:

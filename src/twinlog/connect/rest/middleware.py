@@ -27,6 +27,15 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 USER = "twinlog.user"
 """The key of a request's state with the name of the logged-in user."""
 
+_DEFAULT_METHODS = "GET,POST,HEAD"
+_HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
+_SECONDS = b"1800"
+PREFLIGHT = "twinlog.preflight"
+"""The key of a request's state that marks a browser's preflight request from an allowed origin.
+
+A preflight request never has a login.
+"""
+
 
 class AccessLog:
     """Logs the answers of `app`: user, request, status, bytes of the body, and duration."""
@@ -78,17 +87,6 @@ def _shown(text: bytes) -> str:
 def _date(now: float) -> str:
     moment = datetime.fromtimestamp(now, UTC)
     return moment.strftime(f"%d/{_MONTHS[moment.month - 1]}/%Y:%H:%M:%S +0000")
-
-
-_DEFAULT_METHODS = "GET,POST,HEAD"
-_HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
-_SECONDS = b"1800"
-
-PREFLIGHT = "twinlog.preflight"
-"""The key of a request's state that marks a browser's preflight request from an allowed origin.
-
-A preflight request never has a login.
-"""
 
 
 class CrossOrigin:

@@ -35,6 +35,8 @@ from twinlog.settings.worker import ListenerAddress
 _ORIGIN = re.compile(r"^https?://[^/]*", re.IGNORECASE)
 _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
+_LOG = logging.getLogger(__name__)
+
 
 class _Encoded(Convertor[str]):
     """A segment of percent-encoded UTF-8; a plus sign remains a plus sign."""
@@ -129,9 +131,6 @@ def _bounded(api: RestApi, router: Router) -> ASGIApp:
 
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
     await responses.error(404, "HTTP 404 Not Found")(scope, receive, send)
-
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

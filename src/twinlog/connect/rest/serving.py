@@ -31,6 +31,15 @@ from twinlog.settings.worker import ListenerAddress
 
 _LINGER_S = 1.0
 
+_WAITING = 1024
+"""The connections that the system holds until the server accepts them."""
+
+_LOG = logging.getLogger(__name__)
+_GRACE_S = 3.0
+"""How long requests may run after the server stops, in seconds; then they are answered with 503."""
+
+_START_S = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -139,10 +148,6 @@ class _Bounded(H11Protocol):
             min(idle, key=lambda one: one.idle_since).transport.abort()
 
 
-_WAITING = 1024
-"""The connections that the system holds until the server accepts them."""
-
-
 @dataclass(frozen=True, slots=True)
 class BoundListener:
     """A listener with its real port and its socket."""
@@ -190,12 +195,6 @@ def _socket(listener: ListenerAddress) -> socket.socket:
         return socket.create_server(("", listener.port), backlog=_WAITING)
     family, _, _, _, found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)[0]
     return socket.create_server((str(found[0]), int(found[1])), family=family, backlog=_WAITING)
-
-
-_LOG = logging.getLogger(__name__)
-_GRACE_S = 3.0
-"""How long requests may run after the server stops, in seconds; then they are answered with 503."""
-_START_S = 60.0
 
 
 class ServerThread:

@@ -28,6 +28,8 @@ HEALTH = "/health"
 _STATUS = {Health.HEALTHY: 200, Health.STARTING: 503, Health.UNHEALTHY: 500}
 _SILENT = "Worker did not answer in time, and may not answer other requests either."
 
+_ALIAS_SUFFIX = "Connector"
+
 
 class RootResource:
     """The identity and the health of this worker."""
@@ -58,9 +60,6 @@ class RootResource:
 def health_response(found: HealthStatus) -> Response:
     """A worker's health as an answer: 200, 503 while it starts, or 500."""
     return responses.json_response({"status": found.health.value, "message": found.message}, _STATUS[found.health])
-
-
-_ALIAS_SUFFIX = "Connector"
 
 
 class ConnectorPluginsResource:

@@ -13,6 +13,12 @@ from dataclasses import dataclass, field
 from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.model.compact_json import utf8_json
 
+StoredRecord = tuple[bytes, bytes | None]
+"""Key and value of a record; a value of None deletes."""
+
+CONNECTOR, TARGET_STATE, TASK, COMMIT = "connector-", "target-state-", "task-", "commit-"
+FENCING, SESSION_KEY, RESTART, LOGGER = "tasks-fencing-", "session-key", "restart-connector-", "logger-cluster-"
+
 
 def load(data: bytes) -> Mapping[str, object]:
     """A JSON object. Raises ValueError for other content, and for an object that is wrapped with its schema.
@@ -69,10 +75,6 @@ def strings(fields: Mapping[str, object], name: str) -> dict[str, str]:
         if one is not None and not isinstance(one, str):
             raise ValueError(f"{name}.{key} is no string but {type(one).__name__}")
     return {key: one for key, one in value.items() if one is not None}
-
-
-StoredRecord = tuple[bytes, bytes | None]
-"""Key and value of a record; a value of None deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,6 @@ ConfigRecord = (
     | RestartRecord
     | LoggerRecord
 )
-
-CONNECTOR, TARGET_STATE, TASK, COMMIT = "connector-", "target-state-", "task-", "commit-"
-FENCING, SESSION_KEY, RESTART, LOGGER = "tasks-fencing-", "session-key", "restart-connector-", "logger-cluster-"
 
 
 def encode(record: ConfigRecord) -> StoredRecord:

@@ -37,6 +37,9 @@ _FIRST_HANDLE = 0x7E0000
 _BYTES_HANDLE = _FIRST_HANDLE + 2
 _LOAD = 0.75
 
+KEY = "offset.storage.file.filename"
+_NOTE = ".twinlog"
+
 
 def read_java_map(data: bytes) -> dict[bytes, bytes | None]:
     """The content of a HashMap<byte[], byte[]>. Raises ValueError for other content."""
@@ -123,10 +126,6 @@ class _JavaMapReader:
 
     def _number(self, form: str) -> tuple[int, ...]:
         return struct.unpack(form, self._take(struct.calcsize(form)))
-
-
-KEY = "offset.storage.file.filename"
-_NOTE = ".twinlog"
 
 
 class LastWriter(Enum):

@@ -27,6 +27,12 @@ from twinlog.settings.worker import StorageTopic
 
 R = TypeVar("R")
 
+log = logging.getLogger(__name__)
+TIMEOUT_S = 15.0
+LEADER_S = 5.0
+TRANSACTION_MS = 60_000
+"""The longest transaction, in milliseconds; each transaction lasts for an append."""
+
 
 class RecordLog(Protocol[R]):
     """A log of records; may be used from several threads. All methods raise ClusterError and RefusedError."""
@@ -88,15 +94,6 @@ class MemoryLog(Generic[R]):
         """The given records, decoded."""
         found = (self._decode(key, value) for key, value in records)
         return [record for record in found if record is not None and not isinstance(record, UnreadableRecord)]
-
-
-log = logging.getLogger(__name__)
-
-TIMEOUT_S = 15.0
-LEADER_S = 5.0
-
-TRANSACTION_MS = 60_000
-"""The longest transaction, in milliseconds; each transaction lasts for an append."""
 
 
 class StateTopic(Generic[R]):

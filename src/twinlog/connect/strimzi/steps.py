@@ -38,6 +38,22 @@ from twinlog.log_once import AGAIN_S, LogOnce
 
 LONGEST_S = 3600.0
 
+ROOT = "root"
+_ROOTS = ("connect.root.logger.level", "rootLogger.level", "log4j.rootLogger", "rootLogger")
+_OLD = "log4j.logger."
+_NEW = "logger."
+PAUSE = "strimzi.io/pause-reconciliation"
+_RESTART = "strimzi.io/restart-connector"
+_RESTART_TASK = "strimzi.io/restart-connector-task"
+_OPTIONS = {"includeTasks", "onlyFailed"}
+_SERVERS = "source.cluster.bootstrap.servers"
+_SUFFIXES = (".MirrorSourceConnector", ".MirrorCheckpointConnector", ".MirrorHeartbeatConnector")
+log = logging.getLogger(__name__)
+OFFSETS = "strimzi.io/connector-offsets"
+CONNECTOR = "strimzi.io/mirrormaker-connector"
+Action = Literal["list", "alter", "reset"]
+_ACTIONS = ("list", "alter", "reset")
+
 
 @dataclass(slots=True)
 class _Restarts:
@@ -77,12 +93,6 @@ def _wait_s(count: int) -> float:
     return min(60.0 * (count * count + count), LONGEST_S)
 
 
-ROOT = "root"
-_ROOTS = ("connect.root.logger.level", "rootLogger.level", "log4j.rootLogger", "rootLogger")
-_OLD = "log4j.logger."
-_NEW = "logger."
-
-
 def logger_levels(loggers: Mapping[str, str]) -> dict[str, str]:
     """The level of each logger by its name; appenders and other entries are ignored."""
     levels: dict[str, str] = {}
@@ -98,14 +108,6 @@ def logger_levels(loggers: Mapping[str, str]) -> dict[str, str]:
                 levels[named.strip()] = level
     # A level applies to all loggers below its logger, so the root comes first.
     return dict(sorted(levels.items(), key=lambda one: (one[0] != ROOT, one[0])))
-
-
-PAUSE = "strimzi.io/pause-reconciliation"
-_RESTART = "strimzi.io/restart-connector"
-_RESTART_TASK = "strimzi.io/restart-connector-task"
-_OPTIONS = {"includeTasks", "onlyFailed"}
-_SERVERS = "source.cluster.bootstrap.servers"
-_SUFFIXES = (".MirrorSourceConnector", ".MirrorCheckpointConnector", ".MirrorHeartbeatConnector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,15 +254,6 @@ def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str
 def _name_in(text: str, names: Sequence[str]) -> tuple[str | None, str]:
     name, _, rest = text.partition(":")
     return (name if name in names else None), rest
-
-
-log = logging.getLogger(__name__)
-
-OFFSETS = "strimzi.io/connector-offsets"
-CONNECTOR = "strimzi.io/mirrormaker-connector"
-
-Action = Literal["list", "alter", "reset"]
-_ACTIONS = ("list", "alter", "reset")
 
 
 @dataclass(frozen=True, slots=True)

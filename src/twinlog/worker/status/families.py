@@ -34,6 +34,13 @@ FRESH_S = 30.0
 The work for groups counts as unknown when it is overdue by more than this time.
 """
 
+STATES = (
+    *("starting", "running", "idle", "waiting", "caught up", "caught up, but for held partitions"),
+    *("nothing to copy", "failed", "stopped", "standby"),
+)
+_BOUNDS = (*(f"{bound / 1000:g}" for bound in AGE_BOUNDS_MS), "+Inf")
+_PROCESS = ProcessCollector(registry=None)
+
 
 def seconds_to_safe_failover(report: DriverReport) -> float:
     """Seconds until all records of the source are on the target, and the groups have the positions to continue there.
@@ -67,12 +74,6 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
 
 def _overdue(done_ms: int | None, every_s: float, now_ms: int) -> bool:
     return done_ms is None or now_ms - done_ms > (every_s + FRESH_S) * 1000
-
-
-STATES = (
-    *("starting", "running", "idle", "waiting", "caught up", "caught up, but for held partitions"),
-    *("nothing to copy", "failed", "stopped", "standby"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +326,6 @@ def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
     )
 
 
-_BOUNDS = (*(f"{bound / 1000:g}" for bound in AGE_BOUNDS_MS), "+Inf")
-
-
 def _gauge(name: str, about: str, values: Iterable[tuple[str, float]]) -> Metric:
     family = GaugeMetricFamily(name, about, labels=["flow"])
     for flow, value in values:
@@ -352,9 +350,6 @@ def _since_s(then_ms: int | None, now_ms: int) -> float:
 
 def _waits_s(lag: int, oldest_ms: int | None, now_ms: int) -> float:
     return 0.0 if lag == 0 else _since_s(oldest_ms, now_ms)
-
-
-_PROCESS = ProcessCollector(registry=None)
 
 
 def process_families() -> Iterator[Metric]:

@@ -28,6 +28,17 @@ from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 
+EVERY_S = 2.0
+MOST_HELD = 100
+KIND = "driver"
+"""The value of the field `kind`; only reports of the driver have this field."""
+
+log = logging.getLogger(__name__)
+MOST_BYTES = 500_000
+"""The largest size of a record; the default limit of brokers is 1 MB."""
+
+TIMEOUT_S = 5.0
+
 
 class FlowState(Enum):
     """The state of a flow, in a word."""
@@ -41,12 +52,6 @@ class FlowState(Enum):
     """All topics were left out, so the run had nothing to copy."""
     FAILED = "failed"
     STOPPED = "stopped"
-
-
-EVERY_S = 2.0
-MOST_HELD = 100
-KIND = "driver"
-"""The value of the field `kind`; only reports of the driver have this field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +197,6 @@ def by_need(topics: Sequence[TopicProgress]) -> tuple[TopicProgress, ...]:
     return tuple(
         sorted(topics, key=lambda one: (one.trouble is None, not one.unknown, not one.paused, -one.lag, one.topic))
     )
-
-
-log = logging.getLogger(__name__)
-
-MOST_BYTES = 500_000
-"""The largest size of a record; the default limit of brokers is 1 MB."""
-
-TIMEOUT_S = 5.0
 
 
 class Publisher:
