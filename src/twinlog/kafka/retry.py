@@ -237,6 +237,15 @@ MOVING_LEADER = RetryPolicy(0.1, 0.1, patience_s=2.0)
 TOPIC_READING = RetryPolicy(0.2, 0.2)
 """The next page of a topic, within the time that the reader has."""
 
+TOPIC_LEADER = RetryPolicy(0.1, 0.1)
+"""The look-up of the leader of one of twinlog's own topics, within the time that the writer has."""
+
+ELECTION = RetryPolicy(0.2, 0.2)
+"""The part of a process in the election for a flow: a leader that is late in its group stops the flow."""
+
+GROUP_MEMBER = RetryPolicy(0.5, 0.5)
+"""The part of a Connect worker in its group."""
+
 FEW_THREADS = RetryPolicy(2.0, 2.0)
 """A flow that fails to begin for lack of threads: the limit of the host or container is temporary."""
 
@@ -274,6 +283,9 @@ COMMAND_CONNECT_S = 15.0
 
 LOOK_CONNECT_S = 10.0
 """A command that shows the present state or asks a running process: the operator sees soon that a cluster is silent."""
+
+MEMBER_CONNECT_S = 5.0
+"""A member of a group, and a check of the source: the other members of the group wait for it."""
 
 TASK_CONNECT_S = 30.0
 """A task of Spark, and the Python API: a failed task costs a further attempt of Spark."""

@@ -18,12 +18,11 @@ from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.group_session import GroupSession, LeadershipLease
 from twinlog.kafka.coordinator.membership import REBALANCE_S, SESSION_S, Generation, Membership
+from twinlog.kafka.retry import MEMBER_CONNECT_S
 from twinlog.metrics.meters import RecentTimes
 from twinlog.model.groups import TWINLOG_PROTOCOL
 
 log = logging.getLogger(__name__)
-
-CONNECT_S = 5.0
 
 
 class GroupMembership(ABC):
@@ -125,7 +124,7 @@ class GroupMembership(ABC):
             log.debug("group %s: a heartbeat is unanswered: %s", self._membership.group, error)
 
     async def _connect(self) -> None:
-        await self._admin.client.connect(CONNECT_S)
+        await self._admin.client.connect(MEMBER_CONNECT_S)
 
     def _ask_to_stop(self) -> None:
         self._stopping = True

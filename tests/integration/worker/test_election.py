@@ -17,6 +17,7 @@ from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from twinlog.kafka.coordinator import membership
+from twinlog.kafka.retry import RetryPolicy
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 from twinlog.worker.election import election
 from twinlog.worker.election.election import Election
@@ -97,7 +98,7 @@ def test_who_leaves_is_followed_at_once(settings: FlowSettings, monkeypatch: pyt
 def test_who_did_not_reach_the_source_is_not_ready_before_it_does(
     settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election, "SOURCE_CONNECT_S", 1.0)
+    monkeypatch.setattr(election, "MEMBER_CONNECT_S", 1.0)
     monkeypatch.setattr(election, "REACH_S", 0.2)
     nowhere = replace(settings, source_admin=AdminSettings(ClientSettings(("127.0.0.1:1",))))
     with elections(nowhere, 2) as (first, second):
@@ -207,7 +208,7 @@ def test_one_that_was_appointed_by_another_stays_when_the_coordinator_comes_back
 def test_the_right_that_it_needs_is_named_until_it_is_there(
     fragile: KafkaCluster, new_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election, "REFUSED_S", 0.2)
+    monkeypatch.setattr(election, "REFUSED", RetryPolicy(0.2, 0.2))
     group = new_name("g")
     login = ClientSettings(
         (fragile.sasl_bootstrap,), "SASL_PLAINTEXT", "PLAIN", "mirrormaker", fragile.users["mirrormaker"]

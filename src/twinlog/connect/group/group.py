@@ -12,6 +12,7 @@ from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
+from twinlog.kafka.retry import GROUP_MEMBER, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.metrics.meters import RecentTimes
 from twinlog.settings.worker import GroupSettings
@@ -21,8 +22,6 @@ from twinlog.worker.placement.processes import ConnectorWeight, WorkerId, assign
 log = logging.getLogger(__name__)
 
 CONFIRM_S = 5.0
-RETRY_S = 0.5
-REFUSED_S = 10.0
 APART_S = 60.0
 LEAVE_S = 6.0
 LOOK_S = 1.0
@@ -216,7 +215,7 @@ class WorkerGroup(GroupMembership):
             enters = self._session.joining or self._membership.generation is not generation
             if self._clock.monotonic() >= until or not enters:
                 return False
-            self._clock.sleep(RETRY_S / 5)
+            self._clock.sleep(GROUP_MEMBER.first_s / 5)
         return False
 
     def stop(self, timeout_s: float = LEAVE_S, *, leave: bool = True) -> None:
@@ -241,7 +240,7 @@ class WorkerGroup(GroupMembership):
             # join rare, as each try disturbs the other workers.
             await self._trouble(str(error), wait_s=APART_S)
         elif isinstance(error, RefusedError):
-            await self._trouble(str(error), wait_s=REFUSED_S)
+            await self._trouble(str(error), wait_s=REFUSED.first_s)
         else:
             await self._trouble(str(error))
 
@@ -262,14 +261,14 @@ class WorkerGroup(GroupMembership):
         elif self._logged.is_due(_OUTAGE, 0.0, *DOUBLING_S):
             log.warning("cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
 
-    async def _trouble(self, reason: str, wait_s: float = RETRY_S) -> None:
+    async def _trouble(self, reason: str, wait_s: float = GROUP_MEMBER.first_s) -> None:
         self.reason = reason
         if self._membership.generation is None:
             self._lose_membership()
         if not self._stopping:
             # The reason may change during an outage. A reason with a long pause before the next try lasts until an
             # administrator acts, and is logged at once.
-            if self._logged.is_due(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
+            if self._logged.is_due(_OUTAGE, LOG_AFTER_S if wait_s <= GROUP_MEMBER.first_s else 0.0, *DOUBLING_S):
                 log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
             until = self._clock.monotonic() + wait_s
             while not self._stopping and (left_s := until - self._clock.monotonic()) > 0:

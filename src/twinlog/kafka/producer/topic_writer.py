@@ -19,12 +19,11 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce import partition_for
 from twinlog.kafka.record.builder import encode_batch, own_batch, portions, record_body
 from twinlog.kafka.record.compression import NONE
+from twinlog.kafka.retry import TOPIC_LEADER
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 OwnRecord = tuple[bytes, bytes | None] | tuple[bytes | None, bytes | None, Iterable[tuple[str, bytes | None]]]
 """Key, value (None deletes) and optional headers; only a record for partition 0 may lack a key."""
-
-RETRY_S = 0.1
 
 _Batches = list[tuple[int, bytes | bytearray | memoryview]]
 """Encoded batches, each with its partition's number."""
@@ -174,7 +173,7 @@ class TopicWriter:
                     code = Code.LEADER_NOT_AVAILABLE if found is None else found.error
                     text = f"cluster {self._client.alias}: topic {self.topic} does not exist, or has no leader"
                     raise NotAppendedError(text, code)
-                await self._client.loop.sleep(RETRY_S)
+                await self._client.loop.sleep(TOPIC_LEADER.first_s)
         assert found is not None
         return found
 

@@ -18,6 +18,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.membership import Generation, GroupDescription
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.retry import ELECTION, MEMBER_CONNECT_S, REFUSED
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint, fingerprint
@@ -48,13 +49,10 @@ def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str
     )
 
 
-RETRY_S = 0.2
 OTHERS_S = 0.5
-REFUSED_S = 10.0
 
 GIVE_UP_S = 1.0
 
-SOURCE_CONNECT_S = 5.0
 REACH_S = 10.0
 """Seconds between two tries to reach the source, for a process that gave a flow up because of the source."""
 
@@ -218,12 +216,12 @@ class Election(GroupMembership):
             # A leader keeps the flow until its lease ends: the permission may come back.
             if self.standing is not ElectionState.LEADING:
                 self._role.set_state(ElectionState.REFUSED, str(error))
-            await self._wake.wait(REFUSED_S)
+            await self._wake.wait(REFUSED.first_s)
         else:
             self._announce.trouble(error, connected=self._admin.client.connected)
             if self._membership.generation is None:
                 self._lose_membership()
-            await self._wake.wait(RETRY_S)
+            await self._wake.wait(ELECTION.first_s)
 
     async def _connect(self) -> None:
         try:
@@ -275,7 +273,7 @@ class Election(GroupMembership):
             self._role.stand_by(leadership, generation.member_id)
         elif self._given_up is not None and self._given_up[0] == leadership.term:
             # The group's leader is yet to learn that this process gave the flow up.
-            await self._wake.wait(RETRY_S)
+            await self._wake.wait(ELECTION.first_s)
             self._session.again = True
         else:
             self._given_up = None
@@ -347,7 +345,7 @@ class SourceProbe:
             wait_s = REACH_S
             source = ClusterClient(self._loop, self._settings.source, self._settings.source_admin.client)
             try:
-                await source.connect(SOURCE_CONNECT_S)
+                await source.connect(MEMBER_CONNECT_S)
             except Exception as error:
                 # Any error is possible here, and the election must be independent of it.
                 log.debug("%s: still not ready: %r", self._settings.name, error)

@@ -11,6 +11,7 @@ from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.retry import RetryPolicy
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.worker import group_membership
@@ -35,8 +36,8 @@ SETTINGS = FlowSettings(
 def test_a_target_that_is_down_is_logged_now_and_then(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(group_membership, "CONNECT_S", 0.05)
-    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    monkeypatch.setattr(group_membership, "MEMBER_CONNECT_S", 0.05)
+    monkeypatch.setattr(module, "ELECTION", RetryPolicy(0.01, 0.01))
     member = Election(SETTINGS, lambda: None, ElectionRegistry(ready=True))
     tries: list[float] = []
     connect = ClusterClient.connect
