@@ -148,7 +148,7 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
     If the file of a worker is missing, connectors are checked as any worker would, with references to secrets
     unresolved. Raises ConfigError with the problems of all files.
     """
-    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - only who checks connectors waits for it
+    from twinlog.console.flow_files import read_connectors  # noqa: PLC0415 - only who checks connectors waits for it
 
     if worker is None:
         config = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)

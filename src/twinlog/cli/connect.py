@@ -72,7 +72,7 @@ def connect(
     Example: twinlog connect connect-distributed.properties
     """
     master, given = spark_options(master, conf)
-    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - --help must not wait for it
+    from twinlog.console.flow_files import read_connectors  # noqa: PLC0415 - --help must not wait for it
 
     try:
         config = load_worker(file)

@@ -252,7 +252,7 @@ def _run(script: Script) -> None:
     arguments = parse_connect(script, sys.argv[1:], os.environ)
     warnings = java_warnings(os.environ, reads_login_file=True)
     code = EXIT_CONFIG
-    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - the usage must not wait for it
+    from twinlog.console.flow_files import read_connectors  # noqa: PLC0415 - the usage must not wait for it
 
     try:
         config = load_worker(arguments.worker, distributed=script.distributed)

@@ -7,11 +7,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from twinlog.clock import LONG_AGO, SYSTEM
-from twinlog.worker.status.flow_status import Summary
 
 if TYPE_CHECKING:
     from twinlog.worker.elected_flow import ElectedFlow
     from twinlog.worker.runner import Runner
+    from twinlog.worker.status.flow_status import Summary
 
 log = logging.getLogger("twinlog")
 

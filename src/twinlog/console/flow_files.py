@@ -1,18 +1,91 @@
-"""The flows of any file that `check` reads, for commands that only look at flows of other processes."""
+"""The files of a command: flows of any file that `check` reads, and the files of a worker's connectors.
+
+Commands for flows of other processes read only flows. The files of connectors are checked before anything starts.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from twinlog.config import load
-from twinlog.config.connector import build_connector
+from twinlog.config.connector import ConnectorFile, build_connector, line_of, read_connector_file
 from twinlog.config.file_kind import FileKind, kind_of
-from twinlog.config.worker import load_worker
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.config.worker import WorkerConfig, load_worker
+from twinlog.connectors.model import VERSION
+from twinlog.errors import ConfigError, ConfigProblem, RequestError
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
+
+_INVALID = re.compile(r"Invalid value (.*) for configuration [^:]*: (?:expected )?(.*)", re.DOTALL)
+
+
+def read_connectors(
+    paths: Sequence[Path], worker: WorkerConfig, *, nameless: bool = False
+) -> tuple[list[ConnectorFile], list[str]]:
+    """The connectors of the files at `paths`, in their order, and warnings about them.
+
+    A `nameless` connector, for example the body of a PUT, is called by its file. Raises ConfigError with the problems
+    of all connectors: problems that a worker would refuse, and equal names. Works offline.
+    """
+    found: dict[str, ConnectorFile] = {}
+    problems: list[ConfigProblem] = []
+    warnings: list[str] = []
+    for path in paths:
+        try:
+            connector = _read(path, nameless)
+            if connector.name in found:
+                raise ConfigError(
+                    [_problem(path, "name", repr(connector.name), "another name than in the files before")]
+                )
+            warnings += _check(path, connector, worker)
+        except ConfigError as error:
+            problems += error.problems
+            warnings += error.warnings
+        else:
+            found[connector.name] = connector
+    if problems:
+        raise ConfigError(problems, warnings)
+    return list(found.values()), warnings
+
+
+def _read(path: Path, nameless: bool) -> ConnectorFile:
+    try:
+        return read_connector_file(path)
+    except ConfigError as error:
+        if not nameless or (error.problems[0].key, error.problems[0].found) != ("name", "missing"):
+            raise
+    return read_connector_file(path, path.stem)
+
+
+def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[str, ...]:
+    try:
+        flow = build_connector(connector.name, connector.config, worker)
+    except ConfigError as error:
+        problems = [_problem(path, one.key, one.found, one.expected) for one in error.problems]
+        raise ConfigError(problems, error.warnings) from None
+    from twinlog.connectors.validation import validate  # noqa: PLC0415 - only who has connectors waits for it
+
+    try:
+        checked = validate(connector.config["connector.class"], connector.config, worker, VERSION)
+    except RequestError as error:
+        raise ConfigError([_problem(path, "connector.class", str(error), "a connector of MirrorMaker 2")]) from None
+    problems = [_invalid(path, value.name, error) for _, value in checked.configs for error in value.errors]
+    if problems:
+        raise ConfigError(problems, flow.warnings)
+    return flow.warnings
+
+
+def _invalid(path: Path, name: str, error: str) -> ConfigProblem:
+    match = _INVALID.fullmatch(error)
+    return _problem(path, name, *match.groups()) if match else _problem(path, name, error, "another value, or none")
+
+
+def _problem(path: Path, key: str, found: str, expected: str) -> ConfigProblem:
+    return ConfigProblem(str(path), line_of(path.read_text("utf-8", "replace"), key), key, found, expected)
+
 
 FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker."
 CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
@@ -53,7 +126,6 @@ def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | 
         if kind is FileKind.CONNECTOR:
             expected = f"the file of its worker before it, such as connect-distributed.properties {path}"
         raise ConfigError([ConfigProblem(str(path), None, "(file)", "it alone names no flow", expected)])
-    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - only who has connectors waits for it
 
     worker = load_worker(path)
     found, _ = read_connectors(connectors, worker, nameless=True)
