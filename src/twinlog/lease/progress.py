@@ -164,7 +164,8 @@ class CopierCounters:
         self.polls += 1
         self.read_records += records
         self.most_read = max(self.most_read, records)
-        self._add_roads(roads.items())
+        for road, count in roads.items():
+            self.roads[road] = self.roads.get(road, 0) + count
 
     def add_transformed(self, dropped: int, failed: int, routed: int) -> None:
         """Count records that a transform has dropped or failed on, and rows that it routed."""
@@ -182,10 +183,6 @@ class CopierCounters:
         self.commit_ms += took_ms
         self.most_commit_ms = max(self.most_commit_ms, took_ms)
 
-    def _add_roads(self, roads: Iterable[tuple[str, int]]) -> None:
-        for road, count in roads:
-            self.roads[road] = self.roads.get(road, 0) + count
-
     def __iadd__(self, later: CopierCounters) -> CopierCounters:
         self.ages = list(map(add, self.ages, later.ages))
         self.age_sum_ms += later.age_sum_ms
@@ -197,7 +194,8 @@ class CopierCounters:
             self.read_records += later.read_records
             self.most_read = max(self.most_read, later.most_read)
             # Another thread may count into `later` meanwhile.
-            self._add_roads(tuple(later.roads.items()))
+            for road, count in tuple(later.roads.items()):
+                self.roads[road] = self.roads.get(road, 0) + count
         self.failed_commits += later.failed_commits
         if later.commits:
             self.commits += later.commits
