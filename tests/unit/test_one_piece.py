@@ -189,6 +189,19 @@ def test_failed_calls_are_made_again_by_the_functions_for_it() -> None:
     assert sorted(RETRIES.keys() - set(loops)) == [], "a loop is gone: its row would hide the next one"
 
 
+def test_the_pauses_of_retries_are_in_one_table() -> None:
+    """`kafka/retry.py` has the named policies; a pause of an interval has another name than RETRY."""
+    found = [
+        (name, node.id)
+        for name, tree in modules({"kafka/retry.py": "has the table"}, "RETRY")
+        for statement in tree.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and "RETRY" in node.id
+    ]
+    assert found == []
+
+
 def test_a_second_retry_loop_is_found() -> None:
     code = """
 class Job:

@@ -12,6 +12,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.retry import OFFSET_SYNCS, REFUSED
 from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import CopiedRun, joined
@@ -121,8 +122,6 @@ INTERVAL_S = 0.5
 REST_S = 0.0004
 """The rest after a write, for each sync in it: a sync costs about 8 us, so that syncs take 2 % of the CPU at most."""
 
-RETRY_S = (0.5, 10.0)
-REFUSED_S = 10.0
 LOG_AFTER_S = 10.0
 FLUSH_S = 1.0
 
@@ -158,7 +157,7 @@ class SyncWriter:
         self._stopped = False
         self._busy = False
         self._free = loop.signal()
-        self._retry_s = RETRY_S[0]
+        self._backoff = OFFSET_SYNCS.backoff()
         self._logged = LogOnce(loop.clock)
 
     def add_runs(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
@@ -212,7 +211,7 @@ class SyncWriter:
             self._busy = False
             self._free.set()
         self._logged.end_condition(_FAILING)
-        self._retry_s = RETRY_S[0]
+        self._backoff.reset_failures()
         return max(INTERVAL_S, REST_S * len(syncs))
 
     def _failed(self, error: ClusterError) -> float:
@@ -220,6 +219,5 @@ class SyncWriter:
         if not self._stopped and self._logged.is_due(_FAILING, 0.0 if refused else LOG_AFTER_S):
             self._event("syncs", f"offset syncs cannot be written, trying again: {error}")
         if refused:
-            return REFUSED_S
-        pause_s, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_S[1])
-        return pause_s
+            return REFUSED.first_s
+        return self._backoff.count_failure()

@@ -213,6 +213,12 @@ COPIER_STEP = RetryPolicy(0.2, 0.2)
 PARTITION_RECOVERY = RetryPolicy(0.2, 5.0, KAFKA_JITTER)
 """The recovery of a partition after its source or its target lost records: many partitions recover at once."""
 
+OFFSET_SYNCS = RetryPolicy(0.5, 10.0)
+"""The offset syncs of a copier: newer syncs replace waiting syncs, and no record waits for them."""
+
+TRANSACTION_STEP = RetryPolicy(0.1, 0.1)
+"""A partition that joins the open transaction, and the marker of the last transaction: all records wait for them."""
+
 REFUSED = RetryPolicy(10.0, 10.0)
 """A call that a cluster refuses while a flow runs: an administrator has to act, and waits for the effect."""
 

@@ -9,6 +9,7 @@ from twinlog.copier.partition.copy_state import CopyState
 from twinlog.errors import EngineLostError
 from twinlog.kafka.net.loop import run_in_thread
 from twinlog.kafka.producer.appends import Prepare
+from twinlog.kafka.retry import COPIER_STEP
 from twinlog.lease.messages import Grant
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import TransformCall, TransformImport
@@ -17,7 +18,6 @@ from twinlog.model.types import TopicName, TopicPartition
 if TYPE_CHECKING:
     from twinlog.transforms.loader import TransformLoader
 
-RETRY_S = 0.2
 
 PATIENCE_S = 5.0
 """The copier reports an engine that does not start for this time."""
@@ -64,7 +64,7 @@ class CopierTransform:
                     return
                 if self._logged.is_due("transform", PATIENCE_S):
                     self._context.report_event("waiting", f"nothing is copied yet, and it is tried again: {error}")
-                await self._loop.sleep(RETRY_S)
+                await self._loop.sleep(COPIER_STEP.first_s)
 
     def close(self) -> None:
         """Stop changing records."""
@@ -99,7 +99,7 @@ class CopierTransform:
                 # The reason has changed: for example, the next JVM fails to start.
                 reported = part.trouble
                 self._report(part.source, reported)
-            await self._loop.sleep(RETRY_S)
+            await self._loop.sleep(COPIER_STEP.first_s)
         part.resume()
 
     def _report(self, source: TopicPartition, trouble: str | None) -> None:

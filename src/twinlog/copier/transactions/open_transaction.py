@@ -12,7 +12,7 @@ from twinlog.kafka.net.loop import Signal
 from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.retry import RetryPolicy, retry
+from twinlog.kafka.retry import TRANSACTION_STEP, RetryPolicy, retry
 from twinlog.lease.messages import LentId
 from twinlog.mirror.offsets.position_writer import PositionLog
 from twinlog.mirror.offsets.positions import Position
@@ -233,7 +233,6 @@ class TransactionPartitions:
         self._appender.offer_queue(queue)
 
 
-RETRY_S = 0.1
 PATIENCE_S = 10.0
 """A transaction is aborted if its appends are still unacknowledged this long after it closed, because it delays
 readers."""
@@ -297,7 +296,7 @@ class TransactionPositions:
                 break
             if any(error_codes.refused(code) for code in refused.values()):
                 raise self._client.lacks("WRITE", f"topic {self.topic}", "storing positions")
-            await loop.sleep(RETRY_S)
+            await loop.sleep(TRANSACTION_STEP.first_s)
             check()
         self._inside.update(fresh)
         self._log.send(batches)

@@ -14,12 +14,11 @@ from twinlog.kafka.admin.partition_states import open_transactions
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import LATEST
+from twinlog.kafka.retry import TRANSACTION_STEP
 from twinlog.model.types import TargetOffset, TopicPartition
 
 MARKER_S = 5.0
 """A commit marker arrives in its partitions within this time."""
-
-RETRY_S = 0.1
 
 
 async def committed_ends(
@@ -59,7 +58,7 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
         lost = {part: end for part, end in ends.items() if end < (part.committed.next_target or 0)}
         if all(part.misplaced is not None for part in lost) or target.loop.clock.monotonic() > deadline:
             break
-        await target.loop.sleep(RETRY_S)
+        await target.loop.sleep(TRANSACTION_STEP.first_s)
     whole = {part.remote: part for part in ends if part not in lost}
     unverified, errors = await find_unverified(target, {remote: part.committed for remote, part in whole.items()}, {})
     for remote, why in errors.items():
