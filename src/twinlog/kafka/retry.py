@@ -219,6 +219,9 @@ OFFSET_SYNCS = RetryPolicy(0.5, 10.0)
 TRANSACTION_STEP = RetryPolicy(0.1, 0.1)
 """A partition that joins the open transaction, and the marker of the last transaction: all records wait for them."""
 
+PREVIOUS_TRANSACTION = RetryPolicy(0.003, 0.1, tries=40)
+"""A request about a transaction while the coordinator still writes the markers of the previous transaction."""
+
 REFUSED = RetryPolicy(10.0, 10.0)
 """A call that a cluster refuses while a flow runs: an administrator has to act, and waits for the effect."""
 

@@ -26,16 +26,11 @@ from twinlog.kafka.coordinator.lookup import GROUP, MOVED, TRANSACTION, Coordina
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import by_topic
+from twinlog.kafka.retry import PREVIOUS_TRANSACTION
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ProducerSettings
 from twinlog.settings.written import key_of
-
-BUSY_S = 0.003
-"""Pause in seconds while the coordinator still writes the markers of the previous transaction."""
-
-BUSY_AT_MOST_S = 0.1
-_TRIES = 40
 
 _LIST_TRANSACTIONS = 66
 
@@ -155,8 +150,8 @@ class TransactionCoordinator:
 
     async def _call(self, request: Any) -> Any:
         """Call the coordinator; retry while it still ends the previous transaction."""
-        pause_s = BUSY_S
-        for _ in range(_TRIES):
+        backoff = PREVIOUS_TRANSACTION.backoff()
+        for _ in range(int(PREVIOUS_TRANSACTION.tries)):
             response = await self._coordinator.send_request(request, self._client.settings.request_timeout_ms / 1000)
             code = _code_of(response)
             if code in MOVED:
@@ -166,8 +161,7 @@ class TransactionCoordinator:
                 )
             if code != Code.CONCURRENT_TRANSACTIONS:
                 return response
-            await self._client.loop.sleep(pause_s)
-            pause_s = min(2 * pause_s, BUSY_AT_MOST_S)
+            await self._client.loop.sleep(backoff.count_failure())
         raise ClusterError(
             f"cluster {self._client.alias}: the previous transaction of {self.transactional_id} does not end"
         )
