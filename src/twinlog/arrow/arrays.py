@@ -23,6 +23,26 @@ Flags = npt.NDArray[np.bool_]
 _POSITIVE = np.int64(2**63 - 1)
 _LAST_SHIFT = 63
 
+HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+MOST_MILLISECONDS = (2**63 - 1) // 1000
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+COLUMNS = (
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", TIMESTAMP),
+    pa.field("timestampType", pa.int32()),
+)
+
+HEADERS_COLUMN = pa.field("headers", pa.list_(pa.field("element", HEADER_TYPE)))
+_WITHOUT_HEADERS, _WITH_HEADERS = pa.schema(COLUMNS), pa.schema([*COLUMNS, HEADERS_COLUMN])
+
+LOCK_STEP_FROM = 48
+"""From so many batches in step on, a common step takes less time than single steps in a loop."""
+
 
 class UnusualError(Exception):
     """The bytes differ from a broker's usual bytes, so the exact decoder must decide whether the bytes are damaged."""
@@ -145,23 +165,6 @@ def _cells(array: Bytes, at: Longs) -> tuple[Cells, Longs]:
     return Cells(first, np.maximum(length, -1)), past
 
 
-HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-MOST_MILLISECONDS = (2**63 - 1) // 1000
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-
-COLUMNS = (
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", TIMESTAMP),
-    pa.field("timestampType", pa.int32()),
-)
-HEADERS_COLUMN = pa.field("headers", pa.list_(pa.field("element", HEADER_TYPE)))
-_WITHOUT_HEADERS, _WITH_HEADERS = pa.schema(COLUMNS), pa.schema([*COLUMNS, HEADERS_COLUMN])
-
-
 def schema(*, headers: bool) -> Any:
     """The columns of a topic's rows, equal to the columns of Spark's own Kafka source."""
     return _WITH_HEADERS if headers else _WITHOUT_HEADERS
@@ -228,10 +231,6 @@ def _validity(present: Flags) -> Any:
     if present.all():
         return None
     return pa.py_buffer(np.packbits(present, bitorder="little"))
-
-
-LOCK_STEP_FROM = 48
-"""From so many batches in step on, a common step takes less time than single steps in a loop."""
 
 
 def laid_out(

@@ -38,6 +38,12 @@ PAUSE = 2 << 20
 
 _AT_ONCE = "twinlog.batches.small_batches"
 
+__all__ = ["Append", "CopyRules", "OversizedRecord", "PreparedFetch", "prepare"]
+_EMPTY = (0, 0)
+
+_LARGEST_BLOCK = 16_777_216
+"""Bytes that the records of a compressed batch may have before compression; more are split, to bound memory."""
+
 
 class ManySmallBatches:
     """The small batches of a fetch, if they are many; `limit` bytes of the source become a batch."""
@@ -90,13 +96,6 @@ class ManySmallBatches:
         whole = taken > section // 2
         self._section = min(2 * section, LARGEST_SECTION) if whole else max(SMALLEST_SECTION, 2 * taken)
         return blocks
-
-
-__all__ = ["Append", "CopyRules", "OversizedRecord", "PreparedFetch", "prepare"]
-
-_EMPTY = (0, 0)
-_LARGEST_BLOCK = 16_777_216
-"""Bytes that the records of a compressed batch may have before compression; more are split, to bound memory."""
 
 
 def prepare(

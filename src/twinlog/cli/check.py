@@ -29,6 +29,15 @@ _WRITES: Mapping[ExactlyOnce, str] = {
     "enabled": "in transactions, together with positions",
 }
 
+_ANY_CLUSTER = "its-own-cluster:9092"
+
+_ANY_WORKER = f"""\
+bootstrap.servers = {_ANY_CLUSTER}
+{OFFSET_FILE} = offsets
+key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+"""
+
 
 def summary(flow: FlowSettings) -> list[str]:
     """Lines about a flow of a dedicated MirrorMaker 2."""
@@ -131,15 +140,6 @@ def _chosen(names: tuple[str, ...], own: CustomClass | None) -> str:
 
 def _left_out(names: tuple[str, ...], own: CustomClass | None) -> str:
     return (", ".join(names) or "(none)") if own is None else "all others"
-
-
-_ANY_CLUSTER = "its-own-cluster:9092"
-_ANY_WORKER = f"""\
-bootstrap.servers = {_ANY_CLUSTER}
-{OFFSET_FILE} = offsets
-key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-"""
 
 
 def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[str], list[str]]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from twinlog.worker.runner import Runner
     from twinlog.worker.spark_flows import SparkOptions
 
+log = logging.getLogger("twinlog")
+
 MetricsListeners = Annotated[
     list[str] | None,
     typer.Option(
@@ -40,6 +42,9 @@ MetricsListeners = Annotated[
         show_default=False,
     ),
 ]
+
+HANGUP = "SIGHUP"
+"""The origin of a request to read the file, in the log."""
 
 
 def with_listeners(settings: MetricsSettings, given: list[str] | None) -> MetricsSettings:
@@ -76,12 +81,6 @@ def served(settings: MetricsSettings, runner: Runner) -> Iterator[None]:
         yield
     finally:
         server.stop()
-
-
-log = logging.getLogger("twinlog")
-
-HANGUP = "SIGHUP"
-"""The origin of a request to read the file, in the log."""
 
 
 @dataclass(frozen=True, slots=True)

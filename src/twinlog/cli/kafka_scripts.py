@@ -44,6 +44,16 @@ JAVA_VARIABLES = (
 
 _LOGIN_FILE = "java.security.auth.login.config"
 
+PROGRAM = "connect-mirror-maker"
+EXIT_ARGUMENTS = 255
+EXIT_ERROR = 2
+
+# MirrorMaker 2 lacks a mode that ends when all is copied.
+MIRROR_MAKER_EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0, held=0)
+
+EXIT_CONNECTOR = 3
+CONNECT_EXITS = WorkerExits(listening=EXIT_CONFIG, connector=EXIT_CONNECTOR)
+
 
 @dataclass(frozen=True, slots=True)
 class ExtraArgs:
@@ -112,13 +122,6 @@ def run_as_daemon(
     sys.stderr.write(f"{program}: goes on in the background and logs to {log}\n")
 
 
-PROGRAM = "connect-mirror-maker"
-EXIT_ARGUMENTS = 255
-EXIT_ERROR = 2
-# MirrorMaker 2 lacks a mode that ends when all is copied.
-MIRROR_MAKER_EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0, held=0)
-
-
 @dataclass(frozen=True, slots=True)
 class MirrorMakerArguments:
     """The arguments of a command line; `clusters` is None for all."""
@@ -184,10 +187,6 @@ def run_mirror_maker() -> None:
         return
     again = ReloadableFile(str(arguments.file), RunningFile.of(loaded), read)
     end_process(run_flows(loaded.config, MIRROR_MAKER_EXITS, warnings=java_warnings(os.environ), file=again))
-
-
-EXIT_CONNECTOR = 3
-CONNECT_EXITS = WorkerExits(listening=EXIT_CONFIG, connector=EXIT_CONNECTOR)
 
 
 @dataclass(frozen=True, slots=True)

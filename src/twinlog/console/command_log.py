@@ -28,6 +28,12 @@ HOLD_S = 2.0
 _TOPICS = "\0"
 _FLOW = re.compile(r"(\S+->\S+): (.*)", re.DOTALL)
 
+EXIT_CONFIG = 2
+"""A file that is wrong, with programs that would have copied."""
+
+LONG_S = 2.0
+AGAIN_S = 5.0
+
 
 def log_to_stderr(terminal: Console | None = None) -> None:
     """Write the log to stderr, above the table on `terminal`, if it is given."""
@@ -130,10 +136,6 @@ class WarningMergeHandler(logging.Handler):
             self._to.handle(record)
 
 
-EXIT_CONFIG = 2
-"""A file that is wrong, with programs that would have copied."""
-
-
 def print_problems(error: ConfigError) -> None:
     """Every warning and problem of a file, on stderr."""
     print_warnings(error.warnings)
@@ -161,10 +163,6 @@ def ends_if_wrong(code: int) -> Iterator[None]:
     except ConfigError as error:
         print_problems(error)
         raise typer.Exit(code) from None
-
-
-LONG_S = 2.0
-AGAIN_S = 5.0
 
 
 class WaitingReader(Protocol):

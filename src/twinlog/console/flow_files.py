@@ -21,6 +21,9 @@ from twinlog.settings.worker import WorkerSettings
 
 _INVALID = re.compile(r"Invalid value (.*) for configuration [^:]*: (?:expected )?(.*)", re.DOTALL)
 
+FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker."
+CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
+
 
 def read_connectors(
     paths: Sequence[Path], worker: WorkerConfig, *, nameless: bool = False
@@ -85,10 +88,6 @@ def _invalid(path: Path, name: str, error: str) -> ConfigProblem:
 
 def _problem(path: Path, key: str, found: str, expected: str) -> ConfigProblem:
     return ConfigProblem(str(path), line_of(path.read_text("utf-8", "replace"), key), key, found, expected)
-
-
-FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker."
-CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
 
 
 @dataclass(frozen=True, slots=True)

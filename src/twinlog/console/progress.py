@@ -21,6 +21,8 @@ from twinlog.clock import SYSTEM
 
 console = Console(stderr=True)
 
+EVERY_S = 0.3
+
 
 class ReadingProgress:
     """Bars with the remaining time, a bar for each cluster and kind of content; they stay hidden if stderr is a file or
@@ -53,9 +55,6 @@ class ReadingProgress:
         if task is None:
             task = self._tasks[alias, what] = self._bars.add_task(f"{alias}: {what}", total=max(1, total))
         self._bars.update(task, completed=done, total=max(1, total))
-
-
-EVERY_S = 0.3
 
 
 class BatchProgress:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 END_S = 30.0
 """How long a cluster may take to get its executors back."""
 
+T = TypeVar("T")
+
+TROUBLE, WRONG = 1, 2
+"""Exit codes: the job failed; the file or the command line is wrong."""
+
+STOP_S = 10.0
+
 
 @contextmanager
 def adopted(master: str | None, conf: Mapping[str, str]) -> Iterator[GivenSession | None]:
@@ -64,14 +71,6 @@ def _on_a_thread(conf: Mapping[str, str]) -> GivenSession:
     if failed:
         raise failed[0]
     return found[0]
-
-
-T = TypeVar("T")
-
-TROUBLE, WRONG = 1, 2
-"""Exit codes: the job failed; the file or the command line is wrong."""
-
-STOP_S = 10.0
 
 
 class SparkSignalHandler:

@@ -36,10 +36,40 @@ from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 PREFIX = "kafka."
 _PLACE = "option"
+
+Use = Literal["batch", "stream", "either"]
+"""The use for which options are checked; `either` before it is known."""
+
+STRATEGIES = ("subscribe", "subscribepattern", "assign")
+_NAMES = "Set(subscribe, subscribepattern, assign)"
+
+_NO_RESET = """
+Kafka option 'auto.offset.reset' is not supported.
+Instead set the source option 'startingoffsets' to 'earliest' or 'latest'
+to specify where to start. Structured Streaming manages which offsets are consumed
+internally, rather than relying on the kafkaConsumer to do it. This will ensure that no
+data is missed when new topics/partitions are dynamically subscribed. Note that
+'startingoffsets' only applies when a new Streaming query is started, and
+that resuming will always pick up from where the query left off. See the docs for more
+details."""
+
+_REFUSED = {
+    "auto.offset.reset": _NO_RESET,
+    "key.deserializer": "Kafka option 'key.deserializer' is not supported as keys are deserialized as byte arrays with "
+    "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the keys.",
+    "value.deserializer": "Kafka option 'value.deserializer' is not supported as values are deserialized as byte "
+    "arrays with ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the values.",
+    "enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
+    "interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
+}
+
+_UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[str]]:
@@ -116,44 +146,12 @@ def of_cluster(path: str | Path, alias: str | None, *ways: Callable[[FlowSetting
     raise OptionError(f"Option 'cluster' is '{alias}', but {path} has flows of these clusters only: {known}")
 
 
-log = logging.getLogger(__name__)
-
-
 def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
     """A boolean option. Raises OptionError for another value."""
     value = options.get(name, str(default)).strip()
     if value.lower() not in {"true", "false"}:
         raise OptionError(f'For input string: "{value}"; option {name} is true or false')
     return value.lower() == "true"
-
-
-Use = Literal["batch", "stream", "either"]
-"""The use for which options are checked; `either` before it is known."""
-
-STRATEGIES = ("subscribe", "subscribepattern", "assign")
-_NAMES = "Set(subscribe, subscribepattern, assign)"
-
-_NO_RESET = """
-Kafka option 'auto.offset.reset' is not supported.
-Instead set the source option 'startingoffsets' to 'earliest' or 'latest'
-to specify where to start. Structured Streaming manages which offsets are consumed
-internally, rather than relying on the kafkaConsumer to do it. This will ensure that no
-data is missed when new topics/partitions are dynamically subscribed. Note that
-'startingoffsets' only applies when a new Streaming query is started, and
-that resuming will always pick up from where the query left off. See the docs for more
-details."""
-
-_REFUSED = {
-    "auto.offset.reset": _NO_RESET,
-    "key.deserializer": "Kafka option 'key.deserializer' is not supported as keys are deserialized as byte arrays with "
-    "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the keys.",
-    "value.deserializer": "Kafka option 'value.deserializer' is not supported as values are deserialized as byte "
-    "arrays with ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the values.",
-    "enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
-    "interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
-}
-
-_UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)

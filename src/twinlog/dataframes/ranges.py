@@ -16,6 +16,24 @@ from twinlog.dataframes.offset_range import OffsetRange
 from twinlog.errors import OptionError
 from twinlog.model.types import TopicName, TopicPartition
 
+LATEST, EARLIEST = -1, -2
+"""Values in the place of an offset, as in Spark's JSON."""
+
+Offsets = dict[TopicPartition, int]
+
+JsonOffsets = dict[str, dict[str, int]]
+"""Spark's own form: {"topic": {"0": 23}}."""
+
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "EqualTo": lambda found, value: found == value,
+    "EqualNullSafe": lambda found, value: found == value,
+    "In": lambda found, value: found in value,
+    "GreaterThan": lambda found, value: found > value,
+    "GreaterThanOrEqual": lambda found, value: found >= value,
+    "LessThan": lambda found, value: found < value,
+    "LessThanOrEqual": lambda found, value: found <= value,
+}
+
 
 def split(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
     """Split ranges for tasks: a range for each partition with records, or several ranges of a large partition.
@@ -64,14 +82,6 @@ def _pieces(one: OffsetRange, count: int) -> list[OffsetRange]:
         found.append(replace(one, start=start, end=end, from_earliest=one.from_earliest and start == one.start))
         start = end
     return [piece for piece in found if piece.size > 0]
-
-
-LATEST, EARLIEST = -1, -2
-"""Values in the place of an offset, as in Spark's JSON."""
-
-Offsets = dict[TopicPartition, int]
-JsonOffsets = dict[str, dict[str, int]]
-"""Spark's own form: {"topic": {"0": 23}}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +184,6 @@ class ColumnFilter:
     column: str
     kind: str
     value: Any
-
-
-_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
-    "EqualTo": lambda found, value: found == value,
-    "EqualNullSafe": lambda found, value: found == value,
-    "In": lambda found, value: found in value,
-    "GreaterThan": lambda found, value: found > value,
-    "GreaterThanOrEqual": lambda found, value: found >= value,
-    "LessThan": lambda found, value: found < value,
-    "LessThanOrEqual": lambda found, value: found <= value,
-}
 
 
 def narrow(

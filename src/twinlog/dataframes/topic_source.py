@@ -46,6 +46,16 @@ _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 _ANYWHERE = 1 << 32
 
+SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+HEADERS = "headers array<struct<key:string,value:binary>>"
+
+_PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The module of Spark's process that hands filters over.
+
+In other processes Spark refuses a reader with filters, unless its setting `spark.sql.python.filterPushdown.enabled` is
+on. This setting is hidden from a reader.
+"""
+
 
 @dataclass
 class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
@@ -103,17 +113,6 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[WriteTaskResult]:
     return [message.part for message in messages if message is not None]
-
-
-SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-HEADERS = "headers array<struct<key:string,value:binary>>"
-
-_PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The module of Spark's process that hands filters over.
-
-In other processes Spark refuses a reader with filters, unless its setting `spark.sql.python.filterPushdown.enabled` is
-on. This setting is hidden from a reader.
-"""
 
 
 @without_trace

@@ -21,6 +21,14 @@ from twinlog.model.groups import GROUPS_TOPIC, GroupListing, GroupOffsets
 from twinlog.model.topics import ConfigEntry, DescribedTopic, Disk, Topic, listed
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
+T = TypeVar("T")
+
+CHUNK = 500
+"""Topics or groups between two reports of progress; the requests are smaller still."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with the kind of content, the number read, and the total number."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogOffsets:
@@ -77,15 +85,6 @@ class Inventory:
         else:
             known = None
         return None if known is None else operation in known
-
-
-T = TypeVar("T")
-
-CHUNK = 500
-"""Topics or groups between two reports of progress; the requests are smaller still."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with the kind of content, the number read, and the total number."""
 
 
 class Content(Flag):

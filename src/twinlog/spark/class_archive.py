@@ -41,6 +41,12 @@ FREE_DISK = 1_000_000_000
 END_S = 1.0
 COMMAND = (sys.executable, "-m", "twinlog.spark.class_archive")
 
+PATIENCE_S = 600.0
+"""The limit for the first task, and for the JVM's end: with the lowest priority on a busy machine both take long."""
+
+LOWEST_PRIORITY = 19
+LOOK_S = 0.2
+
 
 class ArchiveJob:
     """`poll_archive` is called every moment while the process runs, `stop` at its end."""
@@ -153,13 +159,6 @@ def _free_memory() -> int | None:
         group = Path("/sys/fs/cgroup")
         found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
     return min(found, default=None)
-
-
-PATIENCE_S = 600.0
-"""The limit for the first task, and for the JVM's end: with the lowest priority on a busy machine both take long."""
-
-LOWEST_PRIORITY = 19
-LOOK_S = 0.2
 
 
 def warm_up(ending: threading.Event | None = None) -> Path:

@@ -19,7 +19,16 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.source import LeaseQuery
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+LOOK_S = 0.2
+"""Seconds between two checks for the first executor."""
+
+WAIT_S = 1.0
+FRESH_S = 5.0
+OLD_S = 60.0
 
 
 class Engine(Protocol):
@@ -111,10 +120,6 @@ class Engine(Protocol):
         ...
 
 
-LOOK_S = 0.2
-"""Seconds between two checks for the first executor."""
-
-
 class OfSession(ABC):
     """The part of a `twinlog.spark.engine.Engine` that its session answers."""
 
@@ -168,13 +173,6 @@ class OfSession(ABC):
     def _setting(self, name: str, default: str) -> str:
         with self.asked():
             return str(self._running.conf.get(name, default))
-
-
-log = logging.getLogger(__name__)
-
-WAIT_S = 1.0
-FRESH_S = 5.0
-OLD_S = 60.0
 
 
 class JvmSampler:

@@ -24,22 +24,6 @@ ROWS = "spark.twinlog.rows"
 RECORDS = "records"
 ROW_KINDS = ("ranges", RECORDS)
 
-
-def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a Spark of this process; `settings` are its other settings."""
-    # If there is a row for each record, the JVM spends its time on these rows.
-    compiler = " ".join(LATE) if settings.get(ROWS) == RECORDS else "-XX:TieredStopAtLevel=1"
-    return {
-        # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, a single collector
-        # thread.
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": (
-            f"-XX:+UseSerialGC {compiler} -Xss512k -XX:ReservedCodeCacheSize=96m "
-            "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
-        ),
-    }
-
-
 QUERY_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.pollingDelay": "10ms",
@@ -88,29 +72,6 @@ appender.console.filter.threshold.type = ThresholdFilter
 appender.console.filter.threshold.level = error
 """
 
-
-def defaults_file() -> Path:
-    """The path of Spark's file of defaults; the file may be absent."""
-    place = os.environ.get("SPARK_CONF_DIR")
-    return Path(place or Path(os.environ.get("SPARK_HOME") or _installed(), "conf"), "spark-defaults.conf")
-
-
-def _installed() -> str:
-    """The folder into which pip has installed Spark; Spark's scripts use it as their home by default."""
-    spec = find_spec("pyspark")
-    return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
-
-
-def file_settings() -> dict[str, str]:
-    """The settings of that file; empty if the file is absent."""
-    try:
-        lines = defaults_file().read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    parts = [re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines]
-    return {key: rest[0].strip() for key, *rest in parts if rest and not key.startswith(("#", "!"))}
-
-
 MOST_CORES = 4
 """The cores of an executor without a configured size, at most.
 
@@ -151,6 +112,44 @@ PYTHON = "spark.executor.pyspark.memory"
 DYNAMIC_ALLOCATION = "spark.dynamicAllocation."
 DYNAMIC = DYNAMIC_ALLOCATION + "enabled"
 LEAST, MOST = DYNAMIC_ALLOCATION + "minExecutors", DYNAMIC_ALLOCATION + "maxExecutors"
+_UNITS = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+
+
+def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a Spark of this process; `settings` are its other settings."""
+    # If there is a row for each record, the JVM spends its time on these rows.
+    compiler = " ".join(LATE) if settings.get(ROWS) == RECORDS else "-XX:TieredStopAtLevel=1"
+    return {
+        # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, a single collector
+        # thread.
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": (
+            f"-XX:+UseSerialGC {compiler} -Xss512k -XX:ReservedCodeCacheSize=96m "
+            "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+        ),
+    }
+
+
+def defaults_file() -> Path:
+    """The path of Spark's file of defaults; the file may be absent."""
+    place = os.environ.get("SPARK_CONF_DIR")
+    return Path(place or Path(os.environ.get("SPARK_HOME") or _installed(), "conf"), "spark-defaults.conf")
+
+
+def _installed() -> str:
+    """The folder into which pip has installed Spark; Spark's scripts use it as their home by default."""
+    spec = find_spec("pyspark")
+    return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
+
+
+def file_settings() -> dict[str, str]:
+    """The settings of that file; empty if the file is absent."""
+    try:
+        lines = defaults_file().read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    parts = [re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines]
+    return {key: rest[0].strip() for key, *rest in parts if rest and not key.startswith(("#", "!"))}
 
 
 class ClusterManager(Enum):
@@ -348,9 +347,6 @@ def _real(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-_UNITS = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 def megabytes(text: str) -> int | None:

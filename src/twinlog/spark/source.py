@@ -30,6 +30,8 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.spark.settings import RECORDS, RECORDS_SETTINGS, ROW_KINDS, ROWS
 from twinlog.spark.task import copy_under_lease
 
+log = logging.getLogger(__name__)
+
 SCHEMA = (
     "flow string, lease long, share int, copier string, topic string, partition int, first_source long, "
     "next_source long, first_target long, next_target long, records long, bytes long, lag long"
@@ -43,6 +45,11 @@ COUNTED_SCHEMA = f"{RANGES} array<struct<{SCHEMA.replace(' ', ':').replace(',:',
 EVERY_S = 1.0
 _RECORDS = SCHEMA.split(", ").index("records long")
 _OFFSETS = SCHEMA.split(", ").index("first_source long")
+
+GRACE_S = 0.8
+
+Asked = Callable[[], AbstractContextManager[None]]
+"""A context in which errors of Spark become EngineError, or EngineLostError if Spark has ended."""
 
 
 def source_options(
@@ -147,13 +154,6 @@ class CountedLeaseReader(LeaseReader):
             yield from counted(SCHEMA, [], records)
         if ranges:
             yield from counted(SCHEMA, [one for several in ranges.values() for one in several], 1)
-
-
-log = logging.getLogger(__name__)
-
-GRACE_S = 0.8
-Asked = Callable[[], AbstractContextManager[None]]
-"""A context in which errors of Spark become EngineError, or EngineLostError if Spark has ended."""
 
 
 class LeaseQuery:

@@ -30,6 +30,8 @@ EMPTY_PAUSE_S = 0.02
 GONE_S = 10.0
 """A deleted or recreated topic counts after this time only: a broker that has just started reports the same."""
 
+_NO_MORE = "the broker has no more of it"
+
 
 async def fetch_once(
     client: ClusterClient,
@@ -272,9 +274,6 @@ class RangeFetch:
         else:
             answer = await self._fetch.fetch_answer(self._partition, self.position, self._topic_id)
         return [] if answer is None else [answer]
-
-
-_NO_MORE = "the broker has no more of it"
 
 
 def _end_of(records: memoryview) -> int:

@@ -27,6 +27,8 @@ LOOK_EVERY_S = 0.5
 
 Row = Mapping[str, Any]
 
+_NO_STATUS = "(no status yet)"
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatuses:
@@ -123,8 +125,6 @@ def in_short(trace: str) -> str:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 """`twinlog connectors`."""
-
-_NO_STATUS = "(no status yet)"
 
 
 @app.callback(epilog=LOGIN_HELP)

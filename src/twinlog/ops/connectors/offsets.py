@@ -23,6 +23,8 @@ NONE = "none"
 Entry = dict[str, Any]
 """A `partition` and its `offset`, as in JSON."""
 
+_HEADS = {"sourceClusterAlias": "SOURCE", "targetClusterAlias": "TARGET"}
+
 
 @dataclass(frozen=True, slots=True)
 class _PartitionFormat:
@@ -37,8 +39,6 @@ _FORMS: dict[ConnectorKind, _PartitionFormat] = {
     "checkpoint": _PartitionFormat(("group", "topic", "partition"), "TOPIC:PARTITION=none with --group"),
     "heartbeat": _PartitionFormat(("sourceClusterAlias", "targetClusterAlias"), "none, or 0"),
 }
-
-_HEADS = {"sourceClusterAlias": "SOURCE", "targetClusterAlias": "TARGET"}
 
 
 def offset_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:

@@ -31,6 +31,13 @@ LOGIN_HELP = (
     f"~/.netrc). Passphrase of --key: {KEY_PASSWORD}."
 )
 
+Json = Any
+
+REQUEST_S = 120.0
+"""Connect itself gives a request up after 90."""
+
+_SHOWN = 300
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
@@ -158,13 +165,6 @@ def _why(file: Path, error: OSError) -> str:
 
 def _wrong(key: str, found: str, expected: str) -> ConfigError:
     return ConfigError([ConfigProblem("twinlog connectors", None, key, found, expected)])
-
-
-Json = Any
-
-REQUEST_S = 120.0
-"""Connect itself gives a request up after 90."""
-_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,9 @@ _HEARTBEATS = (
     "producer.override.",
 )
 
+_SAID = {"replicas", "connectCluster", "clusters", "target", "mirrors", "rack"}
+_CONNECTOR_ONLY = {"version", "autoRestart", "listOffsets", "alterOffsets"}
+
 
 def mirrors_of_properties(entries: Iterable[PropertyEntry], file: str) -> Mirrors:
     """Return the mirrors that the file defines: each flow has a worker of its own, as in MirrorMaker 2. Raises
@@ -230,10 +233,6 @@ def _connector(path: Path) -> ConnectorSpec:
     source = read.config["source.cluster.alias"].strip() or DEFAULT_SOURCE
     target = read.config.get("target.cluster.alias", DEFAULT_TARGET).strip() or DEFAULT_TARGET
     return ConnectorSpec(read.name, kind, source, target, entries, read.initial_state or "RUNNING")
-
-
-_SAID = {"replicas", "connectCluster", "clusters", "target", "mirrors", "rack"}
-_CONNECTOR_ONLY = {"version", "autoRestart", "listOffsets", "alterOffsets"}
 
 
 def mirrors_of_resource(path: Path) -> Mirrors:

@@ -29,6 +29,16 @@ from twinlog.settings.flow import ConnectorKind
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
+_ALIASES = ("source.cluster.alias", "target.cluster.alias")
+_CONNECTORS_OWN = {"connector.class", "name", *_ALIASES, "enabled", OWNER}
+_SHARED_PREFIXES = ("source.", "target.", "replication.policy.", "consumer.", "admin.", "offset-syncs.topic.location")
+_SHARED = {"topics", "topics.exclude", "topic.filter.class", "forwarding.admin.class"}
+
+_SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
+    "checkpoint": ("emit.checkpoints.enabled", "sync.group.offsets.enabled"),
+    "heartbeat": ("emit.heartbeats.enabled",),
+}
+
 
 def to_connectors(mirrors: Mirrors, vault: SecretStore) -> Output:
     """Each worker gets a folder if there are several workers."""
@@ -74,16 +84,6 @@ def property_line(key: str, value: str) -> str:
     """A line of a properties file, as Java reads it."""
     text = "".join(_ESCAPES.get(one) or (one if " " <= one <= "~" else javaproperties.escape(one)) for one in value)
     return f"{javaproperties.escape(key)} = {chr(92) * value.startswith(' ')}{text}\n"
-
-
-_ALIASES = ("source.cluster.alias", "target.cluster.alias")
-_CONNECTORS_OWN = {"connector.class", "name", *_ALIASES, "enabled", OWNER}
-_SHARED_PREFIXES = ("source.", "target.", "replication.policy.", "consumer.", "admin.", "offset-syncs.topic.location")
-_SHARED = {"topics", "topics.exclude", "topic.filter.class", "forwarding.admin.class"}
-_SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
-    "checkpoint": ("emit.checkpoints.enabled", "sync.group.offsets.enabled"),
-    "heartbeat": ("emit.heartbeats.enabled",),
-}
 
 
 def to_properties(mirrors: Mirrors, vault: SecretStore) -> Output:

@@ -21,6 +21,15 @@ from twinlog.ops.plan.flow_plan import limited
 
 Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "user", "group", "lag"]
 
+_SECTIONS = (
+    ("topics", ("topic", "partitions", "replicas")),
+    ("settings", ("setting",)),
+    ("ACLs", ("acl",)),
+    ("quotas", ("quota",)),
+    ("SCRAM users", ("user",)),
+    ("consumer groups", ("group", "lag")),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterDifference:
@@ -276,16 +285,6 @@ def _partitions(lags: Mapping[TopicPartition, int]) -> str | None:
 
 def _lag(lag: int | None) -> str | None:
     return None if lag is None else f"{lag} behind"
-
-
-_SECTIONS = (
-    ("topics", ("topic", "partitions", "replicas")),
-    ("settings", ("setting",)),
-    ("ACLs", ("acl",)),
-    ("quotas", ("quota",)),
-    ("SCRAM users", ("user",)),
-    ("consumer groups", ("group", "lag")),
-)
 
 
 def diff_lines(

@@ -27,6 +27,9 @@ ProblemKind = Literal[
     "class",
 ]
 
+MOST = 20
+"""Lines of a section, unless all are requested."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewRemoteTopic:
@@ -218,10 +221,6 @@ class FlowPlan:
 
 def _json(some: Iterable[Any]) -> list[dict[str, Any]]:
     return [one.as_json() for one in some]
-
-
-MOST = 20
-"""Lines of a section, unless all are requested."""
 
 
 def plan_lines(plan: FlowPlan, *, everything: bool = False) -> list[str]:

@@ -27,6 +27,11 @@ RETENTION = "retention.ms"
 
 _Configs = Mapping[TopicName, Sequence[ConfigEntry]]
 
+EVERYBODY = "User:*"
+
+Lacks = Callable[[str, str, str], RefusedError]
+"""`ClusterClient.lacks`: operation, resource and purpose to the sentence that a run would log."""
+
 
 def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Problem]:
     """Names that differ in dots and underscores only; Kafka refuses the second of them (Kafka class Topic)."""
@@ -239,9 +244,6 @@ def _lacks(target: ClusterAdmin, operation: str, kind: str, names: Sequence[str]
     return [Problem("permission", str(target.client.lacks(operation, f"{kind} {listed(names)}", purpose)))]
 
 
-EVERYBODY = "User:*"
-
-
 def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
     """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
 
@@ -263,10 +265,6 @@ def _covers(acl: Acl, topic: TopicName) -> bool:
     if acl.pattern == PatternType.PREFIXED:
         return topic.startswith(acl.name)
     return acl.name in (topic, EVERY_TOPIC)
-
-
-Lacks = Callable[[str, str, str], RefusedError]
-"""`ClusterClient.lacks`: operation, resource and purpose to the sentence that a run would log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,14 @@ from twinlog.settings.flow import FlowSettings
 
 T = TypeVar("T")
 
+TRIES = 3
+"""The number of times that a group is asked for offsets in transactions while its coordinator moves each time."""
+
+_CONNECTOR, _TASK = b"status-connector-", b"status-task-"
+
+MOST = 4_000
+"""The number of syncs that are read before the end: earlier syncs are older than stored positions."""
+
 
 def ask_twice(cluster: ClusterAdmin, look: Callable[[], T]) -> T:
     """Return the result of `look`; if a connected cluster fails to answer, call `look` a second time.
@@ -66,10 +74,6 @@ class ClustersReader:
     def waits(self) -> list[str]:
         """The requests that a method, on another thread, waits for just now, in words."""
         return [text for cluster in self._clusters if (text := cluster.waits()) is not None]
-
-
-TRIES = 3
-"""The number of times that a group is asked for offsets in transactions while its coordinator moves each time."""
 
 
 @dataclass(slots=True)
@@ -157,9 +161,6 @@ def read_offsets(
         if code != Code.COORDINATOR_NOT_AVAILABLE:
             raise ClusterError(f"cluster {cluster.alias}: {why[group]}")
     return found, why
-
-
-_CONNECTOR, _TASK = b"status-connector-", b"status-task-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +260,6 @@ def _reported(value: bytes | None, at_ms: int) -> ReportedState | None:
 
 def _first_line(reported: ReportedState) -> str:
     return (reported.trace or "").strip().partition("\n")[0] or f"worker {reported.worker} gives no reason"
-
-
-MOST = 4_000
-"""The number of syncs that are read before the end: earlier syncs are older than stored positions."""
 
 
 class SyncedOffsets:

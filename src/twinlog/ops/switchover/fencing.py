@@ -29,6 +29,12 @@ EVERYONE, ANYWHERE = "User:*", "*"
 FIRST_RATE, RATE, UNLIMITED = 1000.0, 10.0, 1e15
 """Bytes per second; a broker treats `UNLIMITED` as no limit."""
 
+SILENT_S = 2.0
+"""Fast producers have met their first quota by then."""
+
+ANSWER_S = 1.0
+"""The seconds for which brokers are asked whether they know the fence; after them the caller waits for a fixed time."""
+
 
 def fenced_too(
     topics: Collection[TopicName], others: Iterable[TopicName], heartbeats: HeartbeatNames
@@ -217,13 +223,6 @@ def quotas_data(quotas: Iterable[Quota]) -> list[Data]:
 def quotas_of(data: Iterable[Data]) -> list[Quota]:
     """The quotas that `quotas_data` made."""
     return [Quota(QuotaEntity(one["user"], one["client"]), one["rate"]) for one in data]
-
-
-SILENT_S = 2.0
-"""Fast producers have met their first quota by then."""
-
-ANSWER_S = 1.0
-"""The seconds for which brokers are asked whether they know the fence; after them the caller waits for a fixed time."""
 
 
 def plan_fence(

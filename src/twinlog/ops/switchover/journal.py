@@ -28,6 +28,18 @@ from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOp
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]
 
+_FENCED = "fenced"
+
+TOPIC = TopicName("mm2-twinlog-switchover.internal")
+"""It begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 leave it out."""
+
+ROOM = {**JOURNALS, "segment.bytes": str(64 * MIB), "max.message.bytes": str(32 * MIB)}
+"""The result of all groups is a single entry: 2 MB for a hundred thousand offsets, while brokers take 1 MB by
+default."""
+
+READ_S = 60.0
+_LOSS = "a switchover that was interrupted could not be gone on with"
+
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
     """Offsets by topic and partition."""
@@ -44,9 +56,6 @@ def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
         for topic, offsets in written.items()
         for partition, offset in offsets.items()
     }
-
-
-_FENCED = "fenced"
 
 
 class StepPhase(StrEnum):
@@ -212,17 +221,6 @@ def _parts(key: bytes) -> list[str] | None:
     except ValueError:
         return None
     return parts if isinstance(parts, list) and len(parts) == 4 else None
-
-
-TOPIC = TopicName("mm2-twinlog-switchover.internal")
-"""It begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 leave it out."""
-
-ROOM = {**JOURNALS, "segment.bytes": str(64 * MIB), "max.message.bytes": str(32 * MIB)}
-"""The result of all groups is a single entry: 2 MB for a hundred thousand offsets, while brokers take 1 MB by
-default."""
-
-READ_S = 60.0
-_LOSS = "a switchover that was interrupted could not be gone on with"
 
 
 class TopicJournal:

@@ -26,6 +26,15 @@ from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, QUIET_S, STILL_S, lag
 
+STORED_S = 1.0
+"""Until the position of a partition that became idle is stored."""
+
+REQUEST_S = 0.3
+GROUPS_PER_S = 300.0
+
+FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open"})
+"""While these last producers wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreflightFacts:
@@ -178,13 +187,6 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
     return found
 
 
-STORED_S = 1.0
-"""Until the position of a partition that became idle is stored."""
-
-REQUEST_S = 0.3
-GROUPS_PER_S = 300.0
-
-
 @dataclass(frozen=True, slots=True)
 class RehearsedStep:
     """A step: its calls, in words, and its duration in seconds, None when unknown."""
@@ -193,10 +195,6 @@ class RehearsedStep:
     words: str
     calls: tuple[str, ...]
     seconds: float | None
-
-
-FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open"})
-"""While these last producers wait."""
 
 
 def unavailable_s(steps: Sequence[RehearsedStep]) -> float | None:

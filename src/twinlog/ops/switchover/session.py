@@ -44,6 +44,11 @@ LINE_EVERY_S = 2.0
 SAME_EVERY_S = 30.0
 """How often the same words are printed again, on an output that keeps its lines."""
 
+ALIVE_S = 20.0
+"""A process that wrote to the journal within so many seconds may still be running."""
+
+EXIT_FAILED, EXIT_UNDONE, EXIT_UNDER_WAY = 1, 4, 5
+
 
 def stands(entries: JournalEntries) -> str:
     """How far it is, in a line."""
@@ -124,10 +129,6 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, as_json:
     return 0
 
 
-ALIVE_S = 20.0
-"""A process that wrote to the journal within so many seconds may still be running."""
-
-
 def this_process() -> str:
     return f"{socket.gethostname()} {os.getpid()}"
 
@@ -156,9 +157,6 @@ def require_free(entries: JournalEntries) -> None:
         f"process {pid} on {host} works on switchover {run.ends} (last entry {silent_s:.0f} s ago); wait for it, or "
         "give --take-over"
     )
-
-
-EXIT_FAILED, EXIT_UNDONE, EXIT_UNDER_WAY = 1, 4, 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,14 @@ from twinlog.ops.verify.model import RecordDifference, Verdict
 SHOWN = 40
 """The number of bytes of a key or value to show."""
 
+Content = Sequence[bytes | memoryview]
+"""Parts of some records. Each part goes into a hash of its own, so the result is independent of batches."""
+
+_PARTS = 4
+"""Timestamps, lengths and bodies of records; and blocks of records that both sides store alike."""
+
+_SHAPE = Struct(">qqi")
+
 
 def describe(ours: Bodies, theirs: Bodies, place: int, *, crossed: bool) -> RecordDifference:
     """Return the difference between the records at a place; `crossed` when the next record is there in its stead."""
@@ -109,13 +117,6 @@ def _changed(ours: bytes | None, theirs: bytes | None) -> str:
     return f"of {len(ours)} bytes became one of {len(theirs)}; they part at byte {at}"
 
 
-Content = Sequence[bytes | memoryview]
-"""Parts of some records. Each part goes into a hash of its own, so the result is independent of batches."""
-
-_PARTS = 4
-"""Timestamps, lengths and bodies of records; and blocks of records that both sides store alike."""
-
-
 class Digests:
     """SHA-256 of both sides. As long as they are equal, each byte is hashed once."""
 
@@ -164,9 +165,6 @@ def _add(hashes: list[Any], content: Content) -> None:
 
 def _joined(hashes: list[Any]) -> str:
     return hashlib.sha256(b"".join(one.digest() for one in hashes)).hexdigest()
-
-
-_SHAPE = Struct(">qqi")
 
 
 class VerifyFindings:

@@ -31,6 +31,27 @@ from twinlog.settings.flow import ConsumerSettings, FlowSettings
 
 log = logging.getLogger(__name__)
 
+NOT_COPIED = "nothing of them was copied yet"
+RECREATED = "the source topic was recreated since its last position was stored: nothing of it is known to be copied"
+TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
+
+Progress = Callable[[str, str, int, int], None]
+"""Called with a cluster, the kind of content read from it, the number read, and the total number."""
+
+MOST_TASKS = 64
+LARGEST = (1 << 63) - 1
+
+_KNOWN = {
+    "twinlog.config",
+    "flow",
+    "topics",
+    "startingtimestamp",
+    "endingtimestamp",
+    "everyrecord",
+    "ignoreforeign",
+    "maxtasks",
+}
+
 
 def expressions(text: str) -> tuple[str, ...]:
     """The Java expressions of an option, which are separated by commas."""
@@ -71,14 +92,6 @@ def share_out(parts: Iterable[W], most: int) -> list[tuple[W, ...]]:
         share.append(part)
         heapq.heappush(loads, (load + part.offsets + 1, number, share))
     return [tuple(share) for _, _, share in sorted(loads, key=lambda one: (-one[0], one[1])) if share]
-
-
-NOT_COPIED = "nothing of them was copied yet"
-RECREATED = "the source topic was recreated since its last position was stored: nothing of it is known to be copied"
-TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
-
-Progress = Callable[[str, str, int, int], None]
-"""Called with a cluster, the kind of content read from it, the number read, and the total number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,20 +324,6 @@ def _compared(
 def _is_of(position: Position, copy: Topic) -> bool:
     """Whether a position counts records of this remote topic rather than of a former topic of the same name."""
     return position.remote_topic in {None, copy.name} and not copy.recreated(position.remote_topic_id)
-
-
-MOST_TASKS = 64
-LARGEST = (1 << 63) - 1
-_KNOWN = {
-    "twinlog.config",
-    "flow",
-    "topics",
-    "startingtimestamp",
-    "endingtimestamp",
-    "everyrecord",
-    "ignoreforeign",
-    "maxtasks",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,12 @@ from twinlog.ops.switchover.model import (
 
 Side = Literal["source", "target"]
 
+Show = Callable[[str, str], None]
+"""Shows how far a step is: its name, and words."""
+
+RESUMED_S = 10.0
+"""The least time that a process waits after it resumed a switchover."""
+
 
 class SwitchoverClusters(Protocol):
     """Both clusters and the clock. Every call that changes something may be repeated with the same values.
@@ -146,13 +152,6 @@ class Journal(Protocol):
 
     def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         """Write lines, and with `run` a new state of the switchover, all or none."""
-
-
-Show = Callable[[str, str], None]
-"""Shows how far a step is: its name, and words."""
-
-RESUMED_S = 10.0
-"""The least time that a process waits after it resumed a switchover."""
 
 
 @dataclass(slots=True)
