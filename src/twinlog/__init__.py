@@ -1,7 +1,7 @@
 """twinlog keeps clusters of Apache Kafka in step.
 
-`twinlog.start` and `twinlog.run` copy on a SparkSession of yours (`twinlog.mirroring`); `twinlog.client` is what an
-application on a target cluster asks about mirroring.
+`twinlog.start` and `twinlog.run` copy on a SparkSession of yours (`twinlog.mirroring`); an application on a target
+cluster asks `twinlog.client` about mirroring.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MIRRORING = ("Mirroring", "run", "start")
 
 
 def __getattr__(name: str) -> object:
-    """Nothing of a driver is imported where only the version is asked for, as in tasks."""
+    """A task imports only the version: the driver's modules are loaded on their first use."""
     if name not in _MIRRORING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - nothing is loaded before signals are

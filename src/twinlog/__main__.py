@@ -1,4 +1,4 @@
-"""Where `twinlog` begins, also as `python -m twinlog`: from here on a signal ends it with one line."""
+"""The entry of `twinlog`, also as `python -m twinlog`: from here on a signal ends the process with a single line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def main() -> None:
     """The console script's entry."""
     words = sys.argv[1:]
-    # Who waits for the end of `--until` has to learn that it did not come.
+    # A caller that waits for `--until` has to learn that the process ended before it.
     waited_for = any(word.startswith("--until") for word in words)
     serves = words[:1] in (["run"], ["connect"]) and not waited_for
     end_at_once("twinlog", serves=serves, reloads=words[:1] == ["run"])
@@ -35,16 +35,16 @@ def main() -> None:
 
 
 def _refuse(error: OSError) -> NoReturn:
-    """Where the output goes there is no room: one line, if that has a place."""
+    """The disk of the output is full: standard error gets a single line, if it takes lines."""
     from contextlib import suppress  # noqa: PLC0415 - nothing may come before `end_at_once`
 
     with suppress(OSError):
-        os.write(2, f"twinlog: the output cannot be written: {error.strerror}\n".encode())
+        os.write(2, f"twinlog: writing the output failed: {error.strerror}\n".encode())
     os._exit(1)
 
 
 def _end(code: object) -> NoReturn:
-    """End at once: while Python takes itself apart a signal would end the process without a line."""
+    """End at once: a signal during Python's own shutdown would kill the process silently."""
     for stream in (sys.stdout, sys.stderr):
         # The reader of the pipe may have ended.
         try:

@@ -1,4 +1,5 @@
-"""What an application on a target cluster asks about mirroring: Python's twin of MirrorMaker 2's client library.
+"""Answers an application's questions about mirroring on a target cluster, as MirrorMaker 2's client library does in
+Java.
 
     from twinlog.client import translate_offsets
     from twinlog.settings.flow import ClientSettings
@@ -7,11 +8,11 @@
     for partition, committed in translate_offsets(west, "east", "my-group", timeout_s=30).items():
         consumer.commit(...)
 
-Everything is read from the cluster the application runs on, the target; the source need not be alive. Behaviour of
-Kafka 4.3's classes MirrorClient and RemoteClusterUtils (KIP-382, KIP-1239), with three differences: when the time is
-over before all checkpoints are read, and when the cluster has no topic of checkpoints for an alias, there is an error
-instead of an incomplete or empty answer, on which a group would start from the wrong place; and a topic of a user is
-not taken for one of heartbeats, nor its name for a way over clusters.
+All answers are read from the application's cluster, the target; the source may be down. Behaviour of Kafka 4.3's
+classes MirrorClient and RemoteClusterUtils (KIP-382, KIP-1239), with three differences: an error replaces an incomplete
+answer when the time is over before all checkpoints are read; an error replaces an empty answer when the cluster lacks a
+topic of checkpoints for an alias (a group would start from the wrong offset); and a user's topic such as
+`east.device.heartbeats` counts as an ordinary topic.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ DEFAULT_POLICY = DefaultReplicationPolicy()
 
 
 class MirrorClient:
-    """Asks one cluster; connects with the first question. Close it, or use it as a context manager.
+    """Asks a single cluster; connects with the first question. Close it, or use it as a context manager.
 
     `policy` is the replication policy of the flows to this cluster. Every method raises ClusterError when the cluster
-    does not answer and RefusedError when a permission is missing.
+    is silent and RefusedError when a permission is missing.
     """
 
     def __init__(self, settings: ClientSettings, policy: DefaultReplicationPolicy = DEFAULT_POLICY) -> None:
@@ -75,10 +76,10 @@ class MirrorClient:
             self._open = None
 
     def heartbeat_topics(self) -> set[TopicName]:
-        """Topics that hold heartbeats: this cluster's own and mirrored ones, such as `east.heartbeats`.
+        """Topics that hold heartbeats: this cluster's `heartbeats` and mirrored topics, for example `east.heartbeats`.
 
-        A topic of that kind of name which holds other records is none, such as `east.device.heartbeats`; what is empty
-        or may not be read counts by its name, as to MirrorMaker 2.
+        A topic of another kind with a similar name, for example `east.device.heartbeats`, is left out; an empty or an
+        unreadable topic counts by its name, as to MirrorMaker 2.
         """
         named = {topic for topic in self._topics() if self.policy.passes_as_heartbeats(topic)}
         names = HeartbeatNames(self.policy.separator, frozenset())
@@ -87,15 +88,16 @@ class MirrorClient:
         return named - found.others
 
     def checkpoint_topics(self) -> set[TopicName]:
-        """Topics that hold checkpoints, such as `east.checkpoints.internal`."""
+        """Topics that hold checkpoints, for example `east.checkpoints.internal`."""
         return {topic for topic in self._topics() if self.policy.is_checkpoints(topic)}
 
     def upstream_clusters(self) -> set[Alias]:
-        """Every cluster whose heartbeats arrive here, directly or over others."""
+        """Every cluster whose heartbeats arrive here, directly or over further clusters."""
         return {alias for topic in self.heartbeat_topics() for alias in naming.sources(self.policy, topic)}
 
     def replication_hops(self, upstream_alias: str) -> int:
-        """Over how many flows heartbeats of a cluster arrive here, by the shortest way; -1 if they do not.
+        """Over how many flows heartbeats of a cluster arrive here, by the shortest way; -1 if the cluster is unknown
+        here.
 
         A flow from east to west makes 1 on west; this cluster's own alias makes -1.
         """
@@ -105,7 +107,7 @@ class MirrorClient:
     def remote_topics(self, source_alias: str | None = None) -> set[TopicName]:
         """Topics that are copies from another cluster; with `source_alias` those whose nearest source it is.
 
-        With the identity policy every ordinary topic is one.
+        With the identity policy every ordinary topic counts as a remote topic.
         """
         return {
             topic
@@ -126,11 +128,11 @@ class MirrorClient:
     def translate_offsets(
         self, remote_alias: str, group: str | re.Pattern[str], timeout_s: float
     ) -> dict[TopicPartition, CommittedOffset] | dict[GroupId, dict[TopicPartition, CommittedOffset]]:
-        """Where a consumer group of cluster `remote_alias` goes on here, by its last checkpoints.
+        """The offsets from which a consumer group of cluster `remote_alias` continues here, by its last checkpoints.
 
-        For a group: by partition of this cluster, empty when there is no checkpoint of it. For a pattern, which must
-        match whole group ids: the same by group. Raises ClusterError when not everything was read within `timeout_s`
-        seconds, or when the cluster has no checkpoints of `remote_alias`.
+        For a group: by partition of this cluster, empty for a group that lacks checkpoints. For a pattern, which must
+        match whole group ids: the same by group. Raises ClusterError when the read takes longer than `timeout_s`
+        seconds, or when the cluster lacks a topic of checkpoints of `remote_alias`.
         """
         if isinstance(group, re.Pattern):
             return self._checkpoints(remote_alias, group, timeout_s)
@@ -149,7 +151,7 @@ class MirrorClient:
                 f"alias, the replication policy and emit.checkpoints.enabled (topics of checkpoints here: {others})"
             )
         last: LastRecords = {}
-        # A checkpoint without a value deletes none, as in RemoteClusterUtils.
+        # A checkpoint with a null value deletes nothing, as in RemoteClusterUtils.
         left_s = max(0.0, deadline - SYSTEM.monotonic())
         TopicReader(self._admin(timeout_s), topic).read_last(last, timeout_s=left_s, deletions=False)
         found: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}

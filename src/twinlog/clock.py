@@ -1,6 +1,7 @@
-"""The one place that knows what time it is. Whatever waits, times out or dates a record gets its clock from outside.
+"""The only module that asks the system for the time. Whatever waits, times out or dates a record gets its clock from
+outside.
 
-The system's clock is handed in where a program begins: the command line, the driver's runner, a Spark task. On an event
+The entries of a program hand in the system's clock: the command line, the driver's runner, a Spark task. On an event
 loop the loop carries it (`kafka/net/loop.py:Loop.clock`).
 """
 
@@ -12,18 +13,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 LONG_AGO = float("-inf")
-"""A monotonic time before all others: of what never was, or was due ever since. Zero is when the machine booted."""
+"""A monotonic time before all real times: "has never happened", or "has always been due". Zero is when the machine
+booted."""
 
 
 class Clock(Protocol):
     """Returns the time, and lets threads wait for it."""
 
     def __hash__(self) -> int:
-        """Which one it is."""
+        """The name of this clock."""
 
     @property
     def monotonic(self) -> Callable[[], float]:
-        """Seconds since some moment, which never go back; code that asks often binds it once."""
+        """Seconds since some moment; they only grow. Code that asks often binds it once."""
 
     @property
     def wall(self) -> Callable[[], float]:

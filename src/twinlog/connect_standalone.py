@@ -1,4 +1,4 @@
-"""Where `connect-standalone` begins: a signal ends it with one line before anything else is loaded."""
+"""The entry of `connect-standalone`: a signal ends the process with a single line before anything else is loaded."""
 
 from __future__ import annotations
 

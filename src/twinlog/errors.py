@@ -6,27 +6,27 @@
     ├── ConfigError      the text the user wrote is wrong            fatal
     ├── PatternError     a regular expression is wrong, or too slow  fatal
     ├── OptionError      an option or column of a DataFrame is wrong fatal
-    ├── ClusterError     a cluster cannot be reached or refuses      retriable unless noted
+    ├── ClusterError     a cluster is out of reach or refuses        retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
     │   │   └── TooFewBrokersError   for the replicas of a topic
     │   ├── GroupTakenError  members of another kind use a group     retriable
-    │   └── NotAppendedError     a broker did not append, and gave why   retriable
-    ├── CopyError        a record or batch cannot be copied          fatal
+    │   └── NotAppendedError     a broker refused to append, with a reason   retriable
+    ├── CopyError        a record or batch is impossible to copy     fatal
     │   ├── CorruptBatchError    its CRC or its layout is wrong
-    │   ├── RecordTooLargeError  one record alone exceeds the target's limit
-    │   ├── RefusedRecordError   the target refuses one record for another reason
-    │   ├── NotAcknowledgedError the target did not take a batch in time
-    │   └── TransformError   a transform cannot be used, or fails on a record
-    ├── FencedError      another process took over what this one wrote     fatal
-    │   └── ForgottenError   or the cluster does not remember who wrote it
+    │   ├── RecordTooLargeError  a single record exceeds the target's limit
+    │   ├── RefusedRecordError   the target refuses a record for another reason
+    │   ├── NotAcknowledgedError a batch is unacknowledged in time
+    │   └── TransformError   a transform is unusable, or fails on a record
+    ├── FencedError      another process took over this process's writes   fatal
+    │   └── ForgottenError   or the cluster forgot the writer
     ├── GapError         records were lost before they were copied   holds its partition
-    ├── NoStartError     a partition has no position and may not begin   holds its partition
+    ├── NoStartError     a partition lacks a position and a default      holds its partition
     ├── DriverLostError  the driver of a lease has gone              retriable
     ├── MessageError     a message between driver and task has another form  fatal
     │   └── VersionMismatchError  they are of different versions     fatal
-    ├── RequestError     a request to the REST API cannot be fulfilled   by its status
+    ├── RequestError     a request to the REST API fails                 by its status
     │   └── NotOwnerError    another worker fulfils it
-    └── EngineError      Spark cannot start, or refuses              fatal
+    └── EngineError      Spark fails to start, or refuses            fatal
         └── EngineLostError  Spark's JVM has ended                   retriable
 
 `retriable` of an error is whether a retry can help. Every error can be pickled, because it may cross from a Spark
@@ -42,8 +42,8 @@ from typing import ClassVar
 class TwinlogError(Exception):
     """Base of all errors raised on purpose; with `retriable` the same call may succeed later.
 
-    `way_out` names the setting or the command that ends the trouble, where there is one; the text of the error ends
-    with it.
+    `way_out` names the setting or the command that ends the trouble, if there is any; the text of the error ends with
+    it.
     """
 
     retriable: ClassVar[bool] = False
@@ -68,7 +68,7 @@ class TwinlogError(Exception):
 
 
 class ConfigProblem:
-    """One thing wrong in a configuration text: where, which key, what was found, what was expected."""
+    """A mistake in a configuration text: its place, the key, the found value and the expected value."""
 
     __slots__ = ("expected", "file", "found", "key", "line")
 
@@ -85,9 +85,9 @@ class ConfigProblem:
 
 
 class ConfigError(TwinlogError):
-    """The configuration is wrong; lists every problem found, not only the first. Nothing was contacted or changed.
+    """The configuration is wrong; the error lists every problem. The error comes before any contact and any change.
 
-    `warnings` are of the same file: one of them may name the cause, such as a misspelt key that is only ignored.
+    `warnings` are of the same file: a warning may name the cause, for example a misspelt key that is only ignored.
     """
 
     def __init__(self, problems: list[ConfigProblem], warnings: Sequence[str] = ()) -> None:
@@ -103,8 +103,8 @@ _SHOWN = 200
 class PatternError(TwinlogError):
     """A regular expression that Java refuses as well, or whose matching takes too long.
 
-    `why` says what is wrong, `at` is the index in `text`, the whole expression as the user wrote it; None where no
-    single place is to blame.
+    `why` names the mistake, `text` is the whole expression as the user wrote it, `at` the mistake's index in `text`, or
+    None if the mistake concerns all of it.
     """
 
     def __init__(self, why: str, at: int | None, text: str) -> None:
@@ -120,23 +120,24 @@ class PatternError(TwinlogError):
 
 
 class OptionError(TwinlogError):
-    """An option or a column of a DataFrame is wrong, or two do not go together; in the words of Spark's own source."""
+    """An option or a column of a DataFrame is wrong, or two options contradict each other; in the words of Spark's own
+    source."""
 
 
 class ClusterError(TwinlogError):
-    """A cluster could not be reached, or answered with an error that may pass."""
+    """The connection to a cluster failed, or the cluster answered with an error that may pass."""
 
     retriable = True
 
 
 class ThrottledError(ClusterError):
-    """A broker takes no request on a connection for a while, by a quota (KIP-219)."""
+    """A broker refuses requests on a connection for a while, by a quota (KIP-219)."""
 
 
 class RefusedError(ClusterError):
-    """A cluster refused: wrong credentials, or a permission is missing. Trying again does not help.
+    """A cluster refused: wrong credentials, or a permission is missing. A retry has the same end.
 
-    `resource` is the topic or group that a permission is missing for, "" where the cluster refuses the whole client.
+    `resource` is the topic or group that a permission is missing for, "" if the cluster refuses the whole client.
     """
 
     retriable = False
@@ -147,19 +148,19 @@ class RefusedError(ClusterError):
 
 
 class TooFewBrokersError(RefusedError):
-    """A topic cannot be created, because it is to have more replicas than there are brokers."""
+    """The creation of a topic failed: it asks for more replicas than the cluster has brokers."""
 
 
 class TopicGoneError(ClusterError):
-    """A topic does not exist."""
+    """A topic is missing."""
 
 
 class GroupTakenError(ClusterError):
-    """A group cannot be joined while its members use another protocol, such as workers of MirrorMaker 2."""
+    """Joining a group fails while its members use another protocol, for example workers of MirrorMaker 2."""
 
 
 class NotAppendedError(ClusterError):
-    """A broker did not append a batch of our own; `code` is the protocol's error code, `size` the batch's bytes."""
+    """A broker refused a batch of our own; `code` is the protocol's error code, `size` the batch's bytes."""
 
     def __init__(self, message: str, code: int, size: int = 0) -> None:
         super().__init__(message)
@@ -168,15 +169,15 @@ class NotAppendedError(ClusterError):
 
 
 class CopyError(TwinlogError):
-    """A batch cannot be copied; its partition's flow stops on it."""
+    """A batch is impossible to copy; its partition's flow stops on it."""
 
 
 class CorruptBatchError(CopyError):
-    """A batch from the source fails its CRC32C or its layout makes no sense."""
+    """A batch from the source fails its CRC32C or has an invalid layout."""
 
 
 class RecordTooLargeError(CopyError):
-    """One record alone is larger than the remote topic's `max.message.bytes`.
+    """A single record is larger than the remote topic's `max.message.bytes`.
 
     `source_offset` is the record's offset on the source; `size` and `limit` are bytes.
     """
@@ -199,29 +200,29 @@ class RefusedRecordError(CopyError):
 
 
 class NotAcknowledgedError(CopyError):
-    """The target did not acknowledge a batch within `delivery.timeout.ms` or `retries`; it may have the batch."""
+    """A batch is still unacknowledged after `delivery.timeout.ms` or `retries`; the target may have it."""
 
 
 class TransformError(CopyError):
-    """A transform cannot be found, raises, or returns something else than rows."""
+    """A transform is missing, raises, or returns something else than rows."""
 
 
 class NoPartitionError(TransformError):
-    """A transform routes a record to a partition that its topic does not have, and may get."""
+    """A transform routes a record to a partition that its topic lacks at present, and may get."""
 
 
 class FencedError(TwinlogError):
-    """Another producer writes under the same transactional id now; this process must not write any more."""
+    """Another producer writes under the same transactional id now; this process has to stop its writes."""
 
 
 class ForgottenError(FencedError):
-    """A coordinator knows nothing of a producer: its transactional id expired, or has another producer id by now."""
+    """A coordinator has forgotten a producer: its transactional id expired, or has another producer id by now."""
 
 
 class GapError(TwinlogError):
     """Source records are gone before they were copied: retention, truncation, or a recreated topic.
 
-    `resume_at` is the first source offset that can be copied, -1 where it is unknown. `kind` is that of the gap
+    `resume_at` is the first source offset that can be copied, -1 if it is unknown. `kind` is that of the gap
     (`mirror.gaps.Gap`).
     """
 
@@ -232,25 +233,25 @@ class GapError(TwinlogError):
 
 
 class NoStartError(TwinlogError):
-    """A partition has no stored position, and `auto.offset.reset = none` names no place to begin at."""
+    """A partition lacks a stored position, and `auto.offset.reset = none` forbids a default."""
 
 
 class DriverLostError(TwinlogError):
-    """The driver that gave a lease no longer answers; a task must stop writing."""
+    """The driver that gave a lease has stopped answering; the task has to stop its writes."""
 
     retriable = True
 
 
 class MessageError(TwinlogError):
-    """What came over the channel between driver and task is no message, or one with other fields."""
+    """The channel between driver and task carried unknown bytes, or a message with other fields."""
 
 
 class VersionMismatchError(MessageError):
-    """Driver and task have different versions of twinlog; nothing is copied in that task."""
+    """Driver and task have different versions of twinlog; the task copies no record."""
 
 
 class RequestError(TwinlogError):
-    """A request to a worker's REST API is not fulfilled; `status` is the HTTP status of the answer."""
+    """A request to a worker's REST API fails; `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -260,7 +261,7 @@ class RequestError(TwinlogError):
 class NotOwnerError(RequestError):
     """Only the worker at `url` can fulfil a request: the leader of the group, or the owner of a connector.
 
-    `url` is empty while nobody knows who that is.
+    `url` is empty while that worker is unknown.
     """
 
     def __init__(self, message: str, url: str = "") -> None:
@@ -269,16 +270,16 @@ class NotOwnerError(RequestError):
 
 
 class UnavailableError(RequestError):
-    """A worker does not do what is asked, and has done nothing of it, because it is ending: another one does."""
+    """A worker refuses a request before any effect, because it is ending: another worker can fulfil the request."""
 
     def __init__(self, message: str) -> None:
         super().__init__(503, message)
 
 
 class UndeliveredError(RequestError):
-    """A request could not be passed on to the worker that can fulfil it, and nothing was done: it may be sent again.
+    """Passing a request on to the worker that can fulfil it failed before any effect: the client may send it again.
 
-    The answer is `status` when no worker takes it in the end.
+    The answer is `status` when all workers have refused it in the end.
     """
 
     def __init__(self, message: str, status: int = 500) -> None:
@@ -286,16 +287,17 @@ class UndeliveredError(RequestError):
 
 
 class EngineError(TwinlogError):
-    """Spark cannot start, or refuses what it is asked; nothing of a record is lost with that."""
+    """Spark fails to start, or refuses a call; all records are kept."""
 
 
 class EngineLostError(EngineError):
-    """Spark's JVM has ended, or Spark has stopped by itself; another one may be started in its place."""
+    """Spark's JVM has ended, or Spark has stopped by itself; another JVM may be started in its place."""
 
     retriable = True
 
 
 def is_ours(kind: str) -> bool:
-    """Whether the name of a class is that of an error of twinlog's, whose text is a sentence that needs no name."""
+    """Whether the name of a class is that of an error of twinlog's, whose text is a sentence that is complete by
+    itself."""
     found = globals().get(kind)
     return isinstance(found, type) and issubclass(found, TwinlogError)

@@ -1,7 +1,7 @@
 """Options of the JVMs that twinlog starts, and their class archive, which is made once per machine and saves seconds.
 
-Spark loads some ten thousand classes before it does anything. The JVM can keep them parsed and checked in a file
-(JEP 350, dynamic class data sharing). It ignores a file that does not fit any more, so nothing can break.
+Spark loads some ten thousand classes before it does anything. The JVM can keep them parsed and checked in a file (JEP
+350, dynamic class data sharing). It ignores a file that has become unfit, so a stale archive is harmless.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 
 LATE = (
-    # Compiling well what only starts once costs seconds of the start; what records go through gets there soon.
+    # Compiling the methods of the start well costs seconds of the start; the methods for records get there soon.
     *("-XX:Tier4InvocationThreshold=50000", "-XX:Tier4MinInvocationThreshold=6000"),
     *("-XX:Tier4CompileThreshold=150000", "-XX:Tier4BackEdgeThreshold=400000"),
 )
@@ -27,7 +27,7 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def archive_file() -> Path:
-    """Where the archive for this Spark and this Java lies, whether it exists or not.
+    """The path of the archive for this Spark and this Java; the file may be missing.
 
     Below `$TWINLOG_CACHE`, `$XDG_CACHE_HOME/twinlog` or `~/.cache/twinlog`.
     """
@@ -42,7 +42,7 @@ def archive_file() -> Path:
 
 
 def use_arguments() -> tuple[str, ...]:
-    """The JVM's arguments that use the archive; none when there is none."""
+    """The JVM's arguments that use the archive; empty while the file is missing."""
     path = archive_file()
     if not path.is_file():
         return ()
@@ -52,12 +52,12 @@ def use_arguments() -> tuple[str, ...]:
 
 
 def use_options() -> str:
-    """The same in one text, as Spark's settings take them."""
+    """The same as a single text, as Spark's settings take them."""
     return " ".join(use_arguments())
 
 
 def forget_unused(kept: Path) -> None:
-    """Delete archives beside `kept` that no start has used for a month: those of earlier versions."""
+    """Delete archives beside `kept` whose last use is a month old: archives of earlier versions."""
     for path in kept.parent.glob("spark-*.jsa"):
         with contextlib.suppress(OSError):
             if path != kept and time.time() - path.stat().st_mtime > UNUSED_S:

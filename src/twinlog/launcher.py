@@ -1,4 +1,4 @@
-"""What spark-submit is given to start `twinlog`: it takes a file, and no module.
+"""The file that spark-submit runs to start `twinlog`, as it takes only files.
 
     spark-submit --master spark://spark-1:7077 "$(twinlog launcher)" run mm2.properties
 
@@ -8,7 +8,7 @@
 import os
 import sys
 
-# Python puts the folder of the file it is given first, where `kafka` is a package of ours. `pathlib` would take
+# Python puts this file's folder first on its path, and that folder has our own package `kafka`. `pathlib` would take
 # milliseconds, in which Ctrl-C prints a stack trace.
 _HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:] = [place for place in sys.path if os.path.realpath(place or ".") != _HERE]

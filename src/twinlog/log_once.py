@@ -1,4 +1,4 @@
-"""Remembers what was logged, so that the log has each message once, or now and then."""
+"""Remembers logged messages, so that the log has each message once, or now and then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ NEVER = float("inf")
 
 @dataclass(slots=True)
 class _Lasting:
-    """What goes on now: since when, when it is logged next, and the wait before the time after that, in seconds."""
+    """A lasting condition: its begin, the time of its next log line, and the wait before the line after that, in
+    seconds."""
 
     since: float
     wait_s: float
@@ -29,7 +30,7 @@ class _Lasting:
 
 
 class LogOnce:
-    """What one part of the program logs. Not safe for several threads."""
+    """The logged messages of a part of the program. For a single thread."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._now = clock.monotonic
@@ -37,7 +38,7 @@ class LogOnce:
         self._lasting: dict[object, _Lasting] = {}
 
     def is_new(self, what: object, again_s: float = NEVER) -> bool:
-        """Whether something is to be logged now: it was not before, or not for `again_s` seconds."""
+        """Whether to log a message now: it is new, or its last line is `again_s` seconds old."""
         now = self._now()
         if now - self._logged.get(what, -NEVER) < again_s:
             return False
@@ -47,7 +48,7 @@ class LogOnce:
         return True
 
     def is_due(self, condition: object, for_s: float = 0.0, again_s: float = NEVER, longest_s: float = 0.0) -> bool:
-        """Whether a condition is to be logged now; called again and again as long as it lasts, until `end_condition`.
+        """Whether to log a condition now; called again and again as long as it lasts, until `end_condition`.
 
         It is logged once it has lasted for `for_s` seconds, and again after `again_s`; that doubles up to `longest_s`.
         """
@@ -63,7 +64,7 @@ class LogOnce:
         return True
 
     def end_condition(self, condition: object) -> bool:
-        """A condition has ended, and is another one when it comes again; returns whether it was logged."""
+        """A condition has ended, and is new when it comes again; returns whether it was logged."""
         known = self._lasting.pop(condition, None)
         return known is not None and known.due_at > -NEVER
 
@@ -74,7 +75,7 @@ class LogOnce:
             known.since = self._now()
 
     def all_over(self) -> bool:
-        """Every condition has ended; returns whether one was logged."""
+        """Every condition has ended; returns whether any condition was logged."""
         logged = [self.end_condition(condition) for condition in list(self._lasting)]
         return any(logged)
 

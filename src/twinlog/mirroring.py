@@ -3,12 +3,12 @@
     import twinlog
 
     with twinlog.start(spark, "mm2.properties") as mirroring:
-        ...                                    # your own queries go on beside it
+        ...                                    # your own queries continue beside it
         mirroring.flows()                      # how each flow does
     twinlog.run(spark, "mm2.properties", until_caught_up=True)
 
-It is what `twinlog run` does, with that session in the place of a Spark of its own. Nothing is printed; what happens is
-logged to the logger `twinlog`.
+The flows run as with `twinlog run`, on that session in the place of a Spark of its own. All messages go to the logger
+`twinlog`; standard output stays empty.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FlowProgress:
-    """How one flow does: its state in a word, as the table of `twinlog run` has it, why it is in that, and figures."""
+    """The condition of a flow: its state in a word, as the table of `twinlog run` has it, the reason of the state, and
+    figures."""
 
     name: str
     state: str
@@ -56,7 +57,7 @@ class FlowProgress:
 class Mirroring:
     """The flows of a file, on a session. Close it with `stop`, or use it as a context manager.
 
-    `twinlog.start` makes one. Its methods may be called by any thread.
+    `twinlog.start` makes it. Its methods may be called by any thread.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Mirroring:
         self._thread = threading.Thread(target=self._run, name="twinlog", daemon=True)
 
     def begin(self) -> None:
-        """Begin to copy. Raises OSError where the file asks for metrics at an address that is in use."""
+        """Begin to copy. Raises OSError if the file asks for metrics at an address that is in use."""
         for warning in self._config.warnings:
             log.warning("%s", warning)
         settings = self._config.metrics
@@ -115,7 +116,8 @@ class Mirroring:
 
     @property
     def error(self) -> Exception | None:
-        """What ended it as a whole, such as the end of the session; None while it runs, and after any other end."""
+        """The reason that ended it as a whole, for example the end of the session; None while it runs, and after any
+        other end."""
         return self._error
 
     def flows(self) -> list[FlowProgress]:
@@ -129,11 +131,13 @@ class Mirroring:
     def reload(self, *, only_look: bool = False) -> ReloadReport:
         """Read the file again, and have the flows run as it says now: as SIGHUP has `twinlog run` do it.
 
-        A file that is wrong changes nothing: the report has its problems then. With `only_look` nothing changes at all.
-        Raises TwinlogError where the flows are not those of a properties file, or are to end once all is copied.
+        With a wrong file all flows stay as they are, and the report has the file's problems. `only_look` only reports.
+        Raises TwinlogError if the flows came from another source than a properties file, or end once all is copied.
         """
         if self._reloader is None:
-            raise TwinlogError("only what was started with the path of a properties file, to run on, reads it again")
+            raise TwinlogError(
+                "only flows that were started with the path of a properties file, to run on, read it again"
+            )
         return self._reloader.reload("Mirroring.reload", only_look=only_look)
 
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
@@ -150,7 +154,7 @@ class Mirroring:
         return self._outcome
 
     def stop(self, timeout_s: float | None = None) -> None:
-        """Copy no more: what is in flight is waited for, and positions are stored. The session lives on.
+        """Stop copying: batches in flight are waited for, and positions are stored. The session lives on.
 
         Returns once that is done, after some seconds, or after `timeout_s`.
         """
@@ -181,12 +185,12 @@ def start(
 ) -> Mirroring:
     """Begin to run the enabled flows of a file on `session`, a SparkSession, and return at once.
 
-    `config` is what `twinlog run` takes: the path of MirrorMaker 2's properties, or of Strimzi's resource, whose
-    mirrors are flows here. With `clusters` only those flows run whose target is one of these aliases. `slots` is how
-    many tasks may run at once; without it flows leave one of the session's to other queries, if there is more than one.
+    `config` is the argument of `twinlog run`: the path of MirrorMaker 2's properties, or of Strimzi's resource, whose
+    mirrors are flows here. With `clusters` only the flows to these targets run. `slots` is how many tasks may run at
+    once; by default flows leave a single slot of the session to other queries, if it has several.
 
-    Raises ConfigError when the file is wrong, and EngineError when the session is one of Spark Connect, or is stopped:
-    no cluster has been contacted then.
+    Raises ConfigError when the file is wrong, and EngineError when the session is of Spark Connect, or is stopped; both
+    come before any contact with a cluster.
     """
     file: ReloadableFile | None = None
     if isinstance(config, MirrorConfig):
@@ -211,7 +215,7 @@ def run(
 ) -> Outcome:
     """`start`, and wait for the end, which is returned; Ctrl-C stops it in order.
 
-    Raises what `start` and `Mirroring.wait` raise.
+    Raises the errors of `start` and `Mirroring.wait`.
     """
     mirroring = start(session, config, clusters=clusters, until_caught_up=until_caught_up, slots=slots)
     with mirroring:

@@ -1,8 +1,8 @@
 """Temporary directories, each locked by its owner, so that the next run removes those of a process that died.
 
 The mark is a lock on the directory (flock): the kernel drops it with the process that holds it, however that ends, and
-it holds across containers that share a disk, where process ids mean nothing. Cleaners of old files
-(systemd-tmpfiles) leave a locked directory alone, too.
+it holds across containers that share a disk and have process ids of their own. Cleaners of old files (systemd-tmpfiles)
+leave a locked directory alone, too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from types import TracebackType
 
 PREFIX = "twinlog-scratch-"
 _made: set[Scratch] = set()
-"""Those that have not been removed."""
+"""Directories of this process until they are removed."""
 
 
 class Scratch:
-    """A new directory below `parent` (else `$TMPDIR` or what stands for it), until `remove` or the end of a `with`.
+    """A new directory below `parent` (else `$TMPDIR` or the system's default for it), until `remove` or the end of a
+    `with`.
 
     Raises OSError.
     """
@@ -31,7 +32,7 @@ class Scratch:
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
             lock = _opened(self.path)
-            # Another run may have taken it for a dead one's before it was locked.
+            # Another run may have taken it for a dead run's directory before it was locked.
             if lock is not None and _locked(lock) is not False and self.path.is_dir():
                 self._lock = lock
                 _made.add(self)
@@ -57,13 +58,13 @@ class Scratch:
 
 
 def remove_all() -> None:
-    """Remove what this process has made, as it ends at once."""
+    """Remove this process's directories, as it ends at once."""
     for scratch in list(_made):
         scratch.remove()
 
 
 def sweep(parents: Iterable[Path]) -> list[Path]:
-    """Remove what `Scratch` made below `parents` for this user and no process owns any more; returns what is gone."""
+    """Remove this user's directories of dead processes below `parents`; returns the removed directories."""
     found = (path for parent in dict.fromkeys(parents) for path in sorted(parent.glob(f"{PREFIX}*")))
     return [path for path in found if _removed(path)]
 
@@ -82,14 +83,14 @@ def _removed(path: Path) -> bool:
 
 
 def _opened(path: Path) -> int | None:
-    """The directory; None when it is none, is a link to one, is gone, or is not for this user."""
+    """The directory; None for a file, a link, a missing path or another user's directory."""
     with contextlib.suppress(OSError):
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     return None
 
 
 def _locked(number: int) -> bool | None:
-    """Whether this process has locked it now; None where the file system has no such locks."""
+    """Whether this process has locked it now; None if the file system lacks these locks."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

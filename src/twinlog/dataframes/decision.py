@@ -41,8 +41,8 @@ _HOLDER = Struct(">qh")
 class CommitDecision:
     """The decision that micro-batch `number` counts.
 
-    `holders` are the producers of its parts, with `NOBODY` for a part without a transaction. `where` is the partition
-    of a decision that was read: a further decision about the same micro-batch replaces it there.
+    `holders` are the producers of its parts, with `NOBODY` for a part that lacks a transaction. `where` is the
+    partition of a decision that was read: a further decision about the same micro-batch replaces it there.
     """
 
     number: int
@@ -111,8 +111,8 @@ class CommitDecisions:
             return replace(decode_decision(number, pieces), where=where)
         except ValueError:
             raise ClusterError(
-                f"cluster {self._client.alias}: group {self._name} has an offset that twinlog did not write; delete "
-                "the group, or choose another name with option kafka.transactional.id"
+                f"cluster {self._client.alias}: group {self._name} has an offset of a foreign program; delete the "
+                "group, or choose another name with option kafka.transactional.id"
             ) from None
 
     async def commit_decision(

@@ -34,8 +34,8 @@ def report_loss(why: str, *, fail: bool) -> None:
 class OffsetRange:
     """The records of a partition from offset `start` to below `end`.
 
-    With `topic_id` the range is of this topic, and never of a later topic with the same name. `from_earliest` marks a
-    range that begins at the log's first offset: records that are deleted before they are read are no loss.
+    With `topic_id` the range is of this topic only; a later topic with the same name is another topic. `from_earliest`
+    marks a range that begins at the log's first offset: records that are deleted before they are read count as read.
     """
 
     partition: TopicPartition

@@ -76,7 +76,7 @@ def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[st
     """The consumer that options like `kafka.bootstrap.servers` describe, and warnings of unknown keys.
 
     Keys and values are those of a Java consumer. Raises ConfigError with every problem found. Reads only the named key
-    stores, and never contacts a cluster.
+    stores, and avoids any contact with a cluster.
     """
     warnings: list[str] = []
     reading = read_kafka_options(options, CONSUMER, warnings)
@@ -118,8 +118,8 @@ def require_right(reading: ConfigReader, warnings: list[str]) -> None:
 def consumer_of_cluster(path: str | Path, alias: str | None) -> ConsumerSettings:
     """The consumer of the flows in the file at `path` that read from the cluster `alias`.
 
-    When no enabled flow reads from the cluster, the connection settings of a flow to the cluster count. Raises
-    ConfigError for a wrong file, and OptionError for an unknown cluster.
+    When all flows that read from the cluster are disabled, the connection settings of a flow to the cluster count.
+    Raises ConfigError for a wrong file, and OptionError for an unknown cluster.
     """
     return of_cluster(
         path,
@@ -137,7 +137,7 @@ def of_cluster(path: str | Path, alias: str | None, *ways: Callable[[FlowSetting
     config = load(path)
     known = ", ".join(config.clusters)
     if alias is None:
-        raise OptionError(f"Option 'cluster' must be specified with 'twinlog.config': one of {known}")
+        raise OptionError(f"Option 'cluster' must be specified with 'twinlog.config': any of {known}")
     for way in ways:
         for flow in config.flows:
             found = way(flow)
@@ -301,7 +301,7 @@ class _Options:
         try:
             return (), java_pattern(value.strip()), frozenset()
         except PatternError as error:
-            raise OptionError(f"option 'subscribePattern' is no regular expression: {error}") from None
+            raise OptionError(f"option 'subscribePattern' is an invalid regular expression: {error}") from None
 
     def _consumer(self) -> ConsumerSettings:
         kafka = {name: value for name, value in self.given.items() if name.startswith("kafka.")}
@@ -314,7 +314,9 @@ class _Options:
         if "kafka.bootstrap.servers" not in kafka:
             raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
         if "kafka.group.id" in kafka:
-            log.warning("option kafka.group.id is not used: partitions are assigned without a consumer group")
+            log.warning(
+                "option kafka.group.id is ignored: partitions are assigned directly, by-passing consumer groups"
+            )
         consumer, warnings = read_consumer(kafka)
         for warning in warnings:
             log.warning("%s", warning)
@@ -324,7 +326,7 @@ class _Options:
         """The limit of a side; among the three options, the first option that is present counts."""
         strategy = self.given.get("startingoffsetsbytimestampstrategy", "error").upper()
         if strategy not in {"ERROR", "LATEST"}:
-            raise OptionError(f"No value found for '{strategy}'; startingOffsetsByTimestampStrategy is error or latest")
+            raise OptionError(f"unknown value for '{strategy}'; startingOffsetsByTimestampStrategy is error or latest")
         or_latest = strategy == "LATEST" or side == "ending"
         timestamp = self.given.get(f"{side}timestamp")
         if timestamp is not None:

@@ -19,7 +19,7 @@ NO_TIMESTAMP_US = -1000
 """The microseconds of a row for a record whose timestamp is -1 (Kafka class RecordBatch, NO_TIMESTAMP)."""
 
 _FEW_RUNS = 4
-"""Up to this many runs of rows for each partition are taken as slices, without a copy of bytes."""
+"""Up to this many runs of rows for each partition are taken as slices, which share bytes."""
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class RowPartitioner:
     """Divides rows by their partitions.
 
     `partitions_of` returns a topic's number of partitions, and raises an error for a missing topic. With `topic` None a
-    column names the topic. A row without a partition gets a partition by its key's hash. Without a key, or with
-    `ignore_keys`, this row goes to the sticky partition. This partition changes every `sticky_bytes`, and begins with
+    column names the topic. A row that lacks a partition gets a partition by its key's hash. A keyless row goes to the
+    sticky partition; with `ignore_keys` every row does. This partition changes every `sticky_bytes`, and begins with
     number `first`.
     """
 
@@ -42,8 +42,8 @@ class RowPartitioner:
     def split(self, rows: Any, now_ms: int) -> Iterator[tuple[TopicPartition, Any]]:
         """Yield a partition and its rows, in their order, as columns that `encode` takes.
 
-        A row without a timestamp gets `now_ms`. A timestamp of -1 ms comes from a record without a timestamp, and the
-        row becomes a record without a timestamp again. Raises CopyError for a row that is invalid as a record.
+        A row that lacks a timestamp gets `now_ms`. A timestamp of -1 ms comes from an undated record, and the row
+        becomes an undated record again. Raises CopyError for a row that is invalid as a record.
         """
         if not rows.num_rows:
             return
@@ -158,7 +158,7 @@ def _headers(column: Any) -> Any:
     headers = column.cast(HEADERS_COLUMN.type)
     entries = headers.flatten()
     if entries.null_count or entries.field("key").null_count:
-        raise CopyError("a row has a header without a key; each header needs a key")
+        raise CopyError("a row has a keyless header; each header needs a key")
     return headers
 
 

@@ -166,7 +166,7 @@ class TopicPlanner:
         for name, topic in found.items():
             if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION and pattern is None:
                 raise TopicGoneError(
-                    f"cluster {admin.alias}: topic {name} does not exist; create it, or name other topics in option "
+                    f"cluster {admin.alias}: topic {name} is missing; create it, or name other topics in option "
                     f"{'subscribe' if options.topics else 'assign'}"
                 )
             if error_codes.refused(topic.error):
@@ -175,7 +175,7 @@ class TopicPlanner:
                 # A topic with an error would otherwise have an empty set of partitions, and be read as empty or count
                 # as deleted.
                 raise ClusterError(
-                    f"cluster {admin.alias}: no partitions of topic {name}: {error_codes.explain(topic.error)}"
+                    f"cluster {admin.alias}: partitions of topic {name} are missing: {error_codes.explain(topic.error)}"
                 )
             self.topic_ids[name] = topic.topic_id
             parts |= {TopicPartition(name, number) for number in range(topic.partitions)}
@@ -196,7 +196,7 @@ class TopicPlanner:
         missing = parts - found.keys()
         if missing:
             why = error_codes.explain(errors.get(min(missing), Code.LEADER_NOT_AVAILABLE))
-            raise ClusterError(f"cluster {admin.alias}: no offsets of {listed(map(str, missing))}: {why}")
+            raise ClusterError(f"cluster {admin.alias}: offsets of {listed(map(str, missing))} are missing: {why}")
         return found
 
     def _connected(self) -> ClusterAdmin:

@@ -57,8 +57,8 @@ _LOST = "Could not read records in offset [{}, {}) for topic partition {}: {}"
 class RangeReader:
     """Connections to a cluster, kept for the next range; for a single thread.
 
-    `patience_s` is how long a partition may be silent. Records that retention has deleted raise GapError; without
-    `fail_on_data_loss` they are logged and left out.
+    `patience_s` is how long a partition may be silent. Records that retention has deleted raise GapError; with
+    `fail_on_data_loss` off they are logged and left out.
     """
 
     def __init__(self, settings: ConsumerSettings, loop: Loop) -> None:
@@ -102,10 +102,11 @@ class RangeReader:
                 del rows
 
     def _after_loss(self, wanted: OffsetRange, fail: bool, silence: Silence) -> int:
-        """The next position without an answer: after the lost records, or the range's end when all are lost.
+        """The next position after a missing answer: after the lost records, or the range's end when all are lost.
 
-        Returns the same position when no record is lost, or when that is unknown; a deleted topic has to be sure. A log
-        that ends at the position after the patience was cut there: the range was planned when the log had more records.
+        Returns the same position when all records are there, or when a loss is unknown; a deleted topic has to be sure.
+        A log that ends at the position after the patience was cut there: the range was planned when the log had more
+        records.
         """
         position, late = silence.position, silence.late
         if not late and silence.code not in _GONE:

@@ -56,7 +56,7 @@ def limit_rate(most: int, start: Mapping[TopicPartition, int], latest: Mapping[T
     """The ends of a micro-batch of about `most` offsets.
 
     Each partition has a share by its remaining offsets, at least 1 offset. A partition for which `start` has `LATEST`
-    has no remaining offsets.
+    has zero remaining offsets.
     """
     sizes = {part: end - start[part] for part, end in latest.items() if start[part] != LATEST and end > start[part]}
     total = sum(sizes.values())

@@ -256,8 +256,8 @@ class RecordAppender:
                     why = self._troubles.get(partition, "no answer yet")
                     self._fail(
                         ClusterError(
-                            f"cluster {self._client.alias}: {partition} did not take records within "
-                            f"kafka.delivery.timeout.ms = {limit_ms}: {why}"
+                            f"cluster {self._client.alias}: {partition} refused records for kafka.delivery.timeout.ms "
+                            f"= {limit_ms}: {why}"
                         )
                     )
             await self._loop.sleep(_WATCH_S)
@@ -279,9 +279,9 @@ class RecordAppender:
             if found is not None and not found.error and found.partitions:
                 return found.partitions
             if found is not None and found.error == Code.INVALID_TOPIC:
-                raise TopicGoneError(f"cluster {client.alias}: '{topic}' cannot be a topic's name")
+                raise TopicGoneError(f"cluster {client.alias}: '{topic}' is invalid as a topic's name")
             if clock.monotonic() - began_at > GONE_S:
                 raise TopicGoneError(
-                    f"cluster {client.alias}: topic {topic} does not exist; create it first, as writing creates none"
+                    f"cluster {client.alias}: topic {topic} is missing; create it first, as a write leaves that to you"
                 )
             await self._loop.sleep(backoff.count_failure())

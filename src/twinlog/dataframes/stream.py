@@ -25,14 +25,14 @@ _LESS_AVAILABLE = (
 )
 _ANEW = "Topic {} has been deleted and recreated"
 _ANEW_FAILS = (
-    ". When this query is started again it goes by offsets alone, and leaves out what the new topic has below those of "
-    "the checkpoint: begin with a new checkpointLocation to read all of it"
+    ". When this query is started again it goes by offsets alone, and leaves out the new topic's records below the "
+    "checkpoint's offsets: begin with a new checkpointLocation to read all of it"
 )
 _ANEW_GOES_ON = ", which is read from its first record on"
 
 LEAST_PAUSE_S = 0.02
 MOST_PAUSE_S = 0.5
-"""The longest pause before an answer without new offsets, in seconds.
+"""The longest pause before an answer that lacks new offsets, in seconds.
 
 Spark repeats its question every ten milliseconds, and each question takes requests to brokers. So the pause grows while
 new offsets are missing.
@@ -79,7 +79,7 @@ class TopicStream:
         self._available_now = True
 
     def latest(self, start: Mapping[str, Mapping[str, int]], *, everything: bool) -> JsonOffsets:
-        """The end of the micro-batch that begins at `start`; equal to `start` when no micro-batch is due.
+        """The end of the micro-batch that begins at `start`; equal to `start` until a micro-batch is due.
 
         With `everything` the reader's limits are ignored.
         """

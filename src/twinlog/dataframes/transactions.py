@@ -49,7 +49,7 @@ class BatchTransactions:
         return TransactionCoordinator(self._client, f"{self._name}-{part}", self._timeout_ms)
 
     async def begin_part(self, batch: MicroBatch) -> tuple[WriteTaskResult, ProducerEpoch | None]:
-        """The result of a task without rows, and the producer for its rows.
+        """The result of an empty task, and the producer for its rows.
 
         The producer is None when the rows of an earlier attempt are committed. After this call, earlier runs of the
         query are unable to decide. The transaction of an earlier attempt is aborted, unless a decision counts it: then
@@ -90,9 +90,9 @@ class BatchTransactions:
 
     def _by_hand(self) -> str:
         return (
-            f"See whether the target has the rows of this micro-batch: if not, delete the groups {self._name} and "
-            f"{self._name}.committed, and the query writes them again; if it has, begin after them with a new "
-            "checkpointLocation"
+            "See whether the target has the rows of this micro-batch: if they are missing, delete the groups "
+            f"{self._name} and {self._name}.committed, and the query writes them again; if it has, begin after them "
+            "with a new checkpointLocation"
         )
 
     async def commit(self, number: int, parts: Sequence[WriteTaskResult]) -> None:
@@ -184,9 +184,9 @@ class BatchTransactions:
             await self.abort_parts(written)
             raise CopyError(
                 f"micro-batch {decision.number} was written by {len(decision.holders)} tasks, of which the target has "
-                f"dropped what tasks {', '.join(map(str, lost))} wrote, as it waited longer than "
+                f"dropped the rows of tasks {', '.join(map(str, lost))}, as it waited longer than "
                 f"kafka.transaction.timeout.ms = {self._timeout_ms} for the query to come back. Run the query with "
-                f"{len(decision.holders)} tasks instead of {parts}: it then writes those rows again, and no others"
+                f"{len(decision.holders)} tasks instead of {parts}: it then writes only those rows again"
             )
 
     async def _require_open(self, part: WriteTaskResult) -> None:
@@ -211,11 +211,11 @@ class BatchTransactions:
 
     def _too_late(self, part: WriteTaskResult) -> ClusterError:
         return ClusterError(
-            f"cluster {self._client.alias}: transaction {self._name}-{part.part} is not open any more: it was open for "
-            f"longer than kafka.transaction.timeout.ms = {self._timeout_ms}, or another attempt of the same task began "
-            "after it. Make micro-batches smaller (maxOffsetsPerTrigger), raise that timeout together with the "
-            "brokers' transaction.max.timeout.ms, and leave spark.speculation off; the query writes this micro-batch "
-            "again when it is started again"
+            f"cluster {self._client.alias}: transaction {self._name}-{part.part} is closed: it was open for longer "
+            f"than kafka.transaction.timeout.ms = {self._timeout_ms}, or another attempt of the same task began after "
+            "it. Make micro-batches smaller (maxOffsetsPerTrigger), raise that timeout together with the brokers' "
+            "transaction.max.timeout.ms, and leave spark.speculation off; the query writes this micro-batch again "
+            "when it is started again"
         )
 
     async def _note(self, decision: CommitDecision, state: State) -> None:
@@ -247,20 +247,19 @@ class BatchTransactions:
             noted = await self._retry(self._decisions.noted) == DecisionNote(decision.number, "committed")
             if not isinstance(error, ForgottenError):
                 if noted:
-                    raise self._older_checkpoint(decision.number, "has it, and part of what came after it") from None
+                    raise self._older_checkpoint(decision.number, "has it, and a part of the rows after it") from None
                 return False
             if noted:
                 return True
             raise CopyError(
-                f"transaction {coordinator.transactional_id} was to be committed, but cluster {self._client.alias} has "
-                "forgotten it (transactional.id.expiration.ms), so nobody knows whether it was committed. "
-                + self._by_hand()
+                f"transaction {coordinator.transactional_id} was due for its commit, but cluster {self._client.alias} "
+                "has forgotten it (transactional.id.expiration.ms), so its outcome is unknown. " + self._by_hand()
             ) from None
 
     def _older_checkpoint(self, number: int, found: str) -> CopyError:
         return CopyError(
             f"micro-batch {number} of query {self._query} comes next, and the target {found}: the checkpoint is older "
-            "than what was written, as the checkpoint of a backup is. Begin with a new checkpointLocation at the "
+            "than the written rows, as the checkpoint of a backup is. Begin with a new checkpointLocation at the "
             "offsets of the next records"
         )
 
@@ -275,7 +274,7 @@ class BatchTransactions:
             except FencedError as error:
                 fenced = error
         raise FencedError(
-            f"cluster {self._client.alias}: another run of this query writes, or another attempt of one of its tasks "
+            f"cluster {self._client.alias}: another run of this query writes, or another attempt of a task of it "
             f"began late (spark.speculation must be off): {fenced}"
         )
 

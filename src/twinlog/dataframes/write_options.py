@@ -34,7 +34,7 @@ def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[st
     """The producer that options like `kafka.bootstrap.servers` describe, and warnings of unknown keys.
 
     Keys and values are those of a Java producer. Raises ConfigError with every problem found. Reads only the named key
-    stores, and never contacts a cluster.
+    stores, and avoids any contact with a cluster.
     """
     warnings: list[str] = []
     reading = read_kafka_options(options, PRODUCER, warnings)
@@ -58,8 +58,8 @@ def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[st
 def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings:
     """The producer of the flows in the file at `path` that write to the cluster `alias`.
 
-    When no enabled flow writes to the cluster, the connection settings of any flow with the cluster count. Raises
-    ConfigError for a wrong file, and OptionError for an unknown cluster.
+    When all flows that write to the cluster are disabled, the connection settings of any flow with the cluster count.
+    Raises ConfigError for a wrong file, and OptionError for an unknown cluster.
     """
     producer = of_cluster(
         path,
@@ -116,8 +116,8 @@ def read_write_options(given: Mapping[str, str], use: WriteUse) -> WriteTask:
     exactly_once = flag(options, "exactlyonce", use == "stream")
     if exactly_once and use == "batch":
         raise OptionError(
-            "Option 'exactlyOnce' is for streams, whose micro-batches have a number by which the target knows what it "
-            "has; leave it out in a batch query"
+            "Option 'exactlyOnce' is for streams, whose micro-batches have a number by which the target knows its "
+            "rows; leave it out in a batch query"
         )
     return WriteTask(
         producer=_producer(options),
@@ -134,7 +134,7 @@ def check_columns(fields: Sequence[tuple[str, str]], topic: TopicName | None) ->
     for name in _TYPES:
         if names.count(name) > 1 and not (name == "topic" and topic is not None):
             raise OptionError(
-                f"The DataFrame has {names.count(name)} columns named '{name}', as after a join; select the one to "
+                f"The DataFrame has {names.count(name)} columns named '{name}', as after a join; select the column to "
                 "write"
             )
     columns = dict(fields)

@@ -37,7 +37,7 @@ class MicroBatch:
 
 
 def first_partition(query: str, number: int, part: int) -> int:
-    """The first partition of a task's rows without a key, modulo the number of a topic's partitions.
+    """The first partition of a task's keyless rows, modulo the number of a topic's partitions.
 
     Tasks of a micro-batch have consecutive first partitions, and each micro-batch begins at a hashed partition.
     Otherwise small micro-batches would all be in the same partitions. The numbers of micro-batches alone would have the
@@ -51,9 +51,10 @@ class WriteTaskResult:
     """The result of a task: `records` rows are on the target.
 
     Rows in a transaction are on the target after its commit, which `holder` can do. `root` is the last producer of the
-    query when the task began (`transactions.py:begin_part`), and `somewhere` is a partition that the task wrote to.
-    Without rows, and after an earlier attempt that was `committed`, the holder is NOBODY. `decided` means that an
-    earlier run decided that the micro-batch counts; without `committed`, the target has aborted the rows of that run.
+    query when the task began (`transactions.py:begin_part`), and `somewhere` is a partition that the task wrote to. In
+    an empty task, and after an earlier attempt that was `committed`, the holder is NOBODY. `decided` means that an
+    earlier run decided that the micro-batch counts; with `committed` false, the target has aborted the rows of that
+    run.
     """
 
     records: int

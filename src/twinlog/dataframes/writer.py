@@ -130,7 +130,7 @@ def link_to(producer: ProducerSettings) -> WriterConnection:
 def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, first: int) -> WriteTaskResult:
     """Append all rows, and return once all in-sync replicas have them; with a `batch` in an open transaction.
 
-    `first` is the number of the first partition for rows without a key. Raises ClusterError and CopyError.
+    `first` is the number of the first partition for keyless rows. Raises ClusterError and CopyError.
     """
     link = link_to(task.producer)
     if batch is None:

@@ -1,4 +1,4 @@
-"""JSON in records and messages: without spaces."""
+"""Compact JSON in records and messages."""
 
 from __future__ import annotations
 

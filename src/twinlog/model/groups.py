@@ -21,7 +21,7 @@ class GroupListing(NamedTuple):
 
     `protocol` is "consumer" for consumers that share partitions, "" if offsets were only ever committed from outside,
     and otherwise the name of another program's own protocol. `kind` is "classic", "consumer" (KIP-848), "share" or
-    "streams", and "" before Kafka 3.7. `state` is "Empty" for a group without members.
+    "streams", and "" before Kafka 3.7. `state` is "Empty" for a memberless group.
     """
 
     name: GroupId
@@ -56,7 +56,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupMembers(NamedTuple):
-    """A group of the classic protocol with its members; `state` is "Dead" if the group does not exist."""
+    """A group of the classic protocol with its members; `state` is "Dead" for a missing group."""
 
     protocol: str
     state: str

@@ -12,7 +12,7 @@ PRODUCER_BYTE_RATE = "producer_byte_rate"
 class QuotaEntity:
     """The entity of a quota: a user, a client id, or both.
 
-    "" means every user or client id without a quota of its own, None means that the entity lacks this part.
+    "" means every user or client id that lacks a quota of its own, None means that the entity lacks this part.
     """
 
     user: str | None = None
@@ -24,7 +24,7 @@ class QuotaEntity:
 
 
 EVERY_USER = QuotaEntity(user="")
-"""All users without a quota of their own, including users without a login.
+"""All users that lack a quota of their own, including anonymous users.
 
 The quota of this entity counts before all quotas that name a client id alone.
 """

@@ -10,7 +10,7 @@ class ClusterReachability:
     """Whether a cluster answers, in seconds up to the moment of the report.
 
     `heard_s` counts from the last answer of a broker (-1: still waiting for the first). `out_s` counts from the first
-    request that no broker answered (-1: brokers answer). `why` is the reason, if it is known.
+    unanswered request (-1: brokers answer). `why` is the reason, if it is known.
     """
 
     heard_s: float = -1.0

@@ -1,4 +1,4 @@
-"""Names of heartbeats topics and internal topics, and names that transforms must not route records to.
+"""Names of heartbeats topics and internal topics, and names that are forbidden as a transform's topic.
 
 MirrorMaker 2 takes each topic for a heartbeats topic whose name ends in the separator and `heartbeats`, as
 `device.heartbeats` (Kafka interface ReplicationPolicy, isHeartbeatsTopic), and copies it past the filter. twinlog
@@ -20,7 +20,7 @@ from twinlog.model.types import Alias, TopicName
 
 def source_alias(topic: TopicName, separator: str) -> Alias | None:
     """The cluster that `topic` came from; None for a name that lacks an alias."""
-    # Trailing empty pieces are dropped, as in Java's String.split: `a.` has no alias, `.x` has the alias "". An empty
+    # Trailing empty pieces are dropped, as in Java's String.split: `a.` lacks an alias, `.x` has the alias "". An empty
     # separator separates every two characters.
     pieces = topic.split(separator) if separator else list(topic)
     while pieces and not pieces[-1]:
@@ -79,7 +79,7 @@ _INTERNAL = re.compile(r"__.*|.*[.-]internal|heartbeats")
 def check_name(name: str) -> None:
     """Raise TransformError if records of any topic must stay out of topic `name`."""
     if not is_legal_topic(name):
-        raise TransformError(f"it routes records to {name!r}, which is no legal topic name")
+        raise TransformError(f"it routes records to {name!r}, which is an illegal topic name")
     if _INTERNAL.fullmatch(name):
         raise TransformError(f"it routes records to {name}, which is an internal topic")
 

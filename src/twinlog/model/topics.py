@@ -110,7 +110,7 @@ class Refusal:
 
 
 def own_settings(entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
-    """The settings that were made on a topic itself; None for a sensitive setting, whose value no cluster reports."""
+    """The settings that were made on a topic itself; None for a sensitive setting, whose value clusters hide."""
     return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.TOPIC}
 
 

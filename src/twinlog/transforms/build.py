@@ -65,12 +65,12 @@ def load(path: str) -> Transform:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise TransformError(f"importing {module_name} raises {type(error).__name__}: {error}") from error
         raise TransformError(
-            f"there is no module {error.name!r}; install its package, or set PYTHONPATH, where the flow is run and on "
-            "each of Spark's executors"
+            f"the module {error.name!r} is missing; install its package, or set PYTHONPATH, on the flow's machine and "
+            "on each of Spark's executors"
         ) from None
     except AttributeError as error:
         if hasattr(error, "obj") and name:
-            raise TransformError(f"the module {module_name} has no function {name!r}") from None
+            raise TransformError(f"the module {module_name} lacks a function {name!r}") from None
         raise TransformError(f"importing {module_name} raises AttributeError: {error}") from error
     except KeyboardInterrupt:
         raise
@@ -78,5 +78,5 @@ def load(path: str) -> Transform:
         # An unguarded script may end the process.
         raise TransformError(f"importing {module_name} raises {type(error).__name__}: {error}") from error
     if not callable(found):
-        raise TransformError(f"{path} is {found!r}, which is no function")
+        raise TransformError(f"{path} is {found!r}, and a function is expected")
     return found  # type: ignore[no-any-return]

@@ -38,7 +38,7 @@ def checked(given: Any, returned: Any) -> Any:
     Columns of another type are taken if each value fits: for example text for a key, or milliseconds for a timestamp.
     """
     if not isinstance(returned, pa.RecordBatch):
-        raise TransformError(f"it returns {type(returned).__name__}, not pyarrow.RecordBatch")
+        raise TransformError(f"it returns {type(returned).__name__} instead of pyarrow.RecordBatch")
     rows = returned if returned.schema.equals(_EXPECTED) else _in_our_columns(returned)
     for name in ("topic", "offset"):
         if rows.column(name).null_count:
@@ -52,7 +52,7 @@ def checked(given: Any, returned: Any) -> Any:
         headers = rows.column("headers").flatten()
         if headers.null_count or headers.field("key").null_count:
             # A nameless header is unreadable for every consumer.
-            raise TransformError("it returns a header without a name")
+            raise TransformError("it returns a header that lacks a name")
     return rows
 
 
@@ -84,11 +84,13 @@ def _check_offsets(given: Any, rows: Any) -> None:
         return
     if (theirs[1:] < theirs[:-1]).any():
         at = int(np.flatnonzero(theirs[1:] < theirs[:-1])[0])
-        raise TransformError(f"it returns the offset {theirs[at + 1]} after {theirs[at]}; offsets must not decrease")
+        raise TransformError(
+            f"it returns the offset {theirs[at + 1]} after {theirs[at]}; offsets must stay equal or grow"
+        )
     place = np.minimum(np.searchsorted(ours, theirs), max(0, len(ours) - 1))
     strange = np.flatnonzero(ours[place] != theirs) if len(ours) else np.arange(len(theirs))
     if len(strange):
-        raise TransformError(f"it returns the offset {theirs[strange[0]]}, which it was not given")
+        raise TransformError(f"it returns the offset {theirs[strange[0]]}, which is outside of its input")
 
 
 def _check_topics(remote: Any, topics: Any) -> None:

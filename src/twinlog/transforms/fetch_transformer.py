@@ -233,7 +233,7 @@ class _TransformPreparation:
         self.made: list[Any] = []
         """The transform's rows for `build_appends`."""
         self.kept = 0
-        """The number of records with at least one row from the transform."""
+        """The number of records for which the transform returned rows."""
         self.first: SourceOffset | None = None
         self.at = SourceOffset(0)
         """The first source offset of the last rows that the transform got."""
@@ -265,7 +265,7 @@ class _TransformPreparation:
     def _fail(self, failure: FailedRow) -> None:
         transformer, settings = self.transformer, self.transformer.settings
         if settings.tolerance == "none":
-            way_out = f"correct it, or set {key_of(TransformSettings, 'tolerance')} = all to skip such records"
+            way_out = f"correct it, or set {key_of(TransformSettings, 'tolerance')} = all to skip records that fail"
             text = (
                 f"the transform {settings.shown} fails on the record at offset {failure.offset} of "
                 f"{transformer.source}: {failure.reason}; {way_out}"
@@ -334,7 +334,7 @@ class _TransformPreparation:
         if by_key.any():
             count = self.transformer.partitions
             if not count:
-                raise TransformError(f"how many partitions {remote.topic} has is not known yet")
+                raise TransformError(f"the number of partitions of {remote.topic} is still unknown")
             chosen = np.flatnonzero(by_key)
             there = there.copy()
             there[chosen] = partitions_by_key(rows.column("key").take(pa.array(chosen)), count, remote.partition)
@@ -363,7 +363,7 @@ class _TransformPreparation:
     def _too_large(self, append: Append) -> RecordTooLargeError:
         limit = self.rules.max_batch_bytes
         return RecordTooLargeError(
-            f"what the transform makes of the record at source offset {append.first_source_offset} needs a batch of "
+            f"the transform's result for the record at source offset {append.first_source_offset} needs a batch of "
             f"{append.bytes} bytes, the remote topic takes {limit}",
             source_offset=append.first_source_offset,
             size=append.bytes,

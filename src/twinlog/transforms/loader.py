@@ -58,29 +58,29 @@ def check_topic(name: str, source: str, heartbeats: HeartbeatNames, *, same_clus
     """Raise TransformError if records of topic `source` must stay out of topic `name`."""
     check_name(name)
     if heartbeats.is_heartbeats(TopicName(name)):
-        raise TransformError(f"it routes records to {name}, where heartbeats are mirrored to")
+        raise TransformError(f"it routes records to {name}, the topic of mirrored heartbeats")
     if same_cluster and name == source:
-        raise TransformError(f"it routes records to {name}, where they were read: they would go round for ever")
+        raise TransformError(f"it routes records to {name}, their own source topic: they would go round for ever")
 
 
 def check_within_cluster(name: str, flow: FlowSettings) -> None:
     """Raise TransformError if a flow within a single cluster might read the records again that it routes to `name`.
 
-    A flow never copies topics that its policy takes for its own copies. If the names of topics alone decide, the driver
+    A flow leaves out topics that its policy takes for its own copies. If the names of topics alone decide, the driver
     knows all routes and has looked at them.
     """
     known = flow.transform is None or flow.transform.routes_are_known
     if not known and source_alias(TopicName(name), flow.separator) != flow.source:
         raise TransformError(
-            f"it routes records to {name}: within one cluster the flow may read them there again; names that begin "
-            f"{flow.source}{flow.separator} are its own copies and never read"
+            f"it routes records to {name}: within a cluster the flow may read them there again; names that begin "
+            f"{flow.source}{flow.separator} are its own copies, which it leaves out"
         )
 
 
 def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules) -> dict[int, list[Append]]:
     """The appends of routed rows by the partition of their topic; `partitions` is its number of partitions.
 
-    Rows without partition and key go to the partition with the source's number, and so stay in order. Raises
+    Rows that lack partition and key go to the partition with the source's number, and so stay in order. Raises
     NoPartitionError.
     """
     rows = routed.rows
@@ -134,7 +134,7 @@ class TransformLoader:
         try:
             self._function = build(settings, self._sql)
         except TransformError as error:
-            raise TransformError(f"{flow.key('transform')} cannot be used in this task: {error}") from error
+            raise TransformError(f"{flow.key('transform')} is unusable in this task: {error}") from error
 
     @property
     def trouble(self) -> str | None:
@@ -152,7 +152,7 @@ class TransformLoader:
         try:
             self._sql.start()
         except TransformError as error:
-            raise TransformError(f"{self._query_key} cannot be used: {error}") from error
+            raise TransformError(f"{self._query_key} is unusable: {error}") from error
 
     def close(self) -> None:
         """Stop changing records."""

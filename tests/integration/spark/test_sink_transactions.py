@@ -120,7 +120,7 @@ def test_what_the_target_aborted_after_the_decision_is_written_again_and_nothing
     query.end(parts[1])
     query.time_out(parts[2])
     fewer = [query.write(0, part, f"{part}") for part in range(2)]
-    with pytest.raises(CopyError, match="was written by 3 tasks, of which the target has dropped what tasks 2 wrote"):
+    with pytest.raises(CopyError, match="was written by 3 tasks, of which the target has dropped the rows of tasks 2"):
         query.commit(0, *fewer)
     assert query.found == ["0/0", "0/1"]
     again = [query.write(0, part, f"{part}") for part in range(3)]
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_is_older_than_the_target_is_refused(query: Query) -> 
     with pytest.raises(CopyError, match="the checkpoint is older than what was written"):
         query.write(3, 0, "b")
     query.write(5, 0, "open")
-    with pytest.raises(CopyError, match="has it, and part of what came after it"):
+    with pytest.raises(CopyError, match="has it, and a part of the rows after it"):
         query.write(4, 0, "a")
     # Another query does not care.
     part = write_rows(query.task, [pa.record_batch({"value": pa.array(["c"])})], MicroBatch("another", 0, 0), first=0)

@@ -41,14 +41,14 @@ MEANT = (
     # Connect writes Struct{a=1}.
     "several fields are not written as text",
     # Java takes the hyphen for a sign, and the month for the one before January.
-    "'2024-02-29' does not follow yyyyMMdd",
+    "'2024-02-29' differs from yyyyMMdd",
     # Connect fails when the record is written, unless another transform has removed the field by then.
-    "JSON without a schema has no",
+    "schemaless JSON lacks",
     # Connect writes "Infinity" as text, which its own converter does not read again.
     "a number has no form in JSON",
-    "is not between the years 1582 and 9999",
+    "is outside of the years 1582 to 9999",
     # Java leaves out the higher bits.
-    "is on no day that Connect can count to",
+    "is beyond the days that Connect can count to",
 )
 """Reasons for which records are refused here, and not by Connect."""
 

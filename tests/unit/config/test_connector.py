@@ -227,7 +227,7 @@ def test_who_has_nothing_to_do(kind: ConnectorKind, config: dict[str, str], idle
             {"source.cluster.bootstrap.servers": None},
             "connector mine: source.cluster.bootstrap.servers: missing",
         ),
-        ("source", {"topics": "a("}, "connector mine: topics: a parenthesis"),
+        ("source", {"topics": "a("}, "connector mine: topics: an unclosed parenthesis"),
         ("source", {"transforms": "t"}, "connector mine: transforms.t.type: missing"),
         ("source", {"target.cluster.security.protocol": "SASL_SSL"}, "mine: target.cluster.sasl.mechanism: missing"),
         ("source", {"exactly.once.support": "required"}, "the worker's exactly.once.source.support = enabled"),

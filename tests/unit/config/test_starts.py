@@ -195,6 +195,6 @@ def test_a_resource_may_have_both(tmp_path: Path) -> None:
         load(file)
     (problem,) = caught.value.problems
     assert str(problem).startswith(
-        f"{file}:16: spec.mirrors[0].sourceConnector.config.twinlog.start.[: "
-        "a [ that is never closed, at character 1 of '['; expected"
+        f"{file}:16: spec.mirrors[0].sourceConnector.config.twinlog.start.[: an unclosed [, at character 1 of '['; "
+        "expected"
     )

@@ -120,7 +120,7 @@ def test_a_good_configuration_has_no_error_and_every_group() -> None:
             "transforms.t.type",
             "transform = package.module:function",
         ),
-        ({"topics": "a("}, "topics", "a parenthesis that is never closed, at character 2 of 'a('"),
+        ({"topics": "a("}, "topics", "an unclosed parenthesis, at character 2 of 'a('"),
         ({"source.cluster.bootstrap.servers": None}, "source.cluster.bootstrap.servers", "brokers of this cluster"),
         ({"target.cluster.security.protocol": "SASL_SSL"}, "target.cluster.sasl.mechanism", "SCRAM-SHA-512"),
         ({"exactly.once.support": "required"}, "exactly.once.support", "the worker's exactly.once.source.support"),

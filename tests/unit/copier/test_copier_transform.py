@@ -99,10 +99,10 @@ def test_that_another_jvm_does_not_start_is_told_once(monkeypatch: pytest.Monkey
         for number in range(3):
             here.feed(VALUES, number=number)
         here.pass_by(5)
-        sql.why = "transform.sql cannot be evaluated by PySpark 4.9.0"
+        sql.why = "transform.sql is impossible to evaluate by PySpark 4.9.0"
         here.pass_by(600)
         first, then = [text for kind, text in here.events if kind == "transform"]
         assert "was killed by SIGKILL" in first
         assert then.endswith(
-            ": transform: transform.sql cannot be evaluated by PySpark 4.9.0; no record is skipped for it"
+            ": transform: transform.sql is impossible to evaluate by PySpark 4.9.0; no record is skipped for it"
         )

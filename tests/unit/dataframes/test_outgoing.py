@@ -149,7 +149,7 @@ def test_rows_of_a_batch_without_headers_are_joined_with_those_of_one_that_has_s
                     [[{"key": None, "value": b"v"}]], pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
                 ),
             },
-            "a header without a key",
+            "a keyless header",
         ),
     ],
 )

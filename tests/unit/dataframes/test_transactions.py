@@ -106,7 +106,7 @@ def test_what_the_target_has_forgotten_is_not_written_again(query: Query) -> Non
     query.forget(parts[1])
     assert query.write(0, 0).committed
     with pytest.raises(
-        CopyError, match=r"transaction sink\.query-1 was to be committed, but cluster west has forgotten it"
+        CopyError, match=r"transaction sink\.query-1 was due for its commit, but cluster west has forgotten it"
     ):
         query.write(1, 1)
     # Nor by a run with fewer tasks, whose driver looks after the rest.
@@ -137,7 +137,7 @@ def test_fewer_tasks_do_not_write_what_others_had_though_all_of_theirs_was_abort
     query.time_out(before[1])
     fewer = [query.write(part, part) for part in range(2)]
     assert not any(part.committed for part in fewer)
-    with pytest.raises(CopyError, match="by 3 tasks, of which the target has dropped what tasks 0, 1 wrote"):
+    with pytest.raises(CopyError, match="by 3 tasks, of which the target has dropped the rows of tasks 0, 1"):
         query.commit(*fewer)
     assert not any(query.is_open(part) for part in (*fewer, before[2]))
     last = query.last
@@ -164,7 +164,7 @@ def test_a_micro_batch_is_not_written_again_though_a_later_one_has_begun(query: 
     """Its transactional ids have another epoch by then, as they have after a timeout."""
     query.commit(query.write(0, 0), query.write(1, 1))
     query.write(tasks - 1, 0, number=8)
-    with pytest.raises(CopyError, match=r"micro-batch 7 of query query.*has it, and part of what came after it"):
+    with pytest.raises(CopyError, match=r"micro-batch 7 of query query.*has it, and a part of the rows after it"):
         query.commit(*(query.write(part, part) for part in range(tasks)))
 
 
@@ -172,7 +172,7 @@ def test_it_is_noted_as_well_by_the_run_that_commits_what_is_left(query: Query) 
     query.decide(query.write(0, 0), query.write(1, 1))
     query.commit(query.write(0, 0))
     query.write(1, 1, number=8)
-    with pytest.raises(CopyError, match="part of what came after it"):
+    with pytest.raises(CopyError, match="part of the rows after it"):
         query.write(1, 1)
 
 
@@ -231,7 +231,7 @@ def test_what_is_committed_of_a_decision_that_nobody_noted_is_not_written_again(
         assert query.write(0, 0).committed
     else:
         query.time_out(before[0])
-        with pytest.raises(CopyError, match="dropped what tasks 0 wrote"):
+        with pytest.raises(CopyError, match="dropped the rows of tasks 0"):
             query.commit(query.write(0, 0))
         assert not query.is_open(before[1])
     query.cluster.offsets.expire()

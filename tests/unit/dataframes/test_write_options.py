@@ -130,7 +130,7 @@ def test_columns_are_checked_as_by_sparks_own_sink() -> None:
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
     """As after a join. Arrow finds none of the two, and records would have no key."""
-    with pytest.raises(OptionError, match="2 columns named 'key', as after a join; select the one"):
+    with pytest.raises(OptionError, match="2 columns named 'key', as after a join; select the column"):
         check_columns([("key", "string"), ("value", "string"), ("key", "string")], TopicName("t"))
     # Those that are not written do not matter.
     check_columns([("value", "string"), ("id", "int"), ("id", "int")], TopicName("t"))

@@ -143,8 +143,8 @@ def test_a_failure_stops_the_partition_after_what_comes_before_it() -> None:
     with pytest.raises(TransformError) as raised:
         prepared(transforms.no_sevens, log, position=6)
     assert str(raised.value) == (
-        "the transform module:function fails on the record at offset 6 of shop-1: it raises ValueError: no 7; correct "
-        "it, or set errors.tolerance = all to skip such records"
+        "the transform module:function fails on the record at offset 6 of shop-1: it raises ValueError: no 7; "
+        "correct it, or set errors.tolerance = all to skip records that fail"
     )
 
 

@@ -31,7 +31,7 @@ def test_a_topic_of_a_user_does(name: str) -> None:
 def test_within_one_cluster_a_function_routes_to_copies_of_its_flow_alone() -> None:
     settings = replace(flow("east", "west", "default"), transform=TransformSettings("m:f"))
     check_within_cluster("east.orders.20240101", settings)
-    with pytest.raises(TransformError, match=r"within one cluster .* names that begin east\. are its own copies"):
+    with pytest.raises(TransformError, match=r"within a cluster .* names that begin east\. are its own copies"):
         check_within_cluster("archive", settings)
 
 

@@ -114,7 +114,7 @@ def _hint(text: str) -> str:
     """The place at which the line differs from the probable intention."""
     for token in tokens_of(text, _OF_LINE, comments=True):
         if not token.closed:
-            return "; a quote is never closed"
+            return "; a quote is unclosed"
         if token.comment:
             return "; a '/' outside of quotes begins a comment"
         if token.sign and token not in {SEMICOLON, EQUALS}:
@@ -130,7 +130,7 @@ def named_file(options: str) -> Path | None:
     try:
         words = shlex.split(options)
     except ValueError:
-        raise JaasError("a quote is never closed") from None
+        raise JaasError("a quote is unclosed") from None
     found = [word.partition("=")[2] for word in words if word.startswith(f"-D{FILE_OPTION}=")]
     if not found:
         return None

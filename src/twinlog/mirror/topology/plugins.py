@@ -89,7 +89,7 @@ def _find(empty: CustomObject, module_name: str, class_name: str) -> Callable[[]
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise empty.error(
-            f"there is no module {error.name!r}", "a module on Python's path: install its package, or set PYTHONPATH"
+            f"the module {error.name!r} is missing", "a module on Python's path: install its package, or set PYTHONPATH"
         ) from None
     kind = getattr(module, class_name, None)
     if not isinstance(kind, type):

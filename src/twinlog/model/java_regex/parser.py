@@ -59,7 +59,7 @@ class _RegexParser:
     def expression(self) -> Expression:
         item = self._choice()
         if self._source.raw():
-            raise self._source.error("a parenthesis that closes nothing")
+            raise self._source.error("a parenthesis that lacks its opening")
         return Expression(item, self._groups, self._names)
 
     def _choice(self) -> Node:
@@ -149,7 +149,7 @@ class _RegexParser:
             return AtAnchor(place)
         if letter in {"R", "X"}:
             return LineBreak() if letter == "R" else Cluster()
-        raise source.error(f"an escape \\{letter} that Java does not have", at)
+        raise source.error(f"an escape \\{letter} that Java lacks", at)
 
     def _place(self, letter: str) -> Anchor | None:
         source = self._source
@@ -158,7 +158,7 @@ class _RegexParser:
             at = source.at - 2
             source.at += 2
             if source.read() != "}":
-                raise source.error(r"a \b{g that is never closed", at)
+                raise source.error(r"an unclosed \b{g", at)
             return Anchor.CLUSTER_EDGE
         if letter == "b":
             return Anchor.UNICODE_WORD_EDGE if unicode else Anchor.WORD_EDGE
@@ -174,17 +174,17 @@ class _RegexParser:
         return BackReference(group, self._source.has(Flags.IGNORE_CASE))
 
     def _number(self, number: int) -> int:
-        """The number of a group: the most digits that name a group that has begun, at least one digit."""
+        """The number of a group: the most digits that name a group that has begun, and one digit at least."""
         while self._source.peek() in _DIGITS and number * 10 + int(self._source.peek()) <= self._groups:
             number = number * 10 + int(self._source.read())
         return number
 
     def _named(self, at: int) -> int:
         if self._source.read() != "<":
-            raise self._source.error(r"a \k without a name behind it, as in \k<name>", at)
+            raise self._source.error(r"a \k that lacks a name behind it, as in \k<name>", at)
         name = self._name(self._source.read(), at)
         if name not in self._names:
-            raise self._source.error(f"a group <{name}> that does not exist before it", at)
+            raise self._source.error(f"a group <{name}> that is missing before it", at)
         return self._names[name]
 
     def _name(self, char: str, at: int) -> str:
@@ -193,7 +193,7 @@ class _RegexParser:
             name += char
             char = self._source.read()
         if not name or char != ">":
-            raise self._source.error("a name of a group that is not of letters and digits, with a > behind it", at)
+            raise self._source.error("a name of a group that needs letters and digits, with a > behind it", at)
         return name
 
     def _parenthesis(self) -> Node | None:
@@ -220,9 +220,9 @@ class _RegexParser:
                 if end == ")":
                     return None
                 if end == "c":
-                    raise source.error("the flag c, for canonical equivalence, which is not supported", at)
+                    raise source.error("the flag c, for canonical equivalence, which is unsupported", at)
                 if end != ":":
-                    raise source.error("a group of a kind that Java does not have", at)
+                    raise source.error("a group of a kind that Java lacks", at)
                 made = RegexGroup(self._inner(at), None)
         source.flags = flags
         return self._repeated(made)
@@ -235,7 +235,7 @@ class _RegexParser:
     def _inner(self, at: int) -> Node:
         item = self._choice()
         if self._source.read() != ")":
-            raise self._source.error("a parenthesis that is never closed", at)
+            raise self._source.error("an unclosed parenthesis", at)
         return item
 
     def _angle(self, at: int) -> Node:
@@ -250,7 +250,7 @@ class _RegexParser:
         item = self._inner(at)
         found = lengths(item)
         if not found.limited:
-            raise source.error("a look-behind without a limit of its length", at)
+            raise source.error("a look-behind of unlimited length", at)
         return LookAround(item, ahead=False, wanted=char == "=", window=window(found))
 
     def _switch(self) -> None:
@@ -291,7 +291,7 @@ class _RegexParser:
         source = self._source
         at, char = source.at, source.raw(1)
         if char not in _DIGITS:
-            raise source.error("a { that does not begin a repeat count such as {3}")
+            raise source.error("a { that lacks its repeat count, as in {3}")
         source.at += 2
         least, char = self._whole(char, at)
         most = least
@@ -300,7 +300,7 @@ class _RegexParser:
             if char == "}" and source.raw(-2) == ",":
                 most = UNLIMITED
         if char != "}":
-            raise source.error("a repeat count that is never closed", at)
+            raise source.error("an unclosed repeat count", at)
         if most < least:
             raise source.error("a repeat count whose end is below its beginning", at)
         source.at -= 1

@@ -284,8 +284,8 @@ class JavaPattern:
 
     def _slow(self, name: str) -> PatternError:
         return PatternError(
-            f"more than {MATCH_S:g} s for the name {name!r}, as what a repeat repeats can match in many ways; write "
-            "the expression so that there is one way",
+            f"more than {MATCH_S:g} s for the name {name!r}, as the body of a repeat can match in many ways; write "
+            "the expression so that it matches in a single way",
             None,
             self.text,
         )

@@ -128,7 +128,7 @@ class LookBehindWindow:
 class LookAround:
     """The text after a position, or before it.
 
-    A look-behind tries only beginnings in `window`, and none if `window` is None.
+    A look-behind tries only beginnings in `window`; it fails if `window` is None.
     """
 
     item: Node
@@ -141,8 +141,8 @@ class LookAround:
 class Repeat:
     """A repeat from `least` to `most` times; `most` is `UNLIMITED` for any number.
 
-    With `of_first_ways` each turn takes the first way that it matches: once the next turn has begun, Java tries no
-    other way of an earlier turn.
+    With `of_first_ways` each turn takes the first way that it matches: once the next turn has begun, Java keeps the
+    ways of all earlier turns.
     """
 
     item: Node

@@ -258,7 +258,7 @@ class Jvm:
             why = "it gave no reason" if reason is None else self._blame.sentence(reason)
             if why == reason or reason is None:
                 # All settings are correct: as a rule Java is missing, or old.
-                why += "; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH"
+                why += "; Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH"
             return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
         return EngineLostError(f"Spark's JVM ended with code {code}")
 

@@ -53,10 +53,10 @@ def parsed_spec(entries: tuple[str, ...]) -> dict[str, str]:
         name, colon, kind = entry.partition(":")
         name, kind = (name.strip(), kind.strip().lower()) if colon and kind else ("", name.strip().lower())
         if ":" in kind or kind not in CAST_TO:
-            raise TransformError(f"{entry!r} is no field:type with one of {', '.join(CAST_TO)}")
+            raise TransformError(f"{entry!r} is wrong; expected field:type with a type out of {', '.join(CAST_TO)}")
         spec[name] = kind
     if "" in spec and len(entries) > 1:
-        raise TransformError("a type without a field is for the whole, and stands alone")
+        raise TransformError("a bare type is for the whole record, and excludes further entries")
     return spec
 
 
@@ -103,10 +103,10 @@ def _cast(value: Any, schema: Schema | None, kind: str, name: str) -> Any:
     if value is None:
         return None
     if isinstance(value, (list, dict)):
-        raise TransformError(f"{name} is no number, boolean or text, and has no form as {kind}")
+        raise TransformError(f"{name} is neither number, boolean nor text, and is impossible to cast to {kind}")
     if schema is not None:
         if schema.get("name") == DECIMAL:
-            raise TransformError(f"{name} is a decimal, which is not cast here")
+            raise TransformError(f"{name} is a decimal, which twinlog leaves uncast")
         if schema.get("type") == "bytes" and kind != "string":
             raise TransformError(f"{name} is bytes, which are cast to text only")
         moment = moment_text(value, schema) if kind == "string" and not isinstance(value, str) else None
@@ -141,11 +141,11 @@ def _of_text(value: str, kind: str, name: str) -> Any:
     if kind in BITS:
         number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
         if number is None or not -(2 ** (BITS[kind] - 1)) <= number < 2 ** (BITS[kind] - 1):
-            raise TransformError(f"{name} is {value!r}, which is no {kind}")
+            raise TransformError(f"{name} is {value!r}, and {kind} is expected")
         return number
     trimmed = value.strip(BLANK)
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?", trimmed):
-        raise TransformError(f"{name} is {value!r}, which is no {kind}")
+        raise TransformError(f"{name} is {value!r}, and {kind} is expected")
     number_ = float(trimmed.rstrip("fFdD"))
     return narrowed(number_) if kind == "float32" else number_
 
@@ -195,22 +195,22 @@ def _given(schema: Schema) -> str:
         return named
     if schema.get("type") in {"string", "int64"}:
         return "string" if schema["type"] == "string" else "unix"
-    raise TransformError(f"a field of the type {schema.get('type')} holds no time")
+    raise TransformError(f"a field of the type {schema.get('type')} is unable to hold a time")
 
 
 def _schemaless(value: Any, target: str) -> Any:
     if value is not None and target not in {"string", "unix"}:
-        raise TransformError(f"JSON without a schema has no {target}; use target.type = unix or string")
+        raise TransformError(f"schemaless JSON lacks {target}; use target.type = unix or string")
     return value
 
 
 def _ms(value: Any, given: str | None, how: DateFormat | None, per_second: int) -> int:
     if isinstance(value, str) and given in {None, "string"}:
         if how is None:
-            raise TransformError("it has a time as text, and format is not set")
+            raise TransformError("it has a time as text, and format is missing")
         return how.parse(value)
     if not isinstance(value, int) or isinstance(value, bool) or given == "string":
-        raise TransformError(f"{value!r} is no time")
+        raise TransformError(f"{value!r} is an invalid time")
     if given == "Date":
         return value * DAY_MS
     if given in {"Time", "Timestamp"}:
@@ -232,5 +232,5 @@ def _written(ms: int, target: str, how: DateFormat | None, per_second: int) -> A
         return ms // 1000 if ms >= 0 else -(-ms // 1000)
     days = ms // DAY_MS
     if target == "Date" and not -(2**31) <= days < 2**31:
-        raise DateFormatError(f"the time {ms} ms is on no day that Connect can count to")
+        raise DateFormatError(f"the time {ms} ms is beyond the days that Connect can count to")
     return {"Date": days, "Time": ms % DAY_MS}.get(target, ms)

@@ -43,7 +43,7 @@ def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
     """
     place = f"the field {where}" if where else "the payload"
     if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
-        raise TransformError(f"{place} has a schema without a type")
+        raise TransformError(f"{place} has a schema that lacks a type")
     if value is None:
         if defaults and schema.get("default") is not None:
             return complete(schema, schema["default"], defaults, where)
@@ -53,14 +53,14 @@ def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
     kind = schema["type"]
     if kind == "struct":
         if not isinstance(value, dict):
-            raise TransformError(f"{place} is no object, but its schema is a struct")
+            raise TransformError(f"{place} should be an object, as its schema is a struct")
         return {
             field["field"]: complete(field, value.get(field["field"]), defaults, _below(where, field["field"]))
             for field in fields_of(schema)
         }
     if kind == "array":
         if not isinstance(value, list):
-            raise TransformError(f"{place} is no array")
+            raise TransformError(f"{place} should be an array")
         return [complete(schema.get("items"), item, defaults, where) for item in value]
     if kind == "map":
         return _complete_map(schema, value, defaults, where, place)
@@ -70,7 +70,7 @@ def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
     if schema.get("name") == DECIMAL and isinstance(value, (int, float, str)):
         return value
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind != "boolean"):
-        raise TransformError(f"{place} is {value!r}, which is no {kind}")
+        raise TransformError(f"{place} is {value!r}, and {kind} is expected")
     return value
 
 
@@ -78,10 +78,10 @@ def _complete_map(schema: Schema, value: Any, defaults: bool, where: str, place:
     keys, values = schema.get("keys"), schema.get("values")
     if isinstance(keys, dict) and keys.get("type") == "string":
         if not isinstance(value, dict):
-            raise TransformError(f"{place} is no object, but its schema is a map of strings")
+            raise TransformError(f"{place} should be an object, as its schema is a map of strings")
         return {key: complete(values, item, defaults, _below(where, key)) for key, item in value.items()}
     if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        raise TransformError(f"{place} is no array of pairs, but its schema is a map")
+        raise TransformError(f"{place} should be an array of pairs, as its schema is a map")
     return [[complete(keys, key, defaults, where), complete(values, item, defaults, where)] for key, item in value]
 
 
@@ -95,7 +95,7 @@ def fields_of(schema: Schema) -> list[Schema]:
     if not isinstance(fields, list) or not all(
         isinstance(field, dict) and isinstance(field.get("field"), str) for field in fields
     ):
-        raise TransformError("a struct's schema has no list of fields with names")
+        raise TransformError("a struct's schema lacks a list of fields with names")
     return fields
 
 
@@ -108,7 +108,7 @@ def field_of(schema: Schema, name: str, shown: str | None = None) -> Schema:
     for field in fields:
         if field["field"] == name:
             return field
-    raise TransformError(f"its schema has no field {name if shown is None else shown!r}")
+    raise TransformError(f"its schema lacks a field {name if shown is None else shown!r}")
 
 
 def without_name(field: Schema) -> Schema:
@@ -174,13 +174,13 @@ def read(converter: SmtConverter, content: bytes | None, side: str) -> SchemaAnd
     try:
         value = json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise TransformError(f"the {side} is not JSON: {error}") from None
+        raise TransformError(f"the {side} is invalid JSON: {error}") from None
     if not converter.schemas:
         return SchemaAndValue(None, value)
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         raise TransformError(
-            f"the {side} is JSON without the envelope of schema and payload; set {side}.converter.schemas.enable = "
-            "false where there is none"
+            f"the {side} is JSON that lacks the envelope of schema and payload; set {side}.converter.schemas.enable = "
+            "false for bare JSON"
         )
     schema = value["schema"]
     return SchemaAndValue(
@@ -189,7 +189,7 @@ def read(converter: SmtConverter, content: bytes | None, side: str) -> SchemaAnd
 
 
 def write(converter: SmtConverter, data: SchemaAndValue) -> bytes | None:
-    """The bytes of a key or value; schemaless null is null. Raises TransformError for data that has no bytes."""
+    """The bytes of a key or value; schemaless null is null. Raises TransformError for data impossible to encode."""
     if converter.kind == "text":
         return None if data.value is None else _plain(data.value).encode()
     if data.value is None and (data.schema is None or not converter.schemas):
@@ -200,7 +200,7 @@ def write(converter: SmtConverter, data: SchemaAndValue) -> bytes | None:
     except ValueError as error:
         if isinstance(error, UnicodeEncodeError):
             raise
-        raise TransformError(f"a number has no form in JSON: {error}") from None
+        raise TransformError(f"a number lacks a form in JSON: {error}") from None
 
 
 def _plain(value: Any) -> str:
@@ -208,8 +208,8 @@ def _plain(value: Any) -> str:
         return value
     if isinstance(value, (bool, int, float)):
         return number_text(value)
-    raise TransformError("several fields are not written as text; take one by ExtractField, or name JsonConverter")
+    raise TransformError("the text form takes a single field; take a field by ExtractField, or name JsonConverter")
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is an invalid number in JSON")

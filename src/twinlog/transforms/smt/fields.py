@@ -66,7 +66,7 @@ def _found(data: SchemaAndValue, path: tuple[str, ...]) -> object:
         if current is None:
             return None
         if not isinstance(current, dict):
-            raise TransformError(f"there is no field {step!r} in what is no object")
+            raise TransformError(f"the field {step!r} is missing: its parent is a plain value")
         current = current.get(step)
     return current
 
@@ -124,7 +124,7 @@ def _flatten_schema(
             _flatten_schema(field, cell, name, delimiter, out, may_lack, nested)
             continue
         if field["type"] == "map":
-            raise TransformError(f"the field {name} is a map, which is not flattened where there is a schema")
+            raise TransformError(f"the field {name} is a map, which Flatten refuses in records with a schema")
         shape = {part: field[part] for part in ("type", "items") if part in field}
         more: Schema = {} if instead is None else {"default": instead}
         fields.append(shape | basics(field) | {"optional": may_lack, "field": name} | more)
@@ -200,11 +200,11 @@ def _masked(field: Schema | None, value: Any, replacement: str | None, name: str
     kind = _kind(value) if field is None else str(field["type"])
     logical = None if field is None else field.get("name")
     if logical == DECIMAL:
-        raise TransformError(f"the field {name} is a decimal, which is not masked here")
+        raise TransformError(f"the field {name} is a decimal, which twinlog leaves unmasked")
     if replacement is None:
         return _nothing(kind, name)
     if logical in _DATES or kind in {"boolean", "array", "map", "struct", "bytes"}:
-        raise TransformError(f"the field {name} is of the type {kind}, which takes no replacement")
+        raise TransformError(f"the field {name} is of the type {kind}, which refuses a replacement")
     return replacement if kind == "string" else _as_number(kind, replacement)
 
 
@@ -217,7 +217,7 @@ def _kind(value: Any) -> str:
 
 def _nothing(kind: str, name: str) -> Any:
     if kind in {"struct", "bytes"}:
-        raise TransformError(f"the field {name} is of the type {kind}, which is not masked")
+        raise TransformError(f"the field {name} is of the type {kind}, which MaskField refuses")
     nothing: dict[str, Any] = {"boolean": False, "string": "", "array": [], "map": {}, "float": 0.0, "double": 0.0}
     return nothing.get(kind, 0)
 
@@ -228,7 +228,7 @@ def _as_number(kind: str, text: str) -> int | float:
     except InvalidOperation:
         number = Decimal("nan")
     if not number.is_finite():
-        raise TransformError(f"the replacement {text!r} is no number")
+        raise TransformError(f"the replacement {text!r} is an invalid number")
     if kind in {"float", "double"}:
         return narrowed(float(number)) if kind == "float" else float(number)
     return wrapped(int(number), BITS[kind])
@@ -282,10 +282,10 @@ def set_schema_metadata(settings: Settings) -> FieldTransform:
         if data.schema is None:
             if data.value is None:
                 return data
-            raise TransformError("it has no schema to be named")
+            raise TransformError("it lacks a schema to name")
         if data.schema.get("type") != "struct":
             # Connect's class asks every schema for its fields.
-            raise TransformError("its schema is no struct, and Connect names no other")
+            raise TransformError("its schema differs from a struct, and Connect only names structs")
         value = data.value
         if isinstance(value, dict):
             value = cells_of(fields_of(data.schema), value, with_defaults)
@@ -316,9 +316,9 @@ def defaults(settings: Settings) -> bool:
 def as_object(data: SchemaAndValue) -> dict[str, Any]:
     """The fields of data. Raises TransformError for data that lacks fields."""
     if data.schema is not None and data.schema.get("type") != "struct":
-        raise TransformError(f"it has no fields: its schema is {data.schema.get('type')}")
+        raise TransformError(f"it lacks fields: its schema is {data.schema.get('type')}")
     if not isinstance(data.value, dict):
-        raise TransformError(f"it has no fields: it is {_shown(data.value)}")
+        raise TransformError(f"it lacks fields: it is {_shown(data.value)}")
     return data.value
 
 
@@ -352,7 +352,7 @@ def _quoted(text: str, begin: int) -> tuple[str, int]:
         at = text.find("`", at)
         escaped = at > 0 and text[at - 1] == "\\"
         if at < 0 or (at >= len(text) - 1 and escaped):
-            raise TransformError(f"the backtick at character {begin + 1} is never closed")
+            raise TransformError(f"the backtick at character {begin + 1} is unclosed")
         if at >= len(text) - 1:
             return name + text[start:at], at + 1
         if text[at + 1] != ".":

@@ -75,7 +75,7 @@ def drop_headers(settings: Settings) -> RowsTransform:
 
 
 def has_header_key(settings: Settings) -> Callable[[SmtRows], Any]:
-    """HasHeaderKey: the record has at least one header of the name in the settings."""
+    """HasHeaderKey: the record has a header of the name in the settings."""
     name = pa.scalar(text(settings, "name"), pa.string())
 
     def test(rows: SmtRows) -> Any:

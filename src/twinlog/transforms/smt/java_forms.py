@@ -120,7 +120,7 @@ class DateFormat:
     def format(self, ms: int) -> str:
         """The time `ms` after the epoch. Raises DateFormatError before 1582 and after 9999."""
         if not _EARLIEST_MS <= ms <= _LATEST_MS:
-            raise DateFormatError(f"the time {ms} ms is not between the years 1582 and 9999")
+            raise DateFormatError(f"the time {ms} ms is outside of the years 1582 to 9999")
         time = _EPOCH + timedelta(milliseconds=ms)
         return "".join(piece.text if not piece.letter else _written(piece, time) for piece in self._pieces)
 
@@ -128,7 +128,7 @@ class DateFormat:
         """Raise DateFormatError for a pattern that is only for writing times."""
         for piece in self._pieces:
             if piece.letter and piece.letter not in _READ:
-                raise DateFormatError(f"times are not read by {piece.letter * piece.times!r} here")
+                raise DateFormatError(f"twinlog reads times by all letters but {piece.letter * piece.times!r}")
             if piece.letter == "y" and piece.times <= 2:
                 raise DateFormatError("years of two digits depend on the day they are read; write yyyy")
 
@@ -171,7 +171,7 @@ class DateFormat:
         return digits.end()
 
     def _unfit(self, text: str) -> DateFormatError:
-        return DateFormatError(f"the time {text!r} does not follow {self.pattern}")
+        return DateFormatError(f"the time {text!r} differs from {self.pattern}")
 
 
 def _numeric(piece: Piece) -> bool:
@@ -205,7 +205,7 @@ def _pieces(pattern: str) -> list[Piece]:
             pieces.append(Piece("", 0, "'"))
         elif text.startswith("'"):
             if len(text) == 1 or not text.endswith("'"):
-                raise DateFormatError("a quote is never closed")
+                raise DateFormatError("a quote is unclosed")
             pieces.append(Piece("", 0, text[1:-1].replace("''", "'")))
         elif part[1]:
             _check_letter(part[1], len(text))
@@ -219,7 +219,7 @@ def _check_letter(letter: str, count: int) -> None:
     if letter in _LOCAL:
         raise DateFormatError(f"{letter * count!r} counts weeks, which follow the country that a JVM runs in")
     if letter not in _LETTERS:
-        raise DateFormatError(f"{letter!r} is no letter of SimpleDateFormat; put text in single quotes")
+        raise DateFormatError(f"{letter!r} is outside of SimpleDateFormat's letters; put text in single quotes")
     if letter == "X" and count > 3:
         raise DateFormatError(f"{letter * count!r} is too long for a zone; at most XXX")
 
@@ -277,7 +277,7 @@ def _parts(text: str, pattern: JavaPattern) -> list[str | int]:
         char = text[at]
         if char == "\\":
             if at + 1 == len(text):
-                raise TransformError("it ends in a lone backslash; write two for one")
+                raise TransformError("it ends in a lone backslash; write a double backslash for it")
             parts.append(text[at + 1])
             at += 2
         elif char == "$":
@@ -293,13 +293,13 @@ def _group(text: str, at: int, pattern: JavaPattern) -> tuple[int, int]:
     named = re.compile(r"\{([a-zA-Z][a-zA-Z0-9]*)\}").match(text, at)
     if named is not None:
         if named[1] not in pattern.names:
-            raise TransformError(f"the expression has no group named {named[1]!r}")
+            raise TransformError(f"the expression lacks a group named {named[1]!r}")
         return pattern.names[named[1]], named.end()
     if at == len(text) or text[at] not in "0123456789":
-        raise TransformError(r"a $ begins a group such as $1 or ${name}; write \$ for the character")
+        raise TransformError(r"a $ begins a group, for example $1 or ${name}; write \$ for the character")
     group, at = int(text[at]), at + 1
     if group > pattern.groups:
-        raise TransformError(f"${group} is a group that the expression does not have")
+        raise TransformError(f"${group} is a group that the expression lacks")
     while at < len(text) and text[at] in "0123456789" and group * 10 + int(text[at]) <= pattern.groups:
         group, at = group * 10 + int(text[at]), at + 1
     return group, at

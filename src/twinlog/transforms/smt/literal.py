@@ -55,7 +55,7 @@ def _embedded(value: Any, schema: Schema | None) -> str:
     if value is None:
         return "null"
     if _is_decimal(schema):
-        raise TransformError("a decimal has no form as a header here")
+        raise TransformError("a decimal lacks a form as a header here")
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'

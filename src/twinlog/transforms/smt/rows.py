@@ -63,7 +63,7 @@ class SmtRows:
         cells = self._cells[side]
         if row not in cells:
             converter = self._converters[side]
-            assert converter is not None, f"no converter for the {side}"
+            assert converter is not None, f"a converter for the {side} is missing"
             cells[row] = read(converter, self._list(side)[row], side)
         return cells[row]
 
@@ -103,17 +103,17 @@ class SmtRows:
         self.replace_column("headers", header_lists(both.take(pa.array(order)), owners[order], len(self)))
 
     def written(self) -> Any:
-        """The batch with its changed keys and values. Raises TransformError for data without bytes."""
+        """The batch with its changed keys and values. Raises TransformError for data that lacks a form as bytes."""
         for side, changed in self._changed.items():
             if not changed:
                 continue
             converter = self._converters[side]
-            assert converter is not None, f"no converter for the {side}"
+            assert converter is not None, f"a converter for the {side} is missing"
             rows = sorted(changed)
             try:
                 cells = pa.array([write(converter, self._cells[side][row]) for row in rows], pa.binary())
             except UnicodeEncodeError:
-                raise TransformError(f"the {side} has half of a character, which has no bytes in UTF-8") from None
+                raise TransformError(f"the {side} has half of a character, which UTF-8 is unable to encode") from None
             self.replace_column(side, replaced(self.batch.column(side), np.array(rows, dtype=np.int64), cells))
             changed.clear()
         return self.batch
@@ -133,7 +133,7 @@ def entries_of(headers: Any) -> tuple[Any, Any]:
 
 
 def header_lists(entries: Any, parents: Any, count: int) -> Any:
-    """The column of headers of `count` rows: null for a row without headers."""
+    """The column of headers of `count` rows: null for a row that lacks headers."""
     counts = np.bincount(parents, minlength=count) if len(parents) else np.zeros(count, dtype=np.int64)
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     some = pa.py_buffer(np.packbits(counts > 0, bitorder="little"))

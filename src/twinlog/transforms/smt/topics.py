@@ -49,7 +49,7 @@ def timestamp_router(settings: Settings) -> RowsTransform:
         at = pa.array(numbers, pa.int64())
         times = rows.column("timestamp").take(at)
         if times.null_count:
-            raise TransformError("the record has no timestamp")
+            raise TransformError("the record lacks a timestamp")
         ms = np.floor_divide(times.cast(pa.int64()).to_numpy(), 1000)
         topics = rows.column("topic").take(at).dictionary_encode()
         # All times with the same text share a name.

@@ -1,4 +1,4 @@
-"""Spark's parser, analyser and optimiser in a JVM without a SparkSession, which would take seconds to start.
+"""Spark's parser, analyser and optimiser in a bare JVM: a SparkSession would take seconds to start.
 
 The JVM is free of jobs, so it also lacks a scheduler, a block manager and a web server.
 """
@@ -38,7 +38,7 @@ class Catalyst:
         self.java = java
         self._none = module(java, "scala.None")
         sql = java.org.apache.spark.sql
-        # A JVM without a session otherwise has settings for each of its threads, and py4j takes any thread.
+        # A sessionless JVM otherwise has settings for each of its threads, and py4j takes any thread.
         conf = sql.internal.SQLConf()
         for key, value in _SETTINGS.items():
             conf.setConfString(key, value)
@@ -94,7 +94,7 @@ class Catalyst:
 
 
 def _giving(java: Any, value: Any) -> Any:
-    """A Scala function without arguments that returns this value."""
+    """A Scala function that returns this value and takes zero arguments."""
     constant = java.java.lang.invoke.MethodHandles.constant(value.getClass(), value)
     function = java.java.lang.Class.forName("scala.Function0")
     return java.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(function, constant)

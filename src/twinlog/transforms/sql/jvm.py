@@ -92,10 +92,10 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
             return str(program)
     found = shutil.which("java", path=environment.get("PATH"))
     if found is None:
-        there = f"JAVA_HOME is {home}, which has none" if home else "JAVA_HOME is not set"
+        there = f"JAVA_HOME is {home}, which lacks it" if home else "JAVA_HOME is unset"
         raise EngineError(
-            f"there is no Java: {there}, and there is none on the PATH; transform.sql needs Java 17 or newer wherever "
-            "a task runs"
+            f"Java is missing: {there}, and the PATH lacks it; transform.sql needs Java 17 or newer wherever a task "
+            "runs"
         )
     return found
 
@@ -110,8 +110,8 @@ def find_jars(environment: Mapping[str, str] = os.environ, here: Path | None = N
         if next(place.glob(_MARK), None) is not None:
             return place
     raise EngineError(
-        f"there are no jars of Spark in {', '.join(map(str, places))}; transform.sql needs them wherever a task runs: "
-        "install pyspark there with pip, which brings them, or set SPARK_HOME"
+        f"the jars of Spark are missing in {', '.join(map(str, places))}; transform.sql needs them wherever a task "
+        "runs: install pyspark there with pip, which brings them, or set SPARK_HOME"
     )
 
 
@@ -170,7 +170,7 @@ class SqlJvm:
             why = reason(error)
             unfit = self.unfit(error, starting=True)
             self.close()
-            raise unfit or EngineLostError(f"Spark's JVM for transform.sql does not start: {why}") from None
+            raise unfit or EngineLostError(f"Spark's JVM for transform.sql fails to start: {why}") from None
         except BaseException:
             self.close()
             raise
@@ -200,18 +200,18 @@ class SqlJvm:
             if code is not None:
                 raise self._not_started(code)
             if time.monotonic() > deadline:
-                raise EngineLostError(f"Spark's JVM for transform.sql does not listen after {START_S:.0f} s")
+                raise EngineLostError(f"Spark's JVM for transform.sql is still deaf after {START_S:.0f} s")
             time.sleep(LOOK_S)
 
     def _not_started(self, code: int) -> EngineError:
         self._log.seek(0)
         lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip()]
         errors = (line for line in lines if "Error" in line or "Exception" in line)
-        line = next(errors, lines[-1] if lines else "it logged nothing")
-        text = f"Spark's JVM for transform.sql does not start, and ends with code {code}: {line}"
+        line = next(errors, lines[-1] if lines else "its log is empty")
+        text = f"Spark's JVM for transform.sql fails to start, and ends with code {code}: {line}"
         if code < 0 or any(_SHORT_OF_MEMORY in line for line in lines):
             return EngineLostError(text)
-        return EngineError(f"{text}; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH")
+        return EngineError(f"{text}; Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH")
 
     def _connect(self, address_file: Path) -> None:
         found = address_file.read_bytes()
@@ -248,7 +248,7 @@ class SqlJvm:
         The error is an EngineLostError, or the result of `unfit`.
         """
         if self.hung:
-            why = f"has not answered for {answer_s:.0f} s, and was killed"
+            why = f"has been silent for {answer_s:.0f} s, and was killed"
         elif (code := self.exit_code) is None:
             if (unfit := self.unfit(error)) is not None:
                 return unfit
@@ -283,7 +283,7 @@ class SqlJvm:
                 if isinstance(error, Py4JJavaError):
                     lacks = self._is_a(error, *_LACKING) or (starting and self.refused(error))
                 else:
-                    # py4j takes a missing class for a package, which cannot be called.
+                    # py4j takes a missing class for a package, which refuses calls.
                     lacks = isinstance(error, TypeError) or "does not exist" in str(error)
                     # A JVM that is lost meanwhile raises the same error.
                     self.gateway.jvm.java.lang.System.nanoTime()
@@ -293,8 +293,8 @@ class SqlJvm:
         if not lacks:
             return None
         return EngineError(
-            f"transform.sql cannot be evaluated by PySpark {pyspark.__version__} with the jars in {find_jars()}: {why}"
-            "; install a PySpark that twinlog runs on wherever a task runs"
+            f"transform.sql is impossible to evaluate by PySpark {pyspark.__version__} with the jars in "
+            f"{find_jars()}: {why}; install a PySpark that twinlog runs on wherever a task runs"
         )
 
     @contextlib.contextmanager
@@ -328,7 +328,7 @@ class SqlJvm:
         return self.exit_code == _OUT_OF_MEMORY
 
     def _cpu_s(self) -> float:
-        """The seconds that the JVM has computed; infinite if the system does not report them."""
+        """The seconds that the JVM has computed; infinite if the system hides them."""
         assert self.process is not None
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()

@@ -5,7 +5,7 @@ FROM records WHERE ...` as steps that each record takes by itself, or the reason
 Spark parses, analyses and optimises the query. Spark's plan is then a chain of `Project` and `Filter`. Spark has a
 `Project` of its own for an expression that other expressions share (Spark rule RewriteWithExpression), and for a named
 column that is used twice. Each node becomes a step, in Spark's order. So Spark's plan decides which expressions are
-evaluated once, and which expressions a left-out record never reaches.
+evaluated once, and which expressions a left-out record skips.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ def _compile(catalyst: Catalyst, optimised: Any) -> SqlQuery:
     expressions = catalyst.java.org.apache.spark.sql.catalyst.expressions
     types = catalyst.java.org.apache.spark.sql.types
     *chain, relation = _nodes(optimised)
-    # A condition that is never true leaves no row of the table.
+    # A condition that is always false leaves an empty table.
     if _kind(relation) != "LocalRelation" or relation.data().isEmpty():
-        raise TransformError("no record can meet its condition")
+        raise TransformError("its condition is false for every record")
     for node in chain:
         _refuse_other(node, _OPTIMISED)
     attributes = {attribute.name(): attribute for attribute in items_of(relation.output())}
@@ -206,7 +206,7 @@ def _refuse_other(node: Any, taken: set[str]) -> None:
     kind = _kind(node).removeprefix("Unresolved")
     if kind == "Generate":
         raise TransformError(
-            "it has Generate, and a query adds no records; a function does: transform = package.module:function"
+            "it has Generate, and only a function can add records: transform = package.module:function"
         )
     if _kind(node) not in taken:
         raise TransformError(
@@ -217,12 +217,12 @@ def _refuse_other(node: Any, taken: set[str]) -> None:
 def _refuse_what_changes(expression: Any) -> None:
     """Refuse expressions that vary: after a crash the same records must give the same rows."""
     if not expression.deterministic():
-        raise TransformError(f"{expression.sql()} does not give the same each time")
+        raise TransformError(f"{expression.sql()} has another result each time")
     children = list(items_of(expression.children()))
     kind = _kind(expression)
     if kind in _NOW or (not children and kind not in _LEAVES):
         raise TransformError(
-            f"{expression.prettyName()} is not the same for a record each time, or is a query of its own"
+            f"{expression.prettyName()} has another result for a record each time, or is a query of its own"
         )
     for child in children:
         _refuse_what_changes(child)

@@ -103,11 +103,11 @@ class SqlTransform:
         self._alone = False
         """Whether the transform has a JVM of its own, because it made other transforms lose the shared JVM."""
         self._suspect: _Origin | None = None
-        """A record whose evaluation may never end: it is tried by itself, after the records before it."""
+        """A record whose evaluation may be endless: it is tried by itself, after the records before it."""
         self._closed = False
         self._wake = threading.Event()
         self._restarts: threading.Thread | None = None
-        self._why = "Spark's JVM for transform.sql has not started yet"
+        self._why = "Spark's JVM for transform.sql is still starting"
 
     def start(self) -> None:
         """Start the JVM and analyse the query, in some seconds.
@@ -123,7 +123,7 @@ class SqlTransform:
                 restarts.start()
             except RuntimeError as error:
                 self._forget()
-                raise EngineLostError(f"transform.sql cannot be evaluated: {error}") from None
+                raise EngineLostError(f"transform.sql is impossible to evaluate: {error}") from None
             self._restarts = restarts
 
     def _begin(self) -> None:
@@ -186,7 +186,7 @@ class SqlTransform:
                     # The query was analysed before, so it is valid. This thread survives every error, for example a
                     # full disk: the copier waits for it.
                     known = isinstance(error, TwinlogError)
-                    self._why = str(error) if known else f"Spark's JVM for transform.sql does not start: {error!r}"
+                    self._why = str(error) if known else f"Spark's JVM for transform.sql fails to start: {error!r}"
                     self._shared.clock.sleep(pause_s)
                     # For a shared JVM that is lost again, `SharedJvm` itself doubles the wait.
                     if not isinstance(error, EngineLostError):
@@ -214,7 +214,7 @@ def _origins(rows: Any) -> list[_Origin]:
 
 
 def _have(rows: Any, origin: _Origin) -> bool:
-    """Whether a record is among the rows. After the release of its partition it never comes, and rows are many."""
+    """Whether a record is among the rows. After the release of its partition it stays away, and rows are many."""
     if not rows.num_rows:
         return False
     offsets = rows.column("offset")
@@ -232,5 +232,5 @@ def _fault(jvm: SqlJvm, rows: Any, answer_s: float) -> str | None:
     if not _is_one(rows):
         return None
     if jvm.hung_for_me():
-        return f"the query had not ended on it after {answer_s:.0f} s" if jvm.busy else None
-    return f"what the query makes of it does not fit into a heap of {HEAP_MB} MB" if jvm.out_of_memory() else None
+        return f"the query was still working on it after {answer_s:.0f} s" if jvm.busy else None
+    return f"the query's result for it exceeds a heap of {HEAP_MB} MB" if jvm.out_of_memory() else None

@@ -140,8 +140,8 @@ SHAPED = POLICY.replace("class Suffix", "class P")
 @pytest.mark.parametrize(
     ("code", "name", "found", "expected"),
     [
-        (None, "no_such_module_here:P", "there is no module 'no_such_module_here'", "set PYTHONPATH"),
-        ("", "{}.inner:P", "there is no module '{}.inner'", "set PYTHONPATH"),
+        (None, "no_such_module_here:P", "the module 'no_such_module_here' is missing", "set PYTHONPATH"),
+        ("", "{}.inner:P", "the module '{}.inner' is missing", "set PYTHONPATH"),
         ("import no_such_library_here", "{}:P", "importing {} raises ModuleNotFoundError", "a class that can be used"),
         ("1 / 0", "{}:P", "importing {} raises ZeroDivisionError", "a class that can be used"),
         ("P = 3", "{}:P", "the module {} has no class 'P'", "package.module:Class"),

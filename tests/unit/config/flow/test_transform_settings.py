@@ -62,10 +62,10 @@ def test_a_query_is_read_as_it_is_written_and_starts_nothing(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("code", "function", "complaint"),
     [
-        ("", "f", r"own_transforms_\d+:f: the module own_transforms_\d+ has no function 'f'"),
-        ("f = 3", "f", "is 3, which is no function"),
+        ("", "f", r"own_transforms_\d+:f: the module own_transforms_\d+ lacks a function 'f'"),
+        ("f = 3", "f", "is 3, and a function is expected"),
         ("def f(batch): return batch.nothing", "f", "for an empty batch it raises AttributeError: "),
-        ("def f(batch): pass", "f", "for an empty batch it returns NoneType, not pyarrow.RecordBatch"),
+        ("def f(batch): pass", "f", "for an empty batch it returns NoneType instead of pyarrow.RecordBatch"),
         ("def f(batch): return batch.drop_columns(['key'])", "f", "for an empty batch it returns the columns value,"),
         ("import no_such_module_at_all", "f", "importing own_transforms_\\d+ raises ModuleNotFoundError: No module"),
         ("1 / 0", "f", "importing own_transforms_\\d+ raises ZeroDivisionError"),
@@ -83,7 +83,7 @@ def test_one_that_cannot_be_used_is_refused_by_its_line(
 def test_the_form_of_the_name_is_checked(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"mm2.properties:5: transform: 'lambda x: x'; expected a function in Python"):
         read(tmp_path, "transform = lambda x: x\n")
-    with pytest.raises(ConfigError, match="there is no module 'not_here'; install its package, or set PYTHONPATH"):
+    with pytest.raises(ConfigError, match="the module 'not_here' is missing; install its package, or set PYTHONPATH"):
         read(tmp_path, "transform = not_here:f\n")
 
 

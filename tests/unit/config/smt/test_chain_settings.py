@@ -86,7 +86,7 @@ def test_the_converter_of_the_flow_reads_fields(text: str, converter: SmtConvert
         (ROUTE + "transforms.r.regx = a\n", "its settings: regex, replacement"),
         (
             ROUTE + "transforms.r.regex = (\ntransforms.r.replacement = x\n",
-            ":3: a->b.transforms.r.regex: a parenthesis that is never closed",
+            ":3: a->b.transforms.r.regex: an unclosed parenthesis",
         ),
         (ROUTE + "transforms.r.regex = a\ntransforms.r.replacement = $1\n", ":4: a->b.transforms.r.replacement: '$1'"),
         (ROUTE + "transforms.s.regex = a\n", "transforms does not name 's'; expected one of r; or name it there"),

@@ -103,7 +103,7 @@ def test_what_is_wrong_names_its_line() -> None:
     )
     colours = "expected red, green, blue or grey"
     assert problems == [
-        f"f:5: a->b.twinlog.colour.a[: a [ that is never closed, at character 2 of 'a['; {expected}",
+        f"f:5: a->b.twinlog.colour.a[: an unclosed [, at character 2 of 'a['; {expected}",
         f"f:6: a->b.twinlog.colour.: nothing follows the last dot, in ''; {expected}",
         f"f:7: a->b.twinlog.colour.x: 'pink'; {colours}",
         f"f:8: a->b.twinlog.colour.y: '${{env:NO}}', where config.providers names no 'env'; {colours}",
@@ -148,9 +148,7 @@ def test_a_connector_and_its_worker_may_have_them() -> None:
     assert connector({"twinlog.colour.orders\\..*": "green"}, "twinlog.colour.x = blue\n") == ([], [])
     problems, _ = connector({"twinlog.colour.a[": "green"})
     assert len(problems) == 1
-    assert problems[0].startswith(
-        "connector c: twinlog.colour.a[: a [ that is never closed, at character 2 of 'a['; expected"
-    )
+    assert problems[0].startswith("connector c: twinlog.colour.a[: an unclosed [, at character 2 of 'a['; expected")
 
 
 def test_a_reference_that_leads_nowhere_is_a_problem() -> None:

@@ -245,6 +245,6 @@ def test_a_module_that_is_not_there_in_the_task_is_an_error_that_says_so() -> No
     with world(transform=TransformSettings("not_shipped.anywhere:f")) as here, pytest.raises(TransformError) as raised:
         here.begin()
     assert str(raised.value) == (
-        "north->south.transform cannot be used in this task: there is no module 'not_shipped'; install its package, or "
-        "set PYTHONPATH, where the flow is run and on each of Spark's executors"
+        "north->south.transform is unusable in this task: the module 'not_shipped' is missing; install its package, "
+        "or set PYTHONPATH, on the flow's machine and on each of Spark's executors"
     )

@@ -51,7 +51,7 @@ def test_a_flag_reaches_the_entries_after_it() -> None:
         (("*",), "for every name write .*"),
         (("a{1", "3}"), "at character 2 of 'a{1'"),
         (("a{1", "3}"), "a comma inside it splits the entry"),
-        (("fine", "b(ar"), "never closed, at character 2 of 'b(ar'"),
+        (("fine", "b(ar"), "an unclosed parenthesis, at character 2 of 'b(ar'"),
         (("fine", "+"), "at character 1 of '+'"),
         (("a|b", "fine", "[b-a]"), "at character 2 of '[b-a]'"),
         (("a", "b)"), "at character 2 of 'b)'"),

@@ -122,7 +122,7 @@ def test_a_file_that_is_wrong_reaches_nobody(file: Path) -> None:
     file.write_text(f"{FILE}a->b.topics = (x\n")
     done = CliRunner().invoke(app, ["reload", str(file)])
     assert (done.exit_code, Asker.asked) == (2, ())
-    assert f"problem: {file}:5: a->b.topics: a parenthesis that is never closed, at character 1 of '(x'" in done.output
+    assert f"problem: {file}:5: a->b.topics: an unclosed parenthesis, at character 1 of '(x'" in done.output
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_start_without_java_says_which_one_is_needed(
 ) -> None:
     spark_that(f'echo "{said}" >&2\nexit 1\n', tmp_path, monkeypatch)
     jvm = Jvm()
-    needed = "Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH"
+    needed = "Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH"
     reason = f"{said or 'it gave no reason'}; {needed}"
     with pytest.raises(EngineError, match=f"{re.escape(reason)}$"):
         jvm.start(SparkConf(loadDefaults=False), tmp_path)

@@ -101,7 +101,7 @@ def test_a_value_that_no_transform_changes_keeps_its_bytes() -> None:
 
 def test_an_error_names_the_transform_and_the_way_out() -> None:
     hoist = stage("ExtractField", side="value", field="a", field_syntax_version="V1", replace_null_with_default=True)
-    with pytest.raises(TransformError, match=r"extractfield \(ExtractField\$Value\): the value is not JSON: "):
+    with pytest.raises(TransformError, match=r"extractfield \(ExtractField\$Value\): the value is invalid JSON: "):
         run(rows({"value": b"{"}), hoist, value=PLAIN_JSON)
     with pytest.raises(TransformError, match=r"set value\.converter\.schemas\.enable = false"):
         run(rows({"value": b"{}"}), hoist, value=SmtConverter("json", schemas=True))
@@ -125,7 +125,7 @@ def test_only_the_schema_of_a_struct_is_named() -> None:
     name = stage("SetSchemaMetadata", side="value", schema_name=None, schema_version=7, replace_null_with_default=True)
     with_schemas = SmtConverter("json", schemas=True, defaults=True)
     number = {"schema": {"type": "int32", "optional": False}, "payload": 1}
-    with pytest.raises(TransformError, match="its schema is no struct, and Connect names no other"):
+    with pytest.raises(TransformError, match="its schema differs from a struct, and Connect only names structs"):
         run(rows({"value": json.dumps(number).encode()}), name, value=with_schemas)
     field = {"type": "int32", "optional": False, "field": "a"}
     struct = {"schema": {"type": "struct", "fields": [field], "optional": False}, "payload": {"a": 1}}

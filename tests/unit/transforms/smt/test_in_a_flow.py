@@ -53,7 +53,7 @@ def test_a_record_that_they_fail_on_stops_the_flow_and_the_error_names_both() ->
     with pytest.raises(TransformError) as caught:
         prepared(SETTINGS, b"{", b"{}")
     assert "the transform mask (MaskField$Value) fails on the record at offset 0 of shop-1" in str(caught.value)
-    assert "mask (MaskField$Value): the value is not JSON" in str(caught.value)
+    assert "mask (MaskField$Value): the value is invalid JSON" in str(caught.value)
 
 
 def test_with_tolerance_others_are_copied() -> None:

@@ -102,7 +102,7 @@ def test_a_jvm_that_hangs_while_its_session_starts_is_killed(tmp_path: Path, mon
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(module, "CONNECT_S", 0.5)
-    with pytest.raises(EngineLostError, match="does not start"):
+    with pytest.raises(EngineLostError, match="fails to start"):
         SqlJvm()
 
 
@@ -119,7 +119,7 @@ def test_a_first_jvm_that_finds_no_room_is_tried_again(
         monkeypatch.setattr(threading.Thread, "start", no_thread)
     else:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(EngineLostError, match=r"does not start: .*(new thread|No such file)"):
+    with pytest.raises(EngineLostError, match=r"fails to start: .*(new thread|No such file)"):
         SqlJvm()
 
 
@@ -138,7 +138,7 @@ def test_a_spark_without_what_is_called_is_not_started_again_and_again(
         SqlJvm()
     if answers:
         assert type(raised.value) is EngineError
-        assert "cannot be evaluated by PySpark 4.9.0 with the jars in /" in str(raised.value)
+        assert "is impossible to evaluate by PySpark 4.9.0 with the jars in /" in str(raised.value)
         assert ": it lacks a class that is used here; install a PySpark" in str(raised.value)
     else:
         assert isinstance(raised.value, EngineLostError)

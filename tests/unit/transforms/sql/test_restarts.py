@@ -43,7 +43,7 @@ class Failing:
 @pytest.mark.parametrize(
     ("error", "pauses"),
     [
-        (EngineError("transform.sql cannot be evaluated by PySpark 4.9.0"), [1, 2, 4, 8, 16, 32, 60, 60]),
+        (EngineError("transform.sql is impossible to evaluate by PySpark 4.9.0"), [1, 2, 4, 8, 16, 32, 60, 60]),
         # Its own pauses are those of the JVM that is shared.
         (EngineLostError("Spark's JVM for transform.sql was killed"), [1] * 8),
     ],

@@ -29,9 +29,9 @@ def test_java_is_that_of_java_home_or_else_on_the_path(tmp_path: Path) -> None:
     assert find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(other.parent)}) == str(home)
     assert find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(other.parent)}) == str(other)
     assert find_java({"PATH": str(other.parent)}) == str(other)
-    with pytest.raises(EngineError, match="there is no Java: JAVA_HOME is not set, and there is none on the PATH"):
+    with pytest.raises(EngineError, match="Java is missing: JAVA_HOME is unset, and the PATH lacks it"):
         find_java({"PATH": str(tmp_path)})
-    with pytest.raises(EngineError, match=r"JAVA_HOME is /gone, which has none, .* needs Java 17 or newer wherever a"):
+    with pytest.raises(EngineError, match=r"JAVA_HOME is /gone, which lacks it, .* needs Java 17 or newer wherever a"):
         find_java({"JAVA_HOME": "/gone", "PATH": str(tmp_path)})
 
 
@@ -40,7 +40,9 @@ def test_jars_are_pysparks_or_those_of_spark_home_or_of_a_container(
 ) -> None:
     """A packed environment leaves pyspark to the workers, whose jars are elsewhere."""
     monkeypatch.setattr(spark_home.pyspark, "__file__", str(tmp_path / "zipped" / "pyspark" / "__init__.py"))
-    with pytest.raises(EngineError, match=r"there are no jars of Spark in .*zipped/pyspark/jars, .*: install pyspark"):
+    with pytest.raises(
+        EngineError, match=r"the jars of Spark are missing in .*zipped/pyspark/jars, .*: install pyspark"
+    ):
         find_jars({}, tmp_path)
     container = jars(tmp_path / "__spark_libs__")
     assert find_jars({}, tmp_path) == container
