@@ -48,7 +48,7 @@ def consume(
 ) -> list[Record]:
     """Every record from `start` (default: the log start) to the present end, by partition and then by offset.
 
-    `start` may differ by partition; one that it does not name is read from its log start.
+    `start` may differ by partition; one that it lacks is read from its log start.
 
     Raises HarnessError when the end is not reached within the deadline or the broker refuses.
     """

@@ -186,7 +186,7 @@ CASES: tuple[Case, ...] = (
         _to_two("left.", MONEY, synced=True),
         BOTH,
     ),
-    Case("spaced-arrow", "blanks around ->, so that no flow is enabled", beats=BOTH),
+    Case("spaced-arrow", "blanks around ->, so that all flows are off", beats=BOTH),
     Case(
         "inline-comments",
         "comments behind values",

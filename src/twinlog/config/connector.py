@@ -113,7 +113,7 @@ def _named(config: dict[str, str], file: str, name: str | None, state: InitialSt
     """`name` is how it is called beside its configuration."""
     inner, outer = config.get("name", "").strip(), (name or "").strip()
     if inner and outer and inner != outer:
-        raise ConfigError([ConfigProblem(file, None, "name", repr(inner), f"{outer!r}, or no name here")])
+        raise ConfigError([ConfigProblem(file, None, "name", repr(inner), f"{outer!r}, or an absent name")])
     if not inner and not outer:
         raise ConfigError([ConfigProblem(file, None, "name", "missing", "the name of the connector")])
     return ConnectorFile(inner or outer, {**config, "name": inner or outer}, state)
@@ -151,8 +151,8 @@ def check_overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings
         if setting not in allowed:
             where = f"{_POLICY} = {worker.override_policy}"
             where += f" and {_ALLOWLIST}" if worker.override_policy == "Allowlist" else ""
-            may = f"only {', '.join(allowed)} to be overridden" if allowed else "nothing to be overridden"
-            problems.refuse(entries[f"{word}.override.{setting}"], "not allowed by this worker", f"{may} ({where})")
+            may = f"only {', '.join(allowed)} to be overridden" if allowed else "zero settings to be overridden"
+            problems.refuse(entries[f"{word}.override.{setting}"], "forbidden by this worker", f"{may} ({where})")
 
 
 def _allowed(policy: OverridePolicy, allowlist: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -189,7 +189,7 @@ def no_effect(name: str, prefix: str) -> str | None:
     if name == "clusters":
         return "a connector has the two of source.cluster.alias and target.cluster.alias"
     if WORKER.find_key(name) is not None:
-        return "it stands in the worker's file"
+        return "it is in the worker's file"
     return None
 
 
@@ -234,7 +234,7 @@ DEFAULT_SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFlow:
-    """The flow of a connector. An `idle` flow is switched off: it lacks tasks and contacts no cluster."""
+    """The flow of a connector. An `idle` flow is switched off: it lacks tasks and connections."""
 
     name: str
     settings: FlowSettings
@@ -261,7 +261,7 @@ def connector_kind(class_name: str) -> ConnectorKind | None:
 
 def refused_class(class_name: str) -> str:
     """The sentence for a connector class that this worker refuses."""
-    return f"{class_name.strip()!r} is no connector that this worker runs; it runs MirrorMaker 2's three: " + ", ".join(
+    return f"{class_name.strip()!r} is unknown to this worker; it runs MirrorMaker 2's three connectors: " + ", ".join(
         CONNECTOR_CLASSES.values()
     )
 
@@ -280,7 +280,8 @@ def connector_entries(
 
 
 def build_connector(name: str, config: Mapping[str, str | None], worker: WorkerConfig) -> ConnectorFlow:
-    """The flow of the connector `name`. Raises ConfigError with every problem found; contacts no cluster."""
+    """The flow of the connector `name`. Raises ConfigError with every problem found, before any contact with a
+    cluster."""
     warnings: list[str] = []
     problems = Problems([])
     flow = read_connector(name, connector_entries(name, config, worker, warnings), worker, problems, warnings)
@@ -320,8 +321,8 @@ def read_connector(
 def _without_other_classes(
     entries: Mapping[str, PropertyEntry], allowed: tuple[str, ...], problems: Problems
 ) -> dict[str, PropertyEntry]:
-    """Refuses Python classes and functions that the worker's operator does not allow: otherwise every user of the REST
-    API could run code here by naming it."""
+    """Refuses Python classes and functions outside of the operator's list: otherwise every user of the REST API could
+    run code here by naming it."""
     kept = dict(entries)
     for name in (*CLASS_KEYS, "transform"):
         path = entries[name].value.strip() if name in entries else ""
@@ -358,8 +359,8 @@ def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfi
         warnings.append(
             f"{origin}: by its address {', '.join(there.bootstrap_servers)} its target is another cluster than the "
             f"worker's, {', '.join(own.bootstrap_servers)}: its positions are in {flow.positions_topic} on "
-            f"{flow.target}, and a worker of Kafka's would look for them on its own cluster; where both are one, "
-            "nothing is to be done, or give both the same bootstrap.servers"
+            f"{flow.target}, and a worker of Kafka's would look for them on its own cluster; if both are the same "
+            "cluster, ignore this line, or give both the same bootstrap.servers"
         )
 
 
@@ -371,7 +372,7 @@ def _check(entries: Mapping[str, PropertyEntry], problems: Problems, warnings: l
         if key is None and reason is None:
             warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {unknown_key(name)}")
         elif reason is not None:
-            warnings.append(f"{entry.place}: {entry.key} has no effect; {reason}")
+            warnings.append(f"{entry.place}: {entry.key} is ignored; {reason}")
         elif key is not None:
             problem = check_value(entry, key, warnings, key.pattern_in(name))
             if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:

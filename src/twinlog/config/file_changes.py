@@ -79,7 +79,7 @@ def _class_settings(running: FlowSettings, written: FlowSettings) -> tuple[tuple
 
 Flows = Mapping[str, FlowSettings]
 
-OTHER = "what it stands for has changed"
+OTHER = "the text behind its reference has changed"
 CLIENTS = ("consumer", "producer", "source_admin", "target_admin")
 _OF_CLIENTS = frozenset({Level.SECURITY, Level.CONSUMER, Level.PRODUCER, Level.ADMIN})
 _BEATING = ("emit_heartbeats_interval_s", "heartbeats_replication_factor", "target_admin")
@@ -90,7 +90,7 @@ class KeyChange:
     """A key whose value has changed, `before` and `after` in a form fit for display; None if it is missing.
 
     `place` is FILE:LINE, or the file alone for a removed key. `flows` are the flows that the change concerns; it is
-    empty if the change concerns the process, or none of its flows.
+    empty if the change concerns the process, or only disabled flows.
     """
 
     key: str
@@ -101,7 +101,7 @@ class KeyChange:
     flows: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        now = "is not written any more" if self.after is None else f"= {self.after}"
+        now = "is gone from the file" if self.after is None else f"= {self.after}"
         return f"{self.place}: {self.key} {now} ({'not written' if self.before is None else self.before} before)"
 
 

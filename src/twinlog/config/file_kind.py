@@ -27,14 +27,14 @@ class FileKind(Enum):
         "the file of a connector, which a worker runs: twinlog connectors create {file}, or after the file of a "
         "standalone worker"
     )
-    CLIENT = "properties of a client of one cluster"
+    CLIENT = "properties of a client of a single cluster"
 
 
 _EXPECTED = {
     FileKind.MIRROR: "MirrorMaker 2's properties, with clusters",
     FileKind.WORKER: "properties of a Connect worker, with bootstrap.servers and its converters",
     FileKind.CONNECTOR: "properties or JSON of a connector, with connector.class",
-    FileKind.CLIENT: "properties of a client of one cluster, with bootstrap.servers",
+    FileKind.CLIENT: "properties of a client of a single cluster, with bootstrap.servers",
 }
 
 

@@ -35,7 +35,7 @@ class MirrorConfig:
     """The flows to run, all aliases of the file, and warnings for its author.
 
     The enabled flows come first. After them comes a flow with `enabled=False` for each remaining pair of clusters with
-    heartbeats: it writes heartbeats to its target and never reads its source. `all_enabled` are the enabled flows of
+    heartbeats: it writes heartbeats to its target and leaves its source alone. `all_enabled` are the enabled flows of
     the file in its order, including flows that `--clusters` leaves to another process; of these, only names, topics and
     policy are reliable. With `warm_up` the process may prepare later starts of Spark.
     """
@@ -62,7 +62,7 @@ def load(
     The Secrets that a resource names are in the directory `secrets`, or in the directory of TWINLOG_SECRETS_DIR. The
     enabled flows come first, then the flows that only write heartbeats. `unknown_keys` counts if the file lacks
     `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, the targets of its
-    `${...}` references, and the key stores and Python classes that it names; contacts no cluster.
+    `${...}` references, and the key stores and Python classes that it names, before any contact with a cluster.
     """
     return load_file(path, clusters, unknown_keys=unknown_keys, secrets=secrets).config
 
@@ -154,8 +154,8 @@ def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Pro
             continue
         if entry.value != entry.value.strip():
             found.warnings.append(
-                f"{entry.place}: {entry.key} is true with a blank after it; the flow runs here, "
-                "but MirrorMaker 2 would not start it"
+                f"{entry.place}: {entry.key} is true with a blank after it; the flow runs here, but MirrorMaker 2 "
+                "would leave it off"
             )
         enabled.append(ends)
     return enabled
@@ -184,14 +184,14 @@ def _without_enabled(
     if flows and (elsewhere or asked or as_mirror_maker):
         where = ", ".join(dict.fromkeys(flow.target for flow in flows))
         way_out = "" if elsewhere or asked else f"; to copy, write {'->'.join(found.aliases[:2])}.enabled = true"
-        found.warnings.append(f"no enabled flow leads to {where}; only heartbeats are written there{way_out}")
+        found.warnings.append(f"all flows to {where} are off; only heartbeats are written there{way_out}")
     elif elsewhere:
         words = ", ".join(clusters or ())
-        problems.add(ConfigProblem(found.file, None, "--clusters", words, "targets of at least one enabled flow"))
+        problems.add(ConfigProblem(found.file, None, "--clusters", words, "targets of enabled flows"))
     else:
         source, target = (*found.aliases, "A", "B")[:2]
         expected = (
-            f"at least one, such as {source}->{target}.enabled = true; "
-            "for heartbeats alone write emit.heartbeats.enabled = true"
+            f"an enabled flow, for example {source}->{target}.enabled = true; for heartbeats alone write "
+            "emit.heartbeats.enabled = true"
         )
-        problems.add(ConfigProblem(found.file, None, "enabled", "no flow is enabled", expected))
+        problems.add(ConfigProblem(found.file, None, "enabled", "all flows are off", expected))

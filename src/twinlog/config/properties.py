@@ -30,7 +30,7 @@ class PropertyEntry:
     The two differ if a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
     why a reference failed to resolve, and `way_out` the remedy; this entry is an error only if its value is needed.
     `kept_reference` is the reason why a reference stayed plain text, in case the value turns out wrong. `remarks` are
-    warnings about changes of the text by Java's rules; they never show a secret.
+    warnings about changes of the text by Java's rules; they leave out secrets.
     """
 
     key: str
@@ -75,7 +75,7 @@ def read_properties(path: Path) -> list[PropertyEntry]:
 def require_text(data: bytes, path: Path) -> None:
     """Raise ConfigError for a binary file, for example a key store: its bytes would be read as keys."""
     if b"\0" in data:
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", "not text: it contains NUL bytes", "a text file")])
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", "binary: it contains NUL bytes", "a text file")])
 
 
 def parse_properties(text: str, file: str) -> list[PropertyEntry]:

@@ -1,4 +1,4 @@
-"""Checks the queries of `transform.sql` by Spark's analysis before a start; reading a file starts no JVM."""
+"""Checks the queries of `transform.sql` by Spark's analysis before a start; reading a file works without a JVM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     try:
         found = refusals([text for _, text in written])
     except EngineError as error:
-        return [f"{path}: the queries of transform.sql were not checked: {error}"]
+        return [f"{path}: the check of the queries of transform.sql failed: {error}"]
     problems = [_problem(flow, found[text], [Path(path), *more]) for flow, text in written if text in found]
     if problems:
         raise ConfigError(problems)
@@ -69,7 +69,7 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
     try:
         return refusals([text], ask=ask).get(text)
     except EngineError as error:
-        log.warning("%s: its query of transform.sql was not checked: %s", flow.name, error)
+        log.warning("%s: the check of its query of transform.sql failed: %s", flow.name, error)
         return None
 
 

@@ -52,14 +52,14 @@ def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) 
     if not listeners:
         entry = layer.get("listeners")
         if entry is not None and not entry.value.strip():
-            problems.refuse(entry, "no address", "at least one, such as http://:8083")
+            problems.refuse(entry, "an empty list of addresses", "an address, for example http://:8083")
     admin = read_listeners(reading, "admin.listeners") if "admin.listeners" in layer else None
     _check_extensions(reading, problems)
     https = read_https(layer, "listeners.https.", listeners, file, problems, warnings)
     admin_https = read_https(layer, "admin.listeners.https.", admin or (), file, problems, warnings)
     advertised = reading.text("rest.advertised.listener")
     if advertised and advertised not in {listener.scheme for listener in listeners}:
-        problems.refuse(layer["rest.advertised.listener"], repr(advertised), "the scheme of one of the listeners")
+        problems.refuse(layer["rest.advertised.listener"], repr(advertised), "the scheme of any of the listeners")
     return RestSettings(
         **read_fields(RestSettings, reading),
         listeners=listeners,
@@ -86,7 +86,7 @@ def _check_extensions(reading: ConfigReader, problems: Problems) -> None:
     unknown = set(reading.items(_EXTENSIONS)) - {BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]}
     if unknown:
         found = ", ".join(repr(name) for name in sorted(unknown))
-        problems.refuse(reading.layer[_EXTENSIONS], found, f"{BASIC_AUTH}, or none")
+        problems.refuse(reading.layer[_EXTENSIONS], found, f"{BASIC_AUTH}, or an absent key")
 
 
 def _headers(reading: ConfigReader) -> tuple[HeaderSettings, ...]:
@@ -185,7 +185,7 @@ def _warn_of_fixed(reading: ConfigReader, warnings: list[str]) -> None:
     for name, always in fixed.items():
         entry = reading.layer.get(name)
         if entry is not None and entry.value.strip() != always:
-            warnings.append(f"{entry.place}: {name}: {entry.value.strip()!r} has no effect; it is always {always}")
+            warnings.append(f"{entry.place}: {name}: {entry.value.strip()!r} is ignored; it is always {always}")
 
 
 def _check_algorithms(reading: ConfigReader, problems: Problems) -> None:
@@ -218,7 +218,7 @@ def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerC
 
     If `distributed` is None, the file's keys decide the kind of worker: a standalone worker has a file for its offsets,
     and lacks `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads
-    only this file, the targets of its `${...}` references, and its key stores; contacts no cluster.
+    only this file, the targets of its `${...}` references, and its key stores, before any contact with a cluster.
     """
     require_kind(path, FileKind.WORKER)
     entries = list(read_properties(Path(path)))
@@ -260,7 +260,7 @@ def worker_of(
         layer.setdefault(_REPLICAS, PropertyEntry(_REPLICAS, "-1", file, None, "-1"))
     unused = [name for name in layer if (key := _key(name)) is not None and key.effect is Effect.JVM]
     if unused:
-        warnings.append("these keys have no effect here: " + ", ".join(unused))
+        warnings.append("these keys are ignored here: " + ", ".join(unused))
     settings = _read(layer, file, problems, warnings, distributed)
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
@@ -286,8 +286,8 @@ def _unknown(entry: PropertyEntry, last: dict[str, PropertyEntry], problems: Pro
 def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], distributed: bool) -> WorkerSettings:
     reading = ConfigReader(layer, WORKER_FILE, problems)
     needed = {
-        "key.converter": f"a converter's class, such as {_NO_CONVERSION}",
-        "value.converter": f"a converter's class, such as {_NO_CONVERSION}",
+        "key.converter": f"a converter's class, for example {_NO_CONVERSION}",
+        "value.converter": f"a converter's class, for example {_NO_CONVERSION}",
     }
     if not distributed:
         needed[OFFSET_FILE] = "a file that stores the positions of a standalone worker"
@@ -318,7 +318,7 @@ def _check_converters(layer: Layer, problems: Problems) -> None:
             problems.refuse(
                 entry,
                 f"class {value} could not be found" if value else "nothing",
-                f"one of {', '.join(known)}; records are copied as bytes whichever it is",
+                f"any of {', '.join(known)}; records are copied as bytes with each of them",
             )
 
 

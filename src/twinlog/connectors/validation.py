@@ -53,7 +53,7 @@ def check_converters(entries: Mapping[str, PropertyEntry], release: Release, che
             continue
         found = known.get(entry.value.strip())
         if found is None:
-            checks.refuse(name, f"expected one of {', '.join(known)}")
+            checks.refuse(name, f"expected any of {', '.join(known)}")
             checks.without_value(name)
             continue
         definitions = converter_definitions(found, release)

@@ -38,7 +38,7 @@ def shown_moment(moment: int) -> str:
 
 
 def read_moment(text: str) -> int | None:
-    """Milliseconds since 1970; a moment without a zone is in UTC.
+    """Milliseconds since 1970; a moment that lacks a zone is in UTC.
 
     None for a text of another form.
 

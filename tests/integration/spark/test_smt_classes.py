@@ -55,7 +55,7 @@ MEANT = (
 STRICTER = (
     # Connect takes these, and fails at each record.
     "a pattern of SimpleDateFormat",
-    "SetSchemaMetadata, but there are no schemas",
+    "SetSchemaMetadata, but schemas are off",
     "a replacement: ",
 )
 """What is refused here before anything starts, and not by Connect."""

@@ -102,7 +102,7 @@ def test_an_unknown_alias_is_refused(clusters: list[str], words: str) -> None:
 def test_where_no_enabled_flow_leads_heartbeats_are_written() -> None:
     config = load("first_example.properties", ["primary"])
     assert [(flow.name, flow.enabled) for flow in config.flows] == [("secondary->primary", False)]
-    assert config.warnings[-1] == "no enabled flow leads to primary; only heartbeats are written there"
+    assert config.warnings[-1] == "all flows to primary are off; only heartbeats are written there"
 
 
 def test_nothing_left_to_run_is_an_error(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_heartbeats_alone_must_be_asked_for(tmp_path: Path, more: str, flows: li
     file = tmp_path / "mm2.properties"
     file.write_text(f"clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\n{more}")
     if flows is None:
-        with pytest.raises(ConfigError, match=r"no flow is enabled.*write emit\.heartbeats\.enabled = true"):
+        with pytest.raises(ConfigError, match=r"all flows are off.*write emit\.heartbeats\.enabled = true"):
             load(file)
         return
     config = load(file)

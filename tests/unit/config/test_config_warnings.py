@@ -24,7 +24,7 @@ def read(folder: Path, text: str) -> MirrorConfig:
     ("more", "words"),
     [
         ("b.bootstrap.servers = c:1, a:1\n", "share a bootstrap server"),
-        ("a->b.enabled = true \n", "MirrorMaker 2 would not start it"),
+        ("a->b.enabled = true \n", "MirrorMaker 2 would leave it off"),
         (
             f"b->a.enabled = true\nb->a.replication.policy.class = {IDENTITY}\n",
             "copied in a cycle",
@@ -33,22 +33,22 @@ def read(folder: Path, text: str) -> MirrorConfig:
             "a->b.admin.request.timeout.ms = 1\na.admin.request.timeout.ms = 2\n",
             "write a->b.source.admin.request.timeout.ms",
         ),
-        ("a.sasl.jaas.config = x\n", "is not used, for security.protocol is PLAINTEXT"),
+        ("a.sasl.jaas.config = x\n", "is ignored, for security.protocol is PLAINTEXT"),
         ('topics = "orders", x\n', 'the quotes of "orders" count as part of the name'),
         ("a->b.groups = 'shop, x'\n", "the quotes of 'shop count"),
         ("topics = shop.*, orders*\n", "write orders.*"),
-        ("topics==orders\n", "'=orders' matches no name: a second = belongs to the value; write one"),
+        ("topics==orders\n", "'=orders' is impossible as a name: a second = belongs to the value; write a single ="),
         ("topics = x\\d\n", "a backslash before a letter or digit is dropped"),
         ("a.bootstrap.servers = a:2\n", "was already written at line 2; this wins"),
-        ("replication.policy.separator =\n", "a->b mirrors no topic whose name has 'b' before its last letter"),
+        ("replication.policy.separator =\n", "a->b leaves out each topic whose name has 'b' before its last letter"),
         ("replication.policy.separator =\na->b.source.cluster.alias = east\n", "write a separator; to silence"),
         ("replication.policy.separator =\nsource.cluster.alias =\n", "and leave the rest as it is; to silence"),
         (f"{NOTHING}replication.policy.class = {IDENTITY}\n", "a->b calls source and target ''"),
-        ("source.cluster.alias = east\n", "stored positions are named after 'east' in a->b, and not after 'a'"),
-        ("a->b.target.cluster.alias = west\n", "heartbeats are named after 'west' in a->b, and not after 'b'"),
+        ("source.cluster.alias = east\n", "stored positions are named after 'east' in a->b instead of 'a'"),
+        ("a->b.target.cluster.alias = west\n", "heartbeats are named after 'west' in a->b instead of 'b'"),
         (
             "b->a.enabled = true\nreplication.policy.separator =\nsource.cluster.alias =\n",
-            "where topic names are kept (no separator and no source.cluster.alias), a topic that both mirror",
+            "as topic names are kept (an empty separator and an empty source.cluster.alias), a topic that both mirror",
         ),
     ],
 )
@@ -83,9 +83,9 @@ def test_two_targets_whose_offset_syncs_would_mix_are_warned_of(tmp_path: Path) 
         "a->b.enabled = true\na->c.enabled = true\nsync.topic.configs.enabled = false\n"
         "replication.policy.separator =\nsource.cluster.alias =\n"
     )
-    assert not [text for text in read(tmp_path, text).warnings if "offset syncs to one topic" in text]
+    assert not [text for text in read(tmp_path, text).warnings if "offset syncs to the same topic" in text]
     (mixed,) = [one for one in read(tmp_path, text + "target.cluster.alias =\n").warnings if "offset syncs" in one]
-    assert "a->b and a->c write offset syncs to one topic, mm2-offset-syncsinternal on a" in mixed
+    assert "a->b and a->c write offset syncs to the same topic, mm2-offset-syncsinternal on a" in mixed
     assert "write a->b.target.cluster.alias and a->c.target.cluster.alias with an alias each" in mixed
     there = text + "target.cluster.alias =\noffset-syncs.topic.location = target\n"
     assert not [one for one in read(tmp_path, there).warnings if "offset syncs to one topic" in one]
@@ -116,7 +116,7 @@ def test_a_key_that_is_switched_off_needs_no_warning(tmp_path: Path) -> None:
 
 def test_values_without_effect_are_not_checked(tmp_path: Path) -> None:
     (warning,) = read(tmp_path, BASE + "b.producer.max.block.ms = soon\n").warnings
-    assert warning.endswith("Java clients, and have no effect here: b.producer.max.block.ms")
+    assert warning.endswith("Java clients, and are ignored here: b.producer.max.block.ms")
 
 
 def test_unknown_keys_are_ignored_only_by_the_exact_setting(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_an_unknown_alias_gets_a_suggestion(tmp_path: Path) -> None:
         )
     assert [problem.expected for problem in caught.value.problems] == [
         "a known key (did you mean east.bootstrap.servers?); clusters names east, b",
-        "a flow without blanks, east->b.topics, because a key ends at its first blank",
+        "a flow in a single word, east->b.topics, because a key ends at its first blank",
     ]
 
 
@@ -165,7 +165,7 @@ BOTH = BASE + "b->a.enabled = true\n"
     [
         (
             "b->a.replication.policy.separator = _\n",
-            "mm2.properties:6: b->a.replication.policy.separator: the flows a->b, b->a do not call remote topics alike",
+            "mm2.properties:6: b->a.replication.policy.separator: the flows a->b, b->a call remote topics differently",
         ),
         ("b->a.replication.policy.separator = _\n", "(orders, a.orders, b_a.orders, ...)"),
         ("b->a.replication.policy.separator = _\na->b.topics = t, u\nb->a.topics = a[.]t\n", None),

@@ -232,7 +232,11 @@ def test_who_has_nothing_to_do(kind: ConnectorKind, config: dict[str, str], idle
         ("source", {"target.cluster.security.protocol": "SASL_SSL"}, "mine: target.cluster.sasl.mechanism: missing"),
         ("source", {"exactly.once.support": "required"}, "the worker's exactly.once.source.support = enabled"),
         ("source", {"exactly.once.support": "required"}, "source.consumer.isolation.level = read_committed"),
-        ("source", {"emit.offset-syncs.enabled": "false", "offset-syncs.topic.location": "target"}, "one of the two"),
+        (
+            "source",
+            {"emit.offset-syncs.enabled": "false", "offset-syncs.topic.location": "target"},
+            "either of the two",
+        ),
         ("source", {"connector.class": "FileStreamSource"}, "connector.class: 'FileStreamSource'; expected one of org"),
         ("heartbeat", {"emit.heartbeats.interval.seconds": "x"}, "emit.heartbeats.interval.seconds: 'x'"),
     ],
@@ -247,7 +251,7 @@ def test_a_connector_may_override_what_the_workers_policy_allows() -> None:
     login = {"producer.override.security.protocol": "PLAINTEXT"}
     assert build("source", {**ENDS, **login}, policy).settings.producer.client.security_protocol == "PLAINTEXT"
     (problem,) = problems("source", {**ENDS, "producer.override.batch.size": "9"}, policy)
-    assert problem.startswith("connector mine: producer.override.batch.size: not allowed by this worker; expected only")
+    assert problem.startswith("connector mine: producer.override.batch.size: forbidden by this worker; expected only")
 
 
 def test_a_target_beside_the_workers_cluster_is_a_warning() -> None:
@@ -273,7 +277,7 @@ def test_secrets_of_other_files_are_resolved_and_never_shown(monkeypatch: pytest
 def test_a_reference_that_leads_nowhere_is_a_problem_of_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER / "passwords")
     config = {**ENDS, "connector.class": "MirrorSource", "topics": "${file:kafka.properties:missing}"}
-    with pytest.raises(ConfigError, match=r"topics: a reference that leads nowhere: kafka.properties has no key"):
+    with pytest.raises(ConfigError, match=r"topics: a reference that leads nowhere: kafka.properties lacks a key"):
         build_connector("mine", config, load_worker("worker.properties"))
 
 
@@ -320,7 +324,7 @@ def test_old_names_leading_blanks_and_settings_without_effect(monkeypatch: pytes
     assert (flow.settings.policy, flow.settings.offset_syncs_location) == ("identity", "target")
     assert flow.settings.topics_exclude == (r".*[\-\.]internal", r".*\.replica", "__consumer_offsets")
     assert flow.settings.producer.client.sasl_username == "target"
-    for text in ("topics.blacklist is an old name", "producer.override.enable.idempotence", "clusters has no effect"):
+    for text in ("topics.blacklist is an old name", "producer.override.enable.idempotence", "clusters is ignored"):
         assert any(text in warning for warning in flow.warnings), text
 
 
@@ -336,7 +340,7 @@ def test_names_are_kept_by_a_connector_without_alias_and_separator() -> None:
     assert made["source"].consumer.client.client_id == "->|mine|replication-consumer"
     assert made["source"].sync_topic_configs_interval_s is None
     (warning,) = build("source", empty).warnings
-    assert "connector mine: replication.policy.separator: without a separator mine creates" in warning
+    assert "connector mine: replication.policy.separator: with an empty separator mine creates" in warning
     assert not build("heartbeat", empty).warnings
 
 

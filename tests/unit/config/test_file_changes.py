@@ -127,7 +127,7 @@ def test_a_line_that_another_one_wins_over_changes_nothing(file: File) -> None:
 
 def test_a_line_that_is_gone_is_told_with_what_it_was(file: File) -> None:
     (one,) = file.read(BASE.replace("east->west.topics = orders, payments\n", "")).keys
-    assert str(one) == f"{file.path}: east->west.topics is not written any more (orders, payments before)"
+    assert str(one) == f"{file.path}: east->west.topics is gone from the file (orders, payments before)"
     assert one.takes is UpdateMode.AT_ONCE
 
 
@@ -233,8 +233,14 @@ def test_secrets_and_references_are_not_shown(tmp_path: Path, monkeypatch: pytes
     change = file.read(text.replace("first-secret", "second-secret"))
     lines = [str(one) for one in change.keys]
     assert lines == [
-        f"{file.path}:11: west->east.topics = ${{env:TOPICS}}, what it stands for has changed (${{env:TOPICS}} before)",
-        f"{file.path}:14: east.sasl.jaas.config = [hidden], what it stands for has changed ([hidden] before)",
+        (
+            f"{file.path}:11: west->east.topics = ${{env:TOPICS}}, the text behind its reference has changed "
+            f"(${{env:TOPICS}} before)"
+        ),
+        (
+            f"{file.path}:14: east.sasl.jaas.config = [hidden], the text behind its reference has changed ([hidden] "
+            "before)"
+        ),
     ]
     assert told(change)["west->east.topics"] == (UpdateMode.AT_ONCE, ("west->east",))
     assert told(change)["east.sasl.jaas.config"][0] is UpdateMode.RESTART
@@ -271,7 +277,7 @@ def test_a_class_of_the_users_has_what_it_had_of_keys_that_need_a_restart(
         "east->west.topics": (UpdateMode.AT_ONCE, ("east->west",)),
         "east->west.my.teams": (UpdateMode.RESTART, ("east->west",)),
     }
-    assert change.select_keys(UpdateMode.RESTART)[0].after == "[hidden], what it stands for has changed"
+    assert change.select_keys(UpdateMode.RESTART)[0].after == "[hidden], the text behind its reference has changed"
     settings = dict(file.flow("east->west").class_settings)
     assert (settings["topics"], settings["my.teams"]) == ("x", "a, b")
 

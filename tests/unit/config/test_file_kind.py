@@ -76,5 +76,5 @@ def test_another_file_is_one_problem_with_the_way_out(tmp_path: Path, wanted: Fi
 def test_a_key_store_is_no_text(tmp_path: Path, reader: Callable[[Path], object]) -> None:
     file = tmp_path / "given"
     file.write_bytes(b"0\x82\x04\0\n=\n")
-    with pytest.raises(ConfigError, match=r"given: \(file\): not text: it contains NUL bytes; expected a text file$"):
+    with pytest.raises(ConfigError, match=r"given: \(file\): binary: it contains NUL bytes; expected a text file$"):
         reader(file)

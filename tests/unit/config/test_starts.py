@@ -79,7 +79,7 @@ def test_words(text: str) -> None:
 def test_other_words_are_none_of_kafkas(text: str) -> None:
     with pytest.raises(ValueRefusedError) as caught:
         read_reset(text)
-    assert caught.value.expected.endswith("such as by_duration:P7D")
+    assert caught.value.expected.endswith("as in by_duration:P7D")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_moments_are_utc_unless_they_say_otherwise(text: str, ms: int) -> None:
 def test_what_is_no_start(text: str) -> None:
     with pytest.raises(ValueRefusedError) as caught:
         read_start(text)
-    assert caught.value.expected == "earliest, latest, a moment such as 2026-11-01T00:00:00Z, or a duration such as P7D"
+    assert caught.value.expected == "earliest, latest, a moment as 2026-11-01T00:00:00Z, or a duration as P7D"
 
 
 def test_the_first_record_may_have_this_timestamp() -> None:
@@ -157,7 +157,7 @@ def test_a_wrong_start_names_its_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         flow_of(tmp_path, "a->b.twinlog.start.x = tomorrow\na->b.twinlog.start = never\n")
     found = [str(problem) for problem in caught.value.problems]
-    expected = "expected earliest, latest, a moment such as 2026-11-01T00:00:00Z, or a duration such as P7D"
+    expected = "expected earliest, latest, a moment as 2026-11-01T00:00:00Z, or a duration as P7D"
     assert [problem.partition("f:")[2] for problem in found] == [
         f"5: a->b.twinlog.start.x: 'tomorrow'; {expected}",
         f"6: a->b.twinlog.start: 'never'; {expected}",

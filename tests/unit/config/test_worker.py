@@ -77,7 +77,7 @@ def test_what_a_key_comes_to(text: str, setting: str, value: object) -> None:
     ("text", "problem"),
     [
         ("listeners = ftp://x:1\n", "w.properties:8: listeners: 'ftp://x:1'; expected http://host:port"),
-        ("listeners =\n", "w.properties:8: listeners: no address"),
+        ("listeners =\n", "w.properties:8: listeners: an empty list of addresses"),
         ("listeners = https://:8443\n", "w.properties: ssl.keystore.location: missing"),
         (
             "listeners = https://:8443\nlisteners.https.ssl.client.auth = required\n",
@@ -94,15 +94,15 @@ def test_what_a_key_comes_to(text: str, setting: str, value: object) -> None:
             "inter.worker.verification.algorithms with HmacSHA1",
         ),
         ("plugin.discovery = never\n", "plugin.discovery: 'never'"),
-        ("rest.advertised.listener = https\n", "'https'; expected the scheme of one of the listeners"),
+        ("rest.advertised.listener = https\n", "'https'; expected the scheme of any of the listeners"),
         ("producer.linger.ms = x\n", "producer.linger.ms: 'x'"),
         ("security.protocol = SASL_SSL\n", "w.properties: sasl.mechanism: missing"),
         ("twinlog.gap.polcy = stop\n", "did you mean twinlog.gap.policy?"),
         (
             "header.converter = org.apache.kafka.connect.json.JsonConvertor\n",
-            "header.converter: class org.apache.kafka.connect.json.JsonConvertor could not be found; expected one of ",
+            "header.converter: class org.apache.kafka.connect.json.JsonConvertor could not be found; expected any of ",
         ),
-        ("header.converter =\n", "w.properties:8: header.converter: nothing; expected one of "),
+        ("header.converter =\n", "w.properties:8: header.converter: nothing; expected any of "),
     ],
 )
 def test_what_is_refused(text: str, problem: str) -> None:
@@ -137,13 +137,13 @@ def test_kafkas_own_files_are_taken_as_they_are(distributed: bool, tmp_path: Pat
     found = load_worker(file)
     assert (found.settings.distributed, found.settings.client.bootstrap_servers) == (distributed, ("localhost:9092",))
     assert found.warnings == (
-        "these keys have no effect here: key.converter.schemas.enable, value.converter.schemas.enable",
+        "these keys are ignored here: key.converter.schemas.enable, value.converter.schemas.enable",
     )
 
 
 def test_what_means_nothing_here_is_named_once() -> None:
     (warning,) = read("plugin.path = /jars\nscheduled.rebalance.max.delay.ms = 0\n").warnings
-    assert warning == "these keys have no effect here: plugin.path, scheduled.rebalance.max.delay.ms"
+    assert warning == "these keys are ignored here: plugin.path, scheduled.rebalance.max.delay.ms"
 
 
 def test_a_lost_worker_is_replaced_in_time_unless_its_file_says_otherwise() -> None:
@@ -158,8 +158,8 @@ def test_what_is_always_so_in_the_topics_of_a_group_is_a_warning() -> None:
         "config.storage.cleanup.policy = delete\nconfig.storage.partitions = 3\noffset.storage.partitions = 3\n"
     )
     assert [warning.partition(": ")[2] for warning in found.warnings] == [
-        "config.storage.cleanup.policy: 'delete' has no effect; it is always compact",
-        "config.storage.partitions: '3' has no effect; it is always 1",
+        "config.storage.cleanup.policy: 'delete' is ignored; it is always compact",
+        "config.storage.partitions: '3' is ignored; it is always 1",
     ]
 
 
@@ -201,9 +201,7 @@ def test_a_provider_of_another_class_is_a_problem_only_where_a_value_needs_it() 
     kind = "com.github.jcustenborder.kafka.config.aws.SecretsManagerConfigProvider"
     listed = f"config.providers = aws\nconfig.providers.aws.class = {kind}\n"
     (warning,) = read(listed).warnings
-    assert warning.startswith(
-        f"w.properties:9: config.providers.aws.class: the Java class {kind} cannot be loaded here"
-    )
+    assert warning.startswith(f"w.properties:9: config.providers.aws.class: the Java class {kind} is unsupported here")
     assert read(f"{listed}plugin.path = ${{aws:a:b}}\n").warnings[0] == warning
     (problem,) = problems(f"{listed}client.id = ${{aws:a:b}}\n")
     assert problem.startswith("w.properties:10: client.id: a reference that leads nowhere: ")

@@ -133,7 +133,7 @@ def test_what_is_wrong_with_the_files(tmp_path: Path, jaas: str, says: str) -> N
 def test_no_file_is_named() -> None:
     with pytest.raises(ConfigError, match="BasicAuthSecurityRestExtension"):
         read_users("-Xmx1G")
-    with pytest.raises(ConfigError, match="never closed"):
+    with pytest.raises(ConfigError, match="unclosed"):
         read_users('"')
     with pytest.raises(ConfigError, match="/no/where"):
         read_users("-Djava.security.auth.login.config=/no/where")

@@ -1,4 +1,4 @@
-"""Heartbeats of clusters that the file does not name are known by their records; records of a user never count."""
+"""Heartbeats of clusters that the file lacks are known by their records; records of a user never count."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _most_backoff(reading: ConfigReader) -> int:
 class Clients:
     """Builds the clients of a flow; a problem with a missing key names `file`.
 
-    With `source` false the flow never connects to the source, and problems with the source's settings are dropped.
+    With `source` false the flow leaves the source alone, and problems with the source's settings are dropped.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
     """The connection of a file as `--command-config` takes it, with `bootstrap.servers` in it; and warnings.
 
     Keys unknown to an admin client are warnings, as in Kafka. Raises ConfigError with every problem found. Reads only
-    this file, the targets of its `${...}` references, and its key stores; it contacts no cluster.
+    this file, the targets of its `${...}` references, and its key stores, before any contact with a cluster.
     """
     file, warnings, found = str(path), list[str](), list[ConfigProblem]()
     require_kind(path, FileKind.CLIENT)

@@ -2,7 +2,7 @@
 
 MirrorMaker 2 checks contradictions per connector (classes MirrorSourceConnector, MirrorCheckpointConfig,
 DistributedHerder); its process then logs the refusal of that connector and continues with the remaining connectors.
-Here a refused source connector is an error, because the flow would copy nothing; a refused checkpoint connector is a
+Here a refused source connector is an error, because the flow would be useless; a refused checkpoint connector is a
 warning, and the flow skips checkpoints.
 """
 
@@ -88,7 +88,7 @@ def check_offset_syncs(connector: ConfigReader) -> None:
     beside = next((entry for name, entry in connector.layer.items() if name.startswith("offset-syncs.topic.")), None)
     if beside is not None:
         found = f"{off.value.strip()!r} together with {beside.named}"
-        connector.problems.refuse(off, found, "one of the two; MirrorMaker 2 refuses to copy with both")
+        connector.problems.refuse(off, found, "either of the two; MirrorMaker 2 refuses to copy with both")
 
 
 def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) -> tuple[bool, bool]:
@@ -103,15 +103,15 @@ def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) 
     if checkpoints and not connector.flag(_SYNCS):
         off = connector.layer[_SYNCS]
         warnings.append(
-            f"{off.place}: {off.key}: without offset syncs the flow {flow} writes no checkpoints and commits no "
-            "offsets of groups, as in MirrorMaker 2; to silence this warning add emit.checkpoints.enabled = false"
+            f"{off.place}: {off.key}: with offset syncs off, checkpoints and offsets of groups are off in the flow "
+            f"{flow}, as in MirrorMaker 2; to silence this warning add emit.checkpoints.enabled = false"
         )
         return False, False
     if commits and not checkpoints:
         asked = connector.layer["sync.group.offsets.enabled"]
         warnings.append(
-            f"{asked.place}: {asked.key}: offsets of groups are committed from checkpoints, and the flow {flow} writes "
-            "none; set emit.checkpoints.enabled = true"
+            f"{asked.place}: {asked.key}: offsets of groups are committed from checkpoints, which are off in the flow "
+            f"{flow}; set emit.checkpoints.enabled = true"
         )
     return checkpoints, checkpoints and commits
 
@@ -126,7 +126,7 @@ def check_exactly_once(
     boundary = connector.get_entry("transaction.boundary")
     if boundary is not None and connector.text("transaction.boundary") == "connector":
         connector.problems.refuse(
-            boundary, repr(boundary.value), "poll or interval; MirrorMaker 2 has no boundaries of its own"
+            boundary, repr(boundary.value), "poll or interval; MirrorMaker 2 lacks boundaries of its own"
         )
     demand = connector.get_entry("exactly.once.support")
     if demand is not None and connector.text("exactly.once.support") == "required":
@@ -162,12 +162,12 @@ def failed_record_settings(connector: ConfigReader, layers: FlowLayers, warnings
     except TransformError:
         internal = True
     if internal:
-        connector.problems.refuse(dead, repr(dead.value), "a topic that is no internal one")
+        connector.problems.refuse(dead, repr(dead.value), "a topic other than an internal topic")
     used = any("dead-letter" in record_policy(connector, field, settings).values for field in _POLICIES)
     if settings.tolerance == "none" and not used:
         warnings.append(
-            f"{dead.place}: {dead.key}: no record is written to this topic, because a record that fails holds its "
-            f"partition; write {key_of(FailedRecordSettings, 'tolerance')} = all"
+            f"{dead.place}: {dead.key}: this topic stays empty, because a record that fails holds its partition; "
+            f"write {key_of(FailedRecordSettings, 'tolerance')} = all"
         )
     return settings
 
@@ -185,11 +185,11 @@ def record_policy(connector: ConfigReader, field: str, failed: FailedRecordSetti
     if not failed.dead_letter_topic:
         for name, entry in connector.layer.items():
             if (name == key or name.startswith(f"{key}.")) and entry.value.strip().lower() == "dead-letter":
-                connector.problems.refuse(entry, repr(entry.value.strip()), f"a topic in {TOPIC} for such records")
+                connector.problems.refuse(entry, repr(entry.value.strip()), f"a topic in {TOPIC} for these records")
     return policy
 
 
-_EXPECTED = "package.module:function, which takes a pyarrow.RecordBatch and returns one"
+_EXPECTED = "package.module:function, which takes and returns a pyarrow.RecordBatch"
 
 
 def transform_settings(
@@ -304,7 +304,7 @@ def build_flow(
         warn_of_naming(layers, connector, flow, warnings)
     if layers.kind in {"checkpoint", "heartbeat"} and "transforms" in layers.connector:
         entry = layers.connector["transforms"]
-        warnings.append(f"{entry.place}: {entry.key} has no effect; only records that a flow copies are transformed")
+        warnings.append(f"{entry.place}: {entry.key} is ignored; only records that a flow copies are transformed")
     if any(custom.values()):
         try_classes(flow, problems)
     return flow

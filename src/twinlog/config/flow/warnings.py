@@ -32,8 +32,8 @@ def follows_settings(layers: FlowLayers, separator: str, policy: PolicyName) -> 
     """Whether settings of a remote topic are kept in step once it exists.
 
     MirrorMaker 2 keeps the settings of remote topics that it recognises by their names. If the separator is empty,
-    MirrorMaker 2 takes the first letter for an alias. Then it recognises no remote topic, unless the alias of the
-    source is one letter (Kafka class MirrorSourceConnector, topicsBeingReplicated).
+    MirrorMaker 2 takes the first letter for an alias. Then it takes every remote topic for an original, unless the
+    alias of the source is a single letter (Kafka class MirrorSourceConnector, topicsBeingReplicated).
     """
     return policy != "default" or bool(separator) or len(layers.source_name) == 1
 
@@ -45,7 +45,7 @@ def warn_of_naming(layers: FlowLayers, connector: ConfigReader, flow: FlowSettin
         key = _TARGET if _TARGET in layers.connector else _SOURCE
         warnings.append(
             f"{_place(layers, key)}: {flow.name} calls source and target {str(flow.source_name)!r}, so that the "
-            "identity policy takes every topic for one that came from the target: only heartbeats are mirrored, as in "
+            "identity policy takes every topic for a copy from the target: only heartbeats are mirrored, as in "
             f"MirrorMaker 2; leave out {_TARGET}"
         )
     if flow.policy != "default" or flow.separator:
@@ -53,16 +53,16 @@ def warn_of_naming(layers: FlowLayers, connector: ConfigReader, flow: FlowSettin
     where = _place(layers, _SEPARATOR)
     if len(flow.target_name) == 1:
         warnings.append(
-            f"{where}: without a separator each letter of a name counts for an alias: {flow.name} mirrors no topic "
-            f"whose name has {str(flow.target_name)!r} before its last letter, as in MirrorMaker 2; write "
-            f"{layers.names.connector(_TARGET)} with a longer alias, or with none"
+            f"{where}: with an empty separator each letter of a name counts for an alias: {flow.name} leaves out each "
+            f"topic whose name has {str(flow.target_name)!r} before its last letter, as in MirrorMaker 2; write "
+            f"{layers.names.connector(_TARGET)} with a longer alias, or with an empty alias"
         )
     if not follows_settings(layers, flow.separator, flow.policy) and connector.flag(_CONFIGS):
         leave = f"leave out {_TARGET}" if flow.source_name == flow.target_name else "leave the rest as it is"
         identity = f"add replication.policy.class = {IDENTITY_POLICIES[0]}, and {leave}"
         warnings.append(
-            f"{where}: without a separator {flow.name} creates a remote topic with the settings of its source, and "
-            "does not keep them in step afterwards, as in MirrorMaker 2; to have them kept in step, "
+            f"{where}: with an empty separator {flow.name} creates a remote topic with the settings of its source, "
+            "and leaves them as they are afterwards, as in MirrorMaker 2; to have them kept in step, "
             f"{identity if flow.keeps_names else 'write a separator'}; to silence this warning, add {_CONFIGS} = false"
         )
 
@@ -78,9 +78,9 @@ def warn_of_shared_syncs(flows: Sequence[FlowSettings], warnings: list[str]) -> 
         ):
             key = _TARGET if one.offset_syncs_location == "source" else _SOURCE
             warnings.append(
-                f"flows {one.name} and {other.name} write offset syncs to one topic, {one.offset_syncs_topic} on "
-                f"{_syncs_cluster(one)}, because they have one {key}: offsets of groups are translated wrongly by "
-                f"MirrorMaker 2 then; write {one.name}.{key} and {other.name}.{key} with an alias each"
+                f"flows {one.name} and {other.name} write offset syncs to the same topic, {one.offset_syncs_topic} on "
+                f"{_syncs_cluster(one)}, because they have the same {key}: offsets of groups are translated wrongly "
+                f"by MirrorMaker 2 then; write {one.name}.{key} and {other.name}.{key} with an alias each"
             )
 
 
@@ -89,17 +89,17 @@ def _syncs_cluster(flow: FlowSettings) -> str:
 
 
 def _other_aliases(layers: FlowLayers, flow: FlowSettings) -> Iterator[str]:
-    """A warning for each alias that is neither empty nor the file's; the effect of an empty alias is obvious."""
+    """A warning for each alias that differs from the file's and from ""; the effect of an empty alias is obvious."""
     source, target = flow.source_name, flow.target_name
     if source and source != flow.source:
         yield (
             f"{_place(layers, _SOURCE)}: remote topics and stored positions are named after {str(source)!r} in "
-            f"{flow.name}, and not after {str(flow.source)!r}, as in MirrorMaker 2"
+            f"{flow.name} instead of {str(flow.source)!r}, as in MirrorMaker 2"
         )
     if target and target != flow.target:
         yield (
-            f"{_place(layers, _TARGET)}: offset syncs and heartbeats are named after {str(target)!r} in "
-            f"{flow.name}, and not after {str(flow.target)!r}, as in MirrorMaker 2"
+            f"{_place(layers, _TARGET)}: offset syncs and heartbeats are named after {str(target)!r} in {flow.name} "
+            f"instead of {str(flow.target)!r}, as in MirrorMaker 2"
         )
 
 
@@ -129,20 +129,20 @@ def warn_of_cycles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
     directions = {(flow.source, flow.target): flow for flow in flows}
     for flow in flows:
         warnings.extend(
-            f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic "
-            "names cannot be taken apart and loops between clusters are not noticed; choose another separator"
+            f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic names "
+            "are ambiguous and loops between clusters stay hidden; choose another separator"
             for alias in (flow.source_name, flow.target_name)
             if flow.policy == "default" and flow.separator and flow.separator in alias
         )
         if flow.source_admin.client.shares_servers(flow.target_admin.client):
             warnings.append(
-                f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, copies are "
-                "made beside their topics, and where they would be copied again, the flow does not run"
+                f"flow {flow.name}: source and target share a bootstrap server; if they are the same cluster, copies "
+                "are made beside their topics, and the flow refuses to run if it would copy them again"
             )
         back = directions.get((flow.target, flow.source))
         if back is not None and flow.source < flow.target and (flow.keeps_names or back.keeps_names):
             warnings.append(
-                f"flows {flow.name} and {back.name}: where topic names are kept ({_keeping(flow, back)}), a topic that "
+                f"flows {flow.name} and {back.name}: as topic names are kept ({_keeping(flow, back)}), a topic that "
                 "both mirror would be copied in a cycle for ever and is left out by both; keep `topics` of the two "
                 "apart"
             )
@@ -159,8 +159,8 @@ def warn_of_conflicts(flows: Sequence[FlowSettings], warnings: list[str]) -> Non
         both = [name for name in both if name not in {*one.topics_exclude, *other.topics_exclude}]
         if both:
             warnings.append(
-                f"flows {one.name} and {other.name}: both would write {', '.join(both)} on {one.target}, because topic "
-                f"names are kept ({_keeping(one, other)}); where both clusters have the topic, only one of the two "
+                f"flows {one.name} and {other.name}: both would write {', '.join(both)} on {one.target}, because "
+                f"topic names are kept ({_keeping(one, other)}); if both clusters have the topic, only a single flow "
                 "copies it; keep `topics` of the two apart"
             )
 
@@ -168,7 +168,7 @@ def warn_of_conflicts(flows: Sequence[FlowSettings], warnings: list[str]) -> Non
 def _keeping(one: FlowSettings, other: FlowSettings) -> str:
     """The reason why two flows keep names."""
     kept = "identity" in {one.policy, other.policy}
-    return "identity policy" if kept else "no separator and no source.cluster.alias"
+    return "identity policy" if kept else "an empty separator and an empty source.cluster.alias"
 
 
 _NAMING = ("replication.policy.class", "replication.policy.separator", "source.cluster.alias")
@@ -235,11 +235,15 @@ def _text(back: TopicCycle, topic: TopicName, layers: Mapping[str, FlowLayers]) 
         if (entry := known.connector.get(setting)) is not None
     )
     where = "; ".join(lines)
-    left = "what came from a target is not sent back there" if back.brought_by is not None else "they are left out"
+    left = (
+        ("records that came from a target are kept from going back there")
+        if back.brought_by is not None
+        else "they are left out"
+    )
     return (
-        f"{f'{where}: ' if where else ''}the flows {flows} do not call remote topics alike, and each knows only its "
+        f"{f'{where}: ' if where else ''}the flows {flows} call remote topics differently, and each knows only its "
         f"own copies: MirrorMaker 2 copies topics in a cycle for ever ({', '.join(names[:_SHOWN])}, ...); here "
-        f"{left}; give all of them one {_NAMING[1]} and one {_NAMING[0]}, or keep their `topics` apart"
+        f"{left}; give all of them the same {_NAMING[1]} and {_NAMING[0]}, or keep their `topics` apart"
     )
 
 

@@ -61,7 +61,7 @@ _SHARED = (
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
     _admin_setting(
-        "connections.max.idle.ms", LONG, "Milliseconds until a connection that is not used is closed; below 0 never."
+        "connections.max.idle.ms", LONG, "Milliseconds until an idle connection is closed; below 0 it stays open."
     ),
     _admin_setting(
         "socket.connection.setup.timeout.ms",
@@ -77,14 +77,14 @@ _SHARED = (
         "metadata.recovery.strategy",
         ENUM,
         "rebootstrap",
-        "What to do when no known broker can be reached: ask the bootstrap servers again, or go on trying.",
+        "The action when all known brokers are out of reach: ask the bootstrap servers again, or keep trying.",
         choices=("rebootstrap", "none"),
         any_case=True,
     ),
     _admin_setting(
         "metadata.recovery.rebootstrap.trigger.ms",
         LONG,
-        "Milliseconds without metadata before the bootstrap servers are asked again all the same.",
+        "Milliseconds of missing metadata before the bootstrap servers are asked again all the same.",
         minimum=0,
     ),
     _admin("config.providers", LIST, "", "Write it at top level instead.", effect=JVM),
@@ -96,7 +96,7 @@ _SHARED = (
     _admin("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", effect=JVM, minimum=1),
     _admin("metrics.recording.level", STRING, "INFO", "Which Java metrics are kept.", effect=JVM),
     _admin(
-        "metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample of a Java metric.", effect=JVM, minimum=0
+        "metrics.sample.window.ms", LONG, "30000", "Milliseconds of a sample of a Java metric.", effect=JVM, minimum=0
     ),
     _admin("security.providers", STRING, None, "Java classes that add security algorithms.", effect=JVM),
 )
@@ -112,18 +112,18 @@ CONSUMER_KEYS = (
     _consumer_setting(
         "auto.offset.reset",
         STRING,
-        "Where a partition begins that the flow finds without a stored position when it "
-        "[first starts](running.md#where-a-partition-begins); a topic or partition that appears later begins at its "
+        "The begin of a partition that lacks a stored position when the flow [first "
+        "starts](running.md#where-a-partition-begins); a topic or partition that appears later begins at its "
         "earliest record. `by_duration:P7D` is the first record of the last seven days (Kafka 4.0).",
         form=ValueForm.RESET,
     ),
     _consumer_setting("fetch.min.bytes", INT, "Bytes a broker gathers before it answers a fetch.", minimum=0),
-    _consumer_setting("fetch.max.bytes", INT, "Most bytes of one fetch response.", minimum=0),
+    _consumer_setting("fetch.max.bytes", INT, "Most bytes of a fetch response.", minimum=0),
     _consumer_setting("fetch.max.wait.ms", INT, "Milliseconds a broker waits for `fetch.min.bytes`.", minimum=0),
     _consumer_setting(
         "max.partition.fetch.bytes",
         INT,
-        "Most bytes of one partition in a fetch response; Kafka's own default is 1048576. From a source that is far "
+        "Most bytes of a partition in a fetch response; Kafka's own default is 1048576. From a source that is far "
         "away more is asked for, as far as `fetch.max.bytes` and memory allow.",
         minimum=0,
     ),
@@ -131,7 +131,7 @@ CONSUMER_KEYS = (
     _consumer_setting(
         "client.rack",
         STRING,
-        "Rack of this client: partitions are read from replicas in it, where the brokers' `replica.selector.class` "
+        "Rack of this client: partitions are read from replicas in it, if the brokers' `replica.selector.class` "
         "names them.",
     ),
     setting(
@@ -142,25 +142,25 @@ CONSUMER_KEYS = (
         level=Level.CONSUMER,
         minimum=0,
     ),
-    _read_jvm("allow.auto.create.topics", BOOL, "true", "Reading never creates a topic."),
-    _read_jvm("auto.commit.interval.ms", INT, "5000", "Nothing is committed on the source.", minimum=0),
-    _read_jvm("enable.auto.commit", BOOL, "true", "Nothing is committed on the source."),
-    _read_jvm("exclude.internal.topics", BOOL, "true", "Internal topics are never mirrored."),
-    _read_jvm("group.id", STRING, None, "Partitions are assigned without a group."),
-    _read_jvm("group.instance.id", STRING, None, "Partitions are assigned without a group."),
-    _read_jvm("group.protocol", STRING, "classic", "Partitions are assigned without a group."),
-    _read_jvm("group.remote.assignor", STRING, None, "Partitions are assigned without a group."),
-    _read_jvm("heartbeat.interval.ms", INT, "3000", "Partitions are assigned without a group."),
-    _read_jvm("session.timeout.ms", INT, "45000", "Partitions are assigned without a group."),
-    _read_jvm("partition.assignment.strategy", LIST, None, "Partitions are assigned without a group."),
+    _read_jvm("allow.auto.create.topics", BOOL, "true", "Reading leaves a missing topic missing."),
+    _read_jvm("auto.commit.interval.ms", INT, "5000", "Positions are stored on the target.", minimum=0),
+    _read_jvm("enable.auto.commit", BOOL, "true", "Positions are stored on the target."),
+    _read_jvm("exclude.internal.topics", BOOL, "true", "Internal topics are always left out."),
+    _read_jvm("group.id", STRING, None, "Partitions are assigned directly, without a group."),
+    _read_jvm("group.instance.id", STRING, None, "Partitions are assigned directly, without a group."),
+    _read_jvm("group.protocol", STRING, "classic", "Partitions are assigned directly, without a group."),
+    _read_jvm("group.remote.assignor", STRING, None, "Partitions are assigned directly, without a group."),
+    _read_jvm("heartbeat.interval.ms", INT, "3000", "Partitions are assigned directly, without a group."),
+    _read_jvm("session.timeout.ms", INT, "45000", "Partitions are assigned directly, without a group."),
+    _read_jvm("partition.assignment.strategy", LIST, None, "Partitions are assigned directly, without a group."),
     _read_jvm("interceptor.classes", LIST, "", "Java classes that see each record."),
     _read_jvm("internal.throw.on.fetch.stable.offset.unsupported", BOOL, "false", "A switch inside the Java client."),
     _read_jvm("key.deserializer", CLASS, None, "Records are copied as bytes."),
     _read_jvm("value.deserializer", CLASS, None, "Records are copied as bytes."),
-    _read_jvm("max.poll.interval.ms", INT, "300000", "Partitions are assigned without a group.", minimum=1),
-    _read_jvm("max.poll.records", INT, "500", "Whole batches are copied, records are not counted out.", minimum=1),
-    _read_jvm("share.acknowledgement.mode", STRING, "implicit", "Share groups are not used."),
-    _read_jvm("share.acquire.mode", STRING, "BATCH_OPTIMIZED", "Share groups are not used."),
+    _read_jvm("max.poll.interval.ms", INT, "300000", "Partitions are assigned directly, without a group.", minimum=1),
+    _read_jvm("max.poll.records", INT, "500", "Whole batches are copied, whatever their count of records.", minimum=1),
+    _read_jvm("share.acknowledgement.mode", STRING, "implicit", "Partitions are read outside of share groups."),
+    _read_jvm("share.acquire.mode", STRING, "BATCH_OPTIMIZED", "Partitions are read outside of share groups."),
 )
 
 PRODUCER_KEYS = (
@@ -179,10 +179,10 @@ PRODUCER_KEYS = (
         "enable.idempotence",
         BOOL,
         "true",
-        "Always on: a request sent again never writes a record twice.",
+        "Always on: a request sent again leaves a single copy of a record.",
         instead=ValueReplacement(
             "true",
-            "copies are always written idempotently, so that a request sent again never writes a record twice",
+            "copies are always written idempotently, so that a request sent again leaves a single copy of a record",
             ("false",),
         ),
     ),
@@ -210,14 +210,14 @@ PRODUCER_KEYS = (
         "Bytes up to which small neighbouring batches are merged; Kafka's own default is 16384.",
         minimum=0,
     ),
-    _producer_setting("max.request.size", INT, "Most bytes of one batch sent.", minimum=1),
+    _producer_setting("max.request.size", INT, "Most bytes of a batch sent.", minimum=1),
     _producer_setting(
         "max.in.flight.requests.per.connection",
         INT,
         "Requests sent before the first is answered.",
         minimum=1,
         maximum=5,
-        instead=ValueReplacement("5", "brokers know the last five batches of an idempotent producer, and no more"),
+        instead=ValueReplacement("5", "brokers know only the last five batches of an idempotent producer"),
     ),
     _producer_setting(
         "delivery.timeout.ms",
@@ -228,7 +228,8 @@ PRODUCER_KEYS = (
     _producer_setting(
         "retries",
         INT,
-        "How often a failed batch is sent again before the flow stops on it; waiting for a broker is no retry.",
+        "How often a failed batch is sent again before the flow stops on it; waiting for a broker leaves the count "
+        "as it is.",
         minimum=0,
     ),
     _producer_setting(
@@ -240,17 +241,17 @@ PRODUCER_KEYS = (
         "max.block.ms",
         LONG,
         "9223372036854775807",
-        "No call blocks: a flow logs at once what it waits for, and goes on when it is there.",
+        "Calls return at once: a flow logs the reason of a wait, and continues when the wait is over.",
         minimum=0,
     ),
     _producer_setting(
         "linger.ms",
         LONG,
-        "Records that come one by one and fast wait for each other for a third of these milliseconds, which saves "
+        "Records that come singly and fast wait for each other for a third of these milliseconds, which saves "
         "requests; 0 sends each at once.",
         minimum=0,
     ),
-    _write_jvm("buffer.memory", LONG, "33554432", "Batches go from fetch to produce without a pool.", minimum=0),
+    _write_jvm("buffer.memory", LONG, "33554432", "Batches go from fetch to produce directly.", minimum=0),
     _write_jvm("interceptor.classes", LIST, "", "Java classes that see each record."),
     _write_jvm("key.serializer", CLASS, None, "Records are copied as bytes."),
     _write_jvm("value.serializer", CLASS, None, "Records are copied as bytes."),
@@ -274,7 +275,7 @@ ADMIN_KEYS = (
     _admin_setting(
         "retries",
         INT,
-        "How often a request that no broker answered is sent again, as long as one can be reached.",
+        "How often an unanswered request is sent again, as long as a broker is in reach.",
         minimum=0,
     ),
 )

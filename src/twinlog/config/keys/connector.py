@@ -85,7 +85,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "topics",
         LIST,
-        "Topics to mirror; whole names must match one of the expressions.",
+        "Topics to mirror; whole names must match any of the expressions.",
         form=ValueForm.PATTERNS,
         update=AT_ONCE,
         shown=HIGH,
@@ -93,7 +93,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "topics.exclude",
         LIST,
-        "Topics never mirrored; wins over `topics`.",
+        "Topics to leave out; wins over `topics`.",
         form=ValueForm.PATTERNS,
         old_name="topics.blacklist",
         update=AT_ONCE,
@@ -144,7 +144,7 @@ SOURCE_KEYS = (
         custom=True,
         way_out=f"; for a class that keeps the names of topics write {IDENTITY_POLICY}",
         instead=ValueReplacement(
-            IDENTITY_POLICY, "that class keeps the names of topics, as this one does", _LIKE_IDENTITY
+            IDENTITY_POLICY, "that class keeps the names of topics, as this class does", _LIKE_IDENTITY
         ),
         update=RESTART,
         shown=LOW,
@@ -152,7 +152,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "replication.policy.separator",
         STRING,
-        "Stands between the alias and the topic in remote names; may be [nothing](#names-that-are-kept).",
+        "The text between the alias and the topic in remote names; may be [empty](#names-that-are-kept).",
         form=ValueForm.TOPIC_PART_OR_NOTHING,
         update=RESTART,
         shown=LOW,
@@ -184,7 +184,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "config.properties.exclude",
         LIST,
-        "Topic settings that are not carried over to the remote topic.",
+        "Topic settings that stay behind: the remote topic keeps its own.",
         form=ValueForm.PATTERNS,
         old_name="config.properties.blacklist",
         update=AT_ONCE,
@@ -255,8 +255,8 @@ SOURCE_KEYS = (
     _flow_setting(
         "use.incremental.alter.configs",
         ENUM,
-        "How settings of remote topics are changed (Kafka 3.5 to 3.9): one by one where the target can, `required` or "
-        "not at all, `never` sends all of a topic.",
+        "How settings of remote topics are changed (Kafka 3.5 to 3.9): singly if the target can, `required` singly "
+        "or the flow fails, `never` sends all of a topic.",
         choices=("requested", "required", "never"),
         update=RESTART,
         shown=Shown(Importance.LOW, until=(4, 0)),
@@ -265,12 +265,12 @@ SOURCE_KEYS = (
         "add.source.alias.to.metrics",
         BOOL,
         "false",
-        "Whether metrics have the tag `source`, as they always do since Kafka 4.0, and here where the key is missing.",
+        "Whether metrics have the tag `source`, as they always do since Kafka 4.0, and here if the key is missing.",
         update=RESTART,
         shown=Shown(Importance.LOW, until=(4, 0)),
     ),
     _flow(
-        "consumer.poll.timeout.ms", LONG, "1000", "Milliseconds the Java task waits in one poll.", effect=JVM, shown=LOW
+        "consumer.poll.timeout.ms", LONG, "1000", "Milliseconds the Java task waits in a poll.", effect=JVM, shown=LOW
     ),
 )
 
@@ -286,7 +286,7 @@ CHECKPOINT_KEYS = (
     _flow_setting(
         "groups.exclude",
         LIST,
-        "Consumer groups never translated; wins over `groups`.",
+        "Consumer groups to leave out; wins over `groups`.",
         form=ValueForm.PATTERNS,
         old_name="groups.blacklist",
         update=AT_ONCE,
@@ -323,7 +323,7 @@ CHECKPOINT_KEYS = (
     ),
     _within(
         "emit.checkpoints.interval.seconds",
-        "what a group commits has a checkpoint, and is committed on the target if that is enabled",
+        "each offset that a group commits has a checkpoint, and is committed on the target if that is enabled",
         60,
         zero=True,
     ),
@@ -339,7 +339,7 @@ CHECKPOINT_KEYS = (
         "sync.group.offsets.interval.seconds",
         LONG,
         "1",
-        "Seconds within which a group of the target is looked at again that has nothing new on the source (60 in "
+        "Seconds within which a group of the target is looked at again while it is unchanged on the source (60 in "
         "MirrorMaker 2); negative turns it off.",
         maximum=_LONGEST_S,
         nonzero=True,
@@ -351,7 +351,7 @@ CHECKPOINT_KEYS = (
         "emit.heartbeats.enabled",
         BOOL,
         "true",
-        "Writes heartbeats to the target, for every two clusters, whether their flow is enabled or not.",
+        "Writes heartbeats to the target, for every two clusters, even if their flow is disabled.",
         update=AT_ONCE,
         shown=LOW,
     ),
@@ -379,8 +379,8 @@ TWINLOG_KEYS = (
         "twinlog.start",
         STRING,
         None,
-        "Where a topic begins instead of `auto.offset.reset`, when the flow "
-        "[first starts](running.md#where-a-partition-begins) with it.",
+        "The begin of a topic instead of `auto.offset.reset`, when the flow [first "
+        "starts](running.md#where-a-partition-begins) with it.",
         form=ValueForm.START,
         per_topic=True,
         update=RESTART,
@@ -388,7 +388,7 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.gap.policy",
         ENUM,
-        "What to do when source records were lost by retention, truncation or a recreated topic before their copy: "
+        "The action when source records were lost by retention, truncation or a recreated topic before their copy: "
         "`hold` the partition, `skip` the gap (`continue` is an older word for it), or `stop` the flow.",
         choices=("hold", "skip", "continue", "stop"),
         per_topic=True,
@@ -397,17 +397,17 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.renamed.topic.policy",
         ENUM,
-        "What to do when a topic was copied to another remote name before: continue copies only what follows to the "
-        "new name, restart everything.",
+        "The action when a topic was copied to another remote name before: continue copies only the following "
+        "records to the new name, restart copies all records.",
         choices=("stop", "continue", "restart"),
         update=AT_ONCE,
     ),
     _flow_setting(
         "twinlog.oversized.record.policy",
         ENUM,
-        "What to do with one record larger than the remote topic's `max.message.bytes`: `hold` the partition, `skip` "
+        "The action for a record larger than the remote topic's `max.message.bytes`: `hold` the partition, `skip` "
         "the record, write it to the topic of `errors.deadletterqueue.topic.name`, or `stop` the flow. With "
-        "`errors.tolerance = all` the default is `skip`, or `dead-letter` where that topic is named.",
+        "`errors.tolerance = all` the default is `skip`, or `dead-letter` if that topic is named.",
         choices=("hold", "skip", "dead-letter", "stop"),
         per_topic=True,
         update=PAUSE,
@@ -416,7 +416,7 @@ TWINLOG_KEYS = (
         "twinlog.refused.record.policy",
         ENUM,
         "The same for a record that the target refuses for another reason, as a timestamp that "
-        "`message.timestamp.after.max.ms` does not allow, or no key in a compacted topic.",
+        "`message.timestamp.after.max.ms` forbids, or a missing key in a compacted topic.",
         choices=("hold", "skip", "dead-letter", "stop"),
         per_topic=True,
         update=PAUSE,
@@ -424,7 +424,7 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.lease.seconds",
         INT,
-        "Seconds one Spark micro-batch lasts at most; while records are copied it is 30.",
+        "Seconds that a Spark micro-batch lasts at most; while records are copied it is 30.",
         minimum=5,
         maximum=86_400,
         update=RESTART,
@@ -432,7 +432,7 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.position.interval.ms",
         INT,
-        "Milliseconds until a position is stored; four times that where a partition is copied all the time.",
+        "Milliseconds until a position is stored; four times that for a partition that is copied all the time.",
         minimum=50,
         maximum=1000,
         update=RESTART,
@@ -440,7 +440,7 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.copier.memory.bytes",
         LONG,
-        "Bytes of records that one copier holds at a time, read and not appended yet; it has some 100 MB beside them.",
+        "Bytes of records that a copier holds at a time, between read and append; it has some 100 MB beside them.",
         minimum=16_000_000,
         update=RESTART,
     ),

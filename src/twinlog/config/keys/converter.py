@@ -26,7 +26,7 @@ _TYPE = _key(
     CONVERTER_TYPE,
     KeyType.ENUM,
     None,
-    "What the converter is for; the worker sets it.",
+    "The converter's use, key or value; the worker sets it.",
     choices=("key", "value", "header"),
     shown=replace(LOW, required=True),
 )
@@ -34,7 +34,7 @@ _STRING = _key(
     "converter.encoding",
     KeyType.STRING,
     "UTF-8",
-    "How text becomes bytes, where text is converted.",
+    "How text becomes bytes, if text is converted.",
     shown=Shown(Importance.HIGH, None, Width.MEDIUM, "Encoding"),
 )
 _JSON = (
@@ -49,7 +49,7 @@ _JSON = (
         "schemas.cache.size",
         KeyType.INT,
         "1000",
-        "How many schemas are remembered, where JSON is converted.",
+        "How many schemas are remembered, if JSON is converted.",
         shown=_schemas("Schema Cache Size"),
     ),
     _key(
@@ -63,7 +63,7 @@ _JSON = (
         "decimal.format",
         KeyType.ENUM,
         "BASE64",
-        "How decimals are written, where JSON is converted.",
+        "How decimals are written, if JSON is converted.",
         choices=("BASE64", "NUMERIC"),
         any_case=True,
         shown=_serialization("Decimal Format"),
@@ -72,7 +72,7 @@ _JSON = (
         "replace.null.with.default",
         KeyType.BOOL,
         "true",
-        "Whether a missing field has its default, where JSON is converted.",
+        "Whether a missing field has its default, if JSON is converted.",
         shown=_serialization("Replace null with default"),
     ),
 )

@@ -1,7 +1,7 @@
 """The properties of a configuration key. The keys themselves are in the modules that `keys.table` imports.
 
-A key is one row: settings, validation, `--explain`, the definitions of a Connect worker and the page of keys read it.
-The default of a key that a field of the settings holds is the default of that field.
+A key is a row: settings, validation, `--explain`, the definitions of a Connect worker and the page of keys read it. The
+default of a key that a field of the settings holds is the default of that field.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class ValueForm(StrEnum):
     ALIASES = "cluster aliases, separated by commas"
     SERVERS = "host:port entries, separated by commas"
     PATTERNS = "regular expressions, separated by commas"
-    TOPIC_PART_OR_NOTHING = "characters that are legal in topic names (a-z A-Z 0-9 . _ -), or nothing"
+    TOPIC_PART_OR_NOTHING = "characters that are legal in topic names (a-z A-Z 0-9 . _ -), or an empty text"
     TOPIC = "a legal topic name"
     LISTENERS = "http://host:port or https://host:port, separated by commas"
     HEADERS = "set, add, setDate or addDate and Name: value, separated by commas"
     FUNCTION = "package.module:function"
-    RESET = "earliest, latest, none, or by_duration: and an ISO 8601 duration such as by_duration:P7D"
-    START = "earliest, latest, a moment such as 2026-11-01T00:00:00Z, or a duration such as P7D"
-    BROKERS = "nothing, because brokers are asked (bootstrap.servers)"
+    RESET = "earliest, latest, none, or by_duration: and an ISO 8601 duration, as in by_duration:P7D"
+    START = "earliest, latest, a moment as 2026-11-01T00:00:00Z, or a duration as P7D"
+    BROKERS = "an empty text, because brokers are asked (bootstrap.servers)"
 
 
 class UpdateMode(StrEnum):
@@ -73,8 +73,8 @@ class UpdateMode(StrEnum):
     """The flow continues with the value; its copying is uninterrupted."""
 
     PAUSE = "pause"
-    """The copiers of the flow end in order and begin again with the value, within a second or two; no record is lost or
-    repeated."""
+    """The copiers of the flow end in order and begin again with the value, within a second or two; each record is
+    copied once."""
 
     RESTART = "restart"
     """The value counts from the next start of the process on; until then the flow has the value of its start."""
@@ -108,7 +108,7 @@ class Width(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How a Connect worker shows a key. Keys of Connect itself have a `group` and a `label`, all other keys neither.
+    """How a Connect worker shows a key. Only keys of Connect itself have a `group` and a `label`.
 
     `default` is set if a connector has another default than a file. Kafka has the key from the release `since` on, and
     has dropped it in `until`. A `required` key has to be written.
@@ -133,7 +133,7 @@ HIGH, MEDIUM, LOW = Shown(Importance.HIGH), Shown(Importance.MEDIUM), Shown(Impo
 
 @dataclass(frozen=True, slots=True)
 class InWorkerFile:
-    """The differences of a key in a Connect worker's own file, where it has an effect unless `works` is false.
+    """The differences of a key in a Connect worker's own file, which reads it unless `works` is false.
 
     An empty `doc` and a `default` of None leave those of the row.
     """
@@ -203,7 +203,7 @@ class Key:
 
     @property
     def secret(self) -> bool:
-        """Whether the value must never be printed."""
+        """Whether the value is a secret, kept from all output."""
         return self.type is KeyType.PASSWORD
 
     @property
@@ -227,7 +227,7 @@ def default_of(kind: type, name: str) -> str:
     defaults = {field.name: field.default for field in fields(kind)}
     found = next((defaults[field] for field, how in written(kind).items() if how.key == name), MISSING)
     if found is MISSING:
-        raise KeyError(f"{kind.__name__} has no default for {name}")
+        raise KeyError(f"{kind.__name__} lacks a default for {name}")
     value = found.default if isinstance(found, PerTopic) else found
     if isinstance(value, bool):
         return str(value).lower()

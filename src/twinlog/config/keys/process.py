@@ -1,7 +1,7 @@
 """Keys of the whole process: driver, metrics and REST API (Kafka classes MirrorMakerConfig, RestServerConfig).
 
 Keys of the REST API in the file of a dedicated MirrorMaker 2 are for requests between its processes; twinlog's
-processes work without them.
+processes ignore them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _rest_setting = partial(setting, RestSettings, level=Level.PROCESS, effect=Effec
 REST_KEYS = (
     _rest_setting("listeners", LIST, "Addresses the REST listener binds to.", form=ValueForm.LISTENERS),
     _rest("admin.listeners", LIST, None, "Addresses of the REST listener for log levels.", form=ValueForm.LISTENERS),
-    _rest("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by."),
-    _rest("rest.advertised.port", INT, None, "Port other nodes call this one at.", minimum=0, maximum=65_535),
+    _rest("rest.advertised.host.name", STRING, None, "Host name other nodes call this node by."),
+    _rest("rest.advertised.port", INT, None, "Port other nodes call this node at.", minimum=0, maximum=65_535),
     _rest(
         "rest.advertised.listener",
         ENUM,
@@ -46,7 +46,7 @@ REST_KEYS = (
         any_case=True,
     ),
     _rest_setting(
-        "rest.extension.classes", LIST, "Classes that extend the REST listener, such as basic authentication."
+        "rest.extension.classes", LIST, "Classes that extend the REST listener, for example by basic authentication."
     ),
     _rest_setting("access.control.allow.origin", STRING, "Origin allowed to call the REST listener from a browser."),
     _rest_setting("access.control.allow.methods", STRING, "Methods allowed from a browser."),
@@ -66,8 +66,8 @@ METRICS_KEYS = (
         MetricsSettings,
         LISTENERS,
         KeyType.LIST,
-        "Addresses that serve `/metrics` and `/metrics.json` to everyone, such as `http://127.0.0.1:9404`; none if "
-        "empty. A worker has both pages on its `listeners`, too.",
+        "Addresses that serve `/metrics` and `/metrics.json` to everyone, for example `http://127.0.0.1:9404`; off "
+        "if empty. A worker has both pages on its `listeners`, too.",
         form=ValueForm.LISTENERS,
         update=RESTART,
     ),
@@ -75,7 +75,7 @@ METRICS_KEYS = (
         f"{HTTPS}*",
         KeyType.STRING,
         None,
-        "TLS settings of these addresses (`ssl.*`), where they are https.",
+        "TLS settings of these addresses (`ssl.*`), if they are https.",
         update=RESTART,
     ),
     _setting(
@@ -94,8 +94,8 @@ DRIVER_KEYS = (
         DriverListener,
         "twinlog.driver.host",
         STRING,
-        "Name or address by which copiers on a Spark cluster reach this process; `spark.driver.host` if empty. Tasks "
-        "in this process (`local`) need none of these three.",
+        "Name or address by which copiers on a Spark cluster reach this process; `spark.driver.host` if empty. Only "
+        "tasks in other processes need these three.",
         update=RESTART,
         in_worker_file=InWorkerFile(),
     ),
@@ -152,11 +152,11 @@ PROCESS_KEYS = (
         WorkerSettings,
         "twinlog.warm.up.enabled",
         BOOL,
-        "Prepare later starts of Spark in the background, as `twinlog warm-up` does, where that was never done.",
+        "Prepare later starts of Spark in the background, as `twinlog warm-up` does, if that is still to do.",
         update=RESTART,
         in_worker_file=InWorkerFile(
             "Start Spark before the first connector comes, and prepare later starts of it in the background, as "
-            "`twinlog warm-up` does, where that was never done."
+            "`twinlog warm-up` does, if that is still to do."
         ),
     ),
     *DRIVER_KEYS,
@@ -164,7 +164,7 @@ PROCESS_KEYS = (
         "dedicated.mode.enable.internal.rest",
         BOOL,
         "false",
-        "Processes that share a flow meet on its target and need no listener.",
+        "Processes that share a flow meet on its target, and only need its brokers.",
         effect=JVM,
     ),
     *METRICS_KEYS,

@@ -39,18 +39,18 @@ east->west.enabled = true
 | written as | counts for |
 |---|---|
 | `KEY` | every flow, or the whole process |
-| `alias.KEY` | one cluster: connections, and the worker settings of flows whose target it is |
+| `alias.KEY` | that cluster: connections, and the worker settings of flows whose target it is |
 | `alias.consumer.KEY` | reading from that cluster |
 | `alias.producer.KEY` | writing to that cluster |
 | `alias.admin.KEY` | asking that cluster about topics, and creating them |
-| `source->target.KEY` | one flow |
+| `source->target.KEY` | that flow |
 
 `source->target.KEY` wins over `alias.KEY`, that over `KEY`, that over the default. Exceptions that MirrorMaker 2 has
 and twinlog keeps:
 
 - A client setting of a flow, `A->B.consumer.x`, loses against `A.consumer.x`; `A->B.source.consumer.x` wins over both.
-- The producer that writes records takes `B.producer.x` and `A->B.producer.override.x`, but not `A->B.producer.x`.
-- A connection or security key below an alias counts for all three clients of that cluster, unless one has its own.
+- The producer that writes records takes `B.producer.x` and `A->B.producer.override.x`, and ignores `A->B.producer.x`.
+- A connection or security key below an alias counts for all three clients of that cluster, unless a client has its own.
 - `offset.storage.*` at top level wins over the same key below an alias.
 
 A key in a place where MirrorMaker 2 would drop it is reported as a warning with the place where it works.
@@ -58,8 +58,8 @@ A key in a place where MirrorMaker 2 would drop it is reported as a warning with
 ## Settings for some topics
 
 A key that the tables show as `KEY, KEY.PATTERN` may have another value for some topics. The pattern is a Java regular
-expression that must match the whole name of the source topic. `KEY` alone counts for every topic that no pattern
-matches:
+expression that must match the whole name of the source topic. `KEY` alone counts for every topic outside of all
+patterns:
 
 ```properties
 east->west.KEY = VALUE
@@ -67,47 +67,49 @@ east->west.KEY.orders = VALUE
 east->west.KEY.audit\\\\..* = VALUE
 ```
 
-Where several patterns match a topic, the pattern that spells out the topic's name wins, then the longest pattern; of
-two equally long patterns the first in the alphabet wins. The order of lines does not count. Each form is looked up by
-itself: `A->B.KEY.orders` hides `KEY.orders` at top level, and `A->B.KEY` does not. In a properties file each backslash
+If several patterns match a topic, the pattern that spells out the topic's name wins, then the longest pattern; of two
+equally long patterns the first in the alphabet wins. Lines may have any order. Each form is looked up by itself:
+`A->B.KEY.orders` hides `KEY.orders` at top level, and `A->B.KEY` leaves it visible. In a properties file each backslash
 of a key is written twice, and a backslash precedes each blank, `=` and `:`. In the configuration of a connector and in
-a Strimzi resource the pattern needs neither. `twinlog check FILE --explain KEY.orders` prints the form that counts for
-the topic `orders`.
+a Strimzi resource the pattern is written as it is. `twinlog check FILE --explain KEY.orders` prints the form that
+counts for the topic `orders`.
 
 ## What differs from MirrorMaker 2
 
-- An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` goes on, and
+- An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` continues, and
   so does `connect-mirror-maker`, which reads files as MirrorMaker 2 does, except for keys that begin `twinlog.`.
-- A value that is less safe than what twinlog does is read as the stricter one, with a warning that names its line:
+- A value that is less safe than twinlog's behaviour is read as the stricter value, with a warning that names its line:
   `acks = 0` or `1` as `all`, more than 5 `max.in.flight.requests.per.connection` as 5, `enable.idempotence = false` as
   `true`.
-- A comment after a value (`topics = .* # all`), which a properties file does not have, is cut off with a warning.
+- A comment after a value (`topics = .* # all`), which is part of the value in a properties file, is cut off with a
+  warning.
 - A UTF-8 byte order mark at the beginning of the file is left out, with a warning.
 - A `${...}` reference to something missing is an error as soon as a flow needs its value.
 - Work that repeats does so more often: the intervals for topics, groups, settings, ACLs, checkpoints and offsets of
-  groups have shorter defaults, because only what differs is written. A value in the file wins over the default. Where
-  MirrorMaker 2 takes an interval of 0 to mean never to pause, twinlog pauses for a tenth of a second.
-- Regular expressions are Java's. What Python cannot express is refused: classes inside classes, `&&`, Unicode classes
-  such as `\\p{L}`, and the flags `x`, `u` and `U`.
+  groups have shorter defaults, because only differences are written. A value in the file wins over the default. With an
+  interval of 0, MirrorMaker 2 is always busy, and twinlog pauses for a tenth of a second.
+- Regular expressions are Java's. Expressions beyond Python's are refused: classes inside classes, `&&`, Unicode classes
+  as `\\p{L}`, and the flags `x`, `u` and `U`.
 - The default of `topics.exclude` is that of Kafka 4.x, `mm2.*\\.internal, .*\\.replica, __.*`. Up to 3.9 it was
   `.*[\\-\\.]internal, .*\\.replica, __.*`: topics of your own that end in `.internal` or `-internal` were left out
   there and are mirrored here, unless the file sets `topics.exclude`.
-- Remote topics grow with their source, also where MirrorMaker 2 does not recognise them by their names
+- Remote topics grow with their source, also if MirrorMaker 2 fails to recognise them by their names
   ([no separator](#names-that-are-kept)).
-- Two separators or policies in one file: each flow leaves out what another one brought from its target, where
-  MirrorMaker 2 copies it back for ever. Naming that was changed after topics had been copied stops the flow
+- Two separators or policies in one file: each flow leaves out the topics that another flow brought from its target;
+  MirrorMaker 2 copies them back for ever. Naming that was changed after topics had been copied stops the flow
   (`twinlog.renamed.topic.policy`).
 - `auto.offset.reset` counts when the flow first starts with a topic. A topic or partition that appears later begins at
-  its earliest record, where MirrorMaker 2 with `latest` passes over the records that came until it found the topic: see
+  its earliest record; MirrorMaker 2 with `latest` passes over the records that came until it found the topic: see
   [where a partition begins](running.md#where-a-partition-begins).
 - Batches keep the codec of the source unless `producer.compression.type` names one.
 
 ## Names that are kept
 
 A remote topic is called alias, separator, topic: `east.orders`. `source.cluster.alias` puts another alias there for
-every flow, as `A->B.source.cluster.alias` does for one flow, and `target.cluster.alias` is the target's. These aliases
-and the separator may be empty. Names of topics, positions, checkpoints and heartbeats are then as MirrorMaker 2 has
-them; the topics and the group of the worker keep the alias that `clusters` lists, as in `mm2-offsets.east.internal`:
+every flow, as `A->B.source.cluster.alias` does for a single flow, and `target.cluster.alias` is the target's. These
+aliases and the separator may be empty. Names of topics, positions, checkpoints and heartbeats are then as MirrorMaker 2
+has them; the topics and the group of the worker keep the alias that `clusters` lists, as in
+`mm2-offsets.east.internal`:
 
 | written | remote topic | position of | offset syncs, on the source | checkpoints |
 |---|---|---|---|---|
@@ -123,61 +125,60 @@ them; the topics and the group of the worker keep the alias that `clusters` list
 (For topic `orders` and `east->west`; S and T are `source.cluster.alias` and `target.cluster.alias`, the separator is
 `replication.policy.separator`, and a position is stored with that `cluster` in its key.)
 
-Many files keep names by the third or the fourth of these ways, from before there was an identity policy. Each of these
-files can be taken over from MirrorMaker 2 and given back as it is: both find the positions of the other one. Three
-things follow where the separator is empty and the policy is the default one, in MirrorMaker 2 and here:
+Many files keep names by the third or the fourth of these ways, from before the identity policy. Each of these files can
+be taken over from MirrorMaker 2 and given back as it is: each of the two finds the positions of the other. Three things
+follow if the separator is empty and the policy is the default policy, in MirrorMaker 2 and here:
 
-- Settings of a remote topic are those of its source when it is created, and are not kept in step afterwards. To have
-  them kept in step, add
-  `replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy` and leave the rest as it is,
-  but for an empty `target.cluster.alias`, which has to go. Positions stay where they are. Do not remove the empty
-  `source.cluster.alias` with that: positions would be looked for under the alias of the cluster, and every topic would
-  be copied again behind its own copy.
+- Settings of a remote topic are those of its source when it is created, and stay as they are afterwards. To have them
+  kept in step, add `replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy` and leave the
+  rest as it is, but for an empty `target.cluster.alias`, which has to go. Positions stay in their places. Keep the
+  empty `source.cluster.alias`: otherwise positions would be looked for under the alias of the cluster, and every topic
+  would be copied again behind its own copy.
 - The topic `heartbeats` of the source is mirrored only if `topics` lets it through, and goes to the topic `heartbeats`
   of the target, among the heartbeats that are written there.
-- Each letter of a name counts for an alias. Where the target's alias is one letter, such as `B`, no topic is mirrored
-  that has this letter before its last one: `Books` is left out. A warning names such topics; with a longer
-  `A->B.target.cluster.alias`, or an empty one, they are mirrored.
+- Each letter of a name counts for an alias. If the target's alias is a single letter, for example `B`, topics with this
+  letter before their last letter are left out: `Books` is left out. A warning names these topics; with a longer
+  `A->B.target.cluster.alias`, or an empty alias, they are mirrored.
 
-Where MirrorMaker 2 adds no partitions to a remote topic whose name it does not recognise, and stands still at the first
-record of a new partition, twinlog adds them. Names that are kept do not show where a topic came from: topics that two
-flows would copy to and fro are left out by both, see [Active and active](guides/active-active.md), where MirrorMaker 2
-copies them for ever. Where the identity policy meets one alias for both clusters, MirrorMaker 2 mirrors heartbeats
-alone, and so does twinlog, with a warning.
+MirrorMaker 2 adds partitions only to remote topics whose names it recognises, and stops at the first record of a new
+partition of all others; twinlog adds the partition. Names that are kept hide the origin of a topic: topics that two
+flows would copy to and fro are left out by both, see [Active and active](guides/active-active.md); MirrorMaker 2 copies
+them for ever. If the identity policy meets the same alias for both clusters, MirrorMaker 2 mirrors heartbeats alone,
+and so does twinlog, with a warning.
 
 ## Flows and heartbeats
 
-A flow copies when `A->B.enabled = true` stands in the file. As in MirrorMaker 2, heartbeats are written from every
-cluster to every other one, unless `emit.heartbeats.enabled = false` at top level or as `A->B.`: with n clusters,
-n·(n-1) flows write to the `heartbeats` topic of their target, so that each flow has heartbeats of its source to mirror.
-For that each cluster needs its `bootstrap.servers`. `--clusters` leaves only flows whose target it names; where no
-enabled flow leads, heartbeats alone are written, with a warning. A file in which no flow at all is enabled is refused,
-because one was forgotten, unless it also sets `emit.heartbeats.enabled`; `connect-mirror-maker` then writes heartbeats
-with a warning, as MirrorMaker 2 does without one.
+A flow copies when the file has `A->B.enabled = true`. As in MirrorMaker 2, heartbeats are written from every cluster to
+every other cluster, unless `emit.heartbeats.enabled = false` at top level or as `A->B.`: with n clusters, n·(n-1) flows
+write to the `heartbeats` topic of their target, so that each flow has heartbeats of its source to mirror. For that each
+cluster needs its `bootstrap.servers`. `--clusters` leaves only flows whose target it names; a target of disabled flows
+alone gets only heartbeats, with a warning. A file whose flows are all disabled is refused, because `enabled` was
+forgotten, unless it also sets `emit.heartbeats.enabled`; `connect-mirror-maker` then writes heartbeats with a warning;
+MirrorMaker 2 does so silently.
 
 ## Settings that exclude each other
 
-- `emit.offset-syncs.enabled = false` beside any `offset-syncs.topic.*` is an error: MirrorMaker 2 would not copy.
-- `emit.offset-syncs.enabled = false` means no checkpoints and no offsets of groups either, as in MirrorMaker 2; so does
-  `emit.checkpoints.enabled = false`. A warning names what the file turns on and is off for such a reason.
+- `emit.offset-syncs.enabled = false` beside any `offset-syncs.topic.*` is an error: MirrorMaker 2 would refuse to copy.
+- `emit.offset-syncs.enabled = false` also turns off checkpoints and offsets of groups, as in MirrorMaker 2; so does
+  `emit.checkpoints.enabled = false`. A warning names a key that the file turns on and that is off for this reason.
 - `A->B.exactly.once.support = required` is an error unless `B.exactly.once.source.support = enabled` and
-  `A.consumer.isolation.level = read_committed`. Without the latter exactly-once copying is warned of, because records
-  of aborted transactions are copied too.
+  `A.consumer.isolation.level = read_committed`. If the latter is missing, exactly-once copying is warned of, because
+  records of aborted transactions are copied too.
 - `A->B.transaction.boundary = connector` is an error, in MirrorMaker 2 too.
 
 ## Classes of your own
 
 `replication.policy.class`, `topic.filter.class`, `group.filter.class` and `config.property.filter.class` take
-MirrorMaker 2's class names for what is built in, or [a Python class](custom-classes.md) as `package.module:Class`. Java
-classes and a forwarding admin class of your own cannot be loaded, and are refused. Published policies that keep the
-names of topics, such as Strimzi's and that of AWS's samples, are read as `IdentityReplicationPolicy`, with a warning;
-heartbeats are then called as Kafka's own class calls them. For another class that keeps names write
+MirrorMaker 2's class names for the built-in classes, or [a Python class](custom-classes.md) as `package.module:Class`.
+Java classes and a forwarding admin class of your own are refused. Published policies that keep the names of topics, as
+Strimzi's and that of AWS's samples, are read as `IdentityReplicationPolicy`, with a warning; heartbeats are then called
+as Kafka's own class calls them. For another class that keeps names write
 `replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy`. `transform` takes [a Python
 function](transforms.md) that changes records, `transforms` takes [Connect's own](smt.md).
 
 ## In a Connect worker
 
-The same keys count for a Connect worker and its connectors, where nothing is written below an alias:
+The same keys count for a Connect worker and its connectors, and their aliases are left out:
 
 | written as | counts for |
 |---|---|
@@ -185,26 +186,26 @@ The same keys count for a Connect worker and its connectors, where nothing is wr
 | `producer.KEY` there | the producer that writes records |
 | `twinlog.KEY` there | every connector |
 | `KEY` of a connector | that connector |
-| `source.cluster.KEY`, `target.cluster.KEY` | connecting to a cluster; the target is the worker's own without any |
+| `source.cluster.KEY`, `target.cluster.KEY` | connecting to a cluster; the target is the worker's own by default |
 | `source.consumer.KEY`, `consumer.KEY` | reading from the source |
-| `producer.override.KEY` | writing to the target, where the worker's policy allows it |
+| `producer.override.KEY` | writing to the target, if the worker's policy allows it |
 | `source.admin.KEY`, `target.admin.KEY`, `admin.KEY` | asking a cluster about topics, and creating them |
 
-`enabled` is true there unless a connector sets it, and `target.cluster.alias` is `target`. Records are written
-to `target.cluster.bootstrap.servers` with its login, where MirrorMaker 2 writes to the worker's cluster as long as no
-`producer.override.bootstrap.servers` names another. References to secrets are resolved by the providers of the
-worker's file. An unknown key is a warning, and so is one that has no effect where it stands. What a worker's own file
-may hold is at the [end of this page](#file-of-a-connect-worker).
+`enabled` is true there unless a connector sets it, and `target.cluster.alias` is `target`. Records are written to
+`target.cluster.bootstrap.servers` with its login; MirrorMaker 2 writes to the worker's cluster unless
+`producer.override.bootstrap.servers` names another cluster. References to secrets are resolved by the providers of the
+worker's file. An unknown key is a warning, and so is a key that is ignored at its place. The keys of a worker's own
+file are at the [end of this page](#file-of-a-connect-worker).
 
 ## How to read the tables
 
-The column *now* shows what a key does in this version: **works**; *Java*: it is accepted and reported once, but
-configures a Java process and has no effect here; *broker*: the same for a key that configures brokers.
-A name ending in `.*` stands for all keys that begin so. Values are shown as they count; in the file each backslash is
-written twice, as in `topics.exclude = mm2.*\\\\.internal`.
+The column *now* shows the effect of a key in this version: **works**; *Java*: it is accepted and reported once, but
+configures a Java process and is ignored here; *broker*: the same for a key that configures brokers. A name ending in
+`.*` means all keys that begin so. Values are shown as they count; in the file each backslash is written twice, as in
+`topics.exclude = mm2.*\\\\.internal`.
 
-The column *changed* shows what a running process does once the file has another value and is [read
-again](running.md#changing-the-file-while-it-runs). **at once**: the flow takes the value over and is not interrupted.
+The column *changed* shows the reaction of a running process once the file has another value and is [read
+again](running.md#changing-the-file-while-it-runs). **at once**: the flow takes the value over and keeps copying.
 **pause**: the copiers of the flow end in order and begin again with the value, within a second or two. *restart*: the
 value counts from the next start of the process on; until then the old value does.
 """

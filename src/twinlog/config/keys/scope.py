@@ -223,7 +223,7 @@ def _at_top(entry: PropertyEntry) -> KeyScope:
 
 def _top_connector_no_effect(key: Key, name: str) -> str | None:
     if name == "enabled":
-        return "it starts no flow; write A->B.enabled, with the flow's aliases"
+        return "it leaves all flows off; write A->B.enabled, with the flow's aliases"
     if key.level is Level.ONE_FLOW:
         return f"write A->B.{name}, with the flow's aliases"
     return None
@@ -234,7 +234,7 @@ _KEY_END = re.compile(r"[\s=:]")
 GUESS = "did you mean"
 """The words in every text that names a key."""
 
-_OR_WARN = ", or twinlog.unknown.keys = warn to go on without it"
+_OR_WARN = ", or twinlog.unknown.keys = warn to ignore it"
 
 _CLUSTER_NAMES = (
     *WORKER.exact,
@@ -248,7 +248,7 @@ def expected_instead(scope: KeyScope, scopes: KeyScopes) -> str:
     name = scope.entry.key
     if scope.entry.value.startswith("->"):
         rest = _KEY_END.split(scope.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
-        return f"a flow without blanks, {name}->{rest}, because a key ends at its first blank"
+        return f"a flow in a single word, {name}->{rest}, because a key ends at its first blank"
     if "->" in name and scope.flow is None:
         return _flow_instead(name, scopes)
     if scope.flow is not None:

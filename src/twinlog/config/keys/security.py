@@ -83,7 +83,7 @@ SECURITY_KEYS = (
         "ssl.truststore.location",
         STRING,
         None,
-        "File with trusted certificates; without one, those of the operating system.",
+        "File with trusted certificates; by default the operating system's certificates.",
     ),
     _works(HIGH, "ssl.truststore.password", PASSWORD, None, "Password of the trust store file."),
     _jvm(LOW, "ssl.keymanager.algorithm", STRING, "SunX509", "Java's algorithm to choose a key."),
@@ -141,21 +141,25 @@ SECURITY_KEYS = (
     _works(
         MEDIUM, "sasl.mechanism", STRING, "GSSAPI", "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
     ),
-    _works(MEDIUM, "sasl.jaas.config", PASSWORD, None, "Login module with what it logs in with."),
+    _works(MEDIUM, "sasl.jaas.config", PASSWORD, None, "Login module with its credentials."),
     _jvm(MEDIUM, "sasl.client.callback.handler.class", CLASS, None, "Java class that answers the login's questions."),
     _works(
         MEDIUM,
         "sasl.login.callback.handler.class",
         CLASS,
         None,
-        "How OAUTHBEARER obtains a token: one of Kafka's classes.",
+        "How OAUTHBEARER obtains a token: a class of Kafka.",
     ),
     _jvm(MEDIUM, "sasl.login.class", CLASS, None, "Java class that performs the login."),
     _works(
-        LOW, "sasl.login.connect.timeout.ms", INT, None, "Milliseconds to connect to a token server; 30000 without."
+        LOW, "sasl.login.connect.timeout.ms", INT, None, "Milliseconds to connect to a token server; 30000 by default."
     ),
     _works(
-        LOW, "sasl.login.read.timeout.ms", INT, None, "Milliseconds to wait for a token server's answer; 30000 without."
+        LOW,
+        "sasl.login.read.timeout.ms",
+        INT,
+        None,
+        "Milliseconds to wait for a token server's answer; 30000 by default.",
     ),
     _works_setting(
         LOW, TokenSettings, "sasl.login.retry.backoff.max.ms", LONG, "Longest pause after failed token requests."
@@ -172,7 +176,7 @@ SECURITY_KEYS = (
         _OAUTH + "jwt.retriever.class",
         CLASS,
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        "How a token is retrieved: one of Kafka's classes.",
+        "How a token is retrieved: a class of Kafka.",
     ),
     _jvm(
         _MEDIUM_4_1,
@@ -231,8 +235,8 @@ SECURITY_KEYS = (
     _works(_MEDIUM_4_1, _OAUTH + "assertion.template.file", STRING, None, "File with further claims of the assertion."),
     _broker(LOW, _OAUTH + "scope.claim.name", STRING, "scope", "Claim that holds a token's scope."),
     _broker(LOW, _OAUTH + "sub.claim.name", STRING, "sub", "Claim that holds a token's subject."),
-    _works(MEDIUM, _OAUTH + "token.endpoint.url", STRING, None, "Where tokens are obtained."),
-    _broker(MEDIUM, _OAUTH + "jwks.endpoint.url", STRING, None, "Where the keys that verify tokens are found."),
+    _works(MEDIUM, _OAUTH + "token.endpoint.url", STRING, None, "The address of the token server."),
+    _broker(MEDIUM, _OAUTH + "jwks.endpoint.url", STRING, None, "The address of the keys that verify tokens."),
     _broker(LOW, _OAUTH + "jwks.endpoint.refresh.ms", LONG, "3600000", "Milliseconds between two reads of the keys."),
     _broker(LOW, _OAUTH + "jwks.endpoint.retry.backoff.max.ms", LONG, "10000", "Longest pause after failed reads."),
     _broker(

@@ -95,8 +95,8 @@ RESERVED_ALIASES = frozenset(
 ) - {"source", "target"}
 """First words of keys at top level: an alias of that name would make them mean two things.
 
-`source` and `target` are left out: keys below an alias never collide with `source.cluster.alias`, and many files use
-them.
+`source` and `target` are left out: keys below an alias are always distinct from `source.cluster.alias`, and many files
+use them.
 """
 
 

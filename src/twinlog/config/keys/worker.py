@@ -15,7 +15,7 @@ from twinlog.config.keys.process import PROCESS_KEYS, REST_KEYS
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 
-_NO_CONVERSION = "Must be there, as in Connect; records are copied as bytes, and nothing converts their {}."
+_NO_CONVERSION = "Must be there, as in Connect; records are copied as bytes, and their {} stay as they are."
 _HERE = InWorkerFile()
 _TOPIC = InWorkerFile("Settings with which the topic is created.")
 
@@ -118,7 +118,8 @@ WORKER_KEYS = (
         FlowSettings,
         "exactly.once.source.support",
         ENUM,
-        "Whether records and positions are written in one transaction; first `preparing`, then `enabled` everywhere.",
+        "Whether records and positions are written in the same transaction; first `preparing`, then `enabled` "
+        "everywhere.",
         choices=("disabled", "preparing", "enabled"),
         any_case=True,
     ),
@@ -127,7 +128,9 @@ WORKER_KEYS = (
         STRING,
         None,
         "Name of the processes that share a flow to this target, `source-mm2` if missing.",
-        in_worker_file=InWorkerFile("Name of the workers that share the connectors; no consumer group may have it."),
+        in_worker_file=InWorkerFile(
+            "Name of the workers that share the connectors; it must differ from all consumer groups."
+        ),
     ),
     _jvm(
         "client.id",
@@ -135,7 +138,7 @@ WORKER_KEYS = (
         "",
         "Name of the worker's own clients.",
         in_worker_file=InWorkerFile(
-            "Name of the worker's own clients; `connect-` and the group's name where it is missing."
+            "Name of the worker's own clients; `connect-` and the group's name if it is missing."
         ),
     ),
     _jvm(
@@ -168,7 +171,7 @@ WORKER_KEYS = (
         None,
         "Config topic: the worker's connectors and their settings.",
         form=ValueForm.TOPIC,
-        in_worker_file=InWorkerFile("Topic that keeps the connectors' configurations, of one partition."),
+        in_worker_file=InWorkerFile("Topic that keeps the connectors' configurations, of a single partition."),
     ),
     _jvm(
         "config.storage.replication.factor",
@@ -211,22 +214,22 @@ WORKER_KEYS = (
         "key.converter",
         CLASS,
         None,
-        "Records are copied as bytes; nothing converts their keys.",
+        "Records are copied as bytes; their keys stay as they are.",
         in_worker_file=InWorkerFile(_NO_CONVERSION.format("keys")),
     ),
     _jvm(
         "value.converter",
         CLASS,
         None,
-        "Records are copied as bytes; nothing converts their values.",
+        "Records are copied as bytes; their values stay as they are.",
         in_worker_file=InWorkerFile(_NO_CONVERSION.format("values")),
     ),
     _jvm(
         "header.converter",
         CLASS,
         None,
-        "Records are copied as bytes; nothing converts their headers.",
-        in_worker_file=InWorkerFile("Records are copied as bytes, and nothing converts their headers.", works=False),
+        "Records are copied as bytes; their headers stay as they are.",
+        in_worker_file=InWorkerFile("Records are copied as bytes, and their headers stay as they are.", works=False),
     ),
     _jvm("key.converter.*", STRING, None, "Settings of the key converter."),
     _jvm("value.converter.*", STRING, None, "Settings of the value converter."),
@@ -247,7 +250,7 @@ WORKER_KEYS = (
         "How workers share connectors.",
         choices=("eager", "compatible", "sessioned"),
         in_worker_file=InWorkerFile(
-            "With `sessioned` requests between workers are signed; others are accepted unsigned."
+            "With `sessioned` requests between workers are signed; `compatible` also accepts unsigned requests."
         ),
     ),
     _jvm("connections.max.idle.ms", LONG, "540000", "Milliseconds until the worker's idle connections close."),
@@ -296,10 +299,10 @@ WORKER_KEYS = (
         "session.timeout.ms",
         INT,
         "10000",
-        "Milliseconds without a heartbeat after which a worker counts as lost.",
+        "Milliseconds of silence after which a worker counts as lost.",
         in_worker_file=InWorkerFile(
-            "Milliseconds without a heartbeat after which a worker counts as lost (10000 in Connect), and others run "
-            "its connectors; one is sent twice a second.",
+            "Milliseconds of silence after which a worker counts as lost (10000 in Connect), and its connectors run "
+            "elsewhere; a worker sends a heartbeat twice a second.",
             default=default_of(GroupSettings, "session.timeout.ms"),
         ),
     ),
@@ -316,7 +319,7 @@ WORKER_KEYS = (
         "300000",
         "Milliseconds before the tasks of a lost worker run elsewhere.",
         minimum=0,
-        in_worker_file=InWorkerFile("What a lost worker ran is run elsewhere at once.", works=False),
+        in_worker_file=InWorkerFile("Connectors of a lost worker run elsewhere at once.", works=False),
     ),
     _jvm_setting(
         GroupSettings,
@@ -358,7 +361,7 @@ WORKER_KEYS = (
         "metadata.recovery.strategy",
         ENUM,
         "rebootstrap",
-        "What the worker does when no known broker can be reached.",
+        "The worker's action when all known brokers are out of reach.",
         choices=("rebootstrap", "none"),
         any_case=True,
     ),
@@ -366,14 +369,14 @@ WORKER_KEYS = (
         "metadata.recovery.rebootstrap.trigger.ms",
         LONG,
         "300000",
-        "Milliseconds without metadata after which the worker asks the bootstrap servers again.",
+        "Milliseconds of missing metadata after which the worker asks the bootstrap servers again.",
         minimum=0,
     ),
     _jvm("metric.reporters", LIST, None, "Java classes that report metrics."),
     _jvm("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0."),
     _jvm("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", minimum=1),
     _jvm("metrics.recording.level", ENUM, "INFO", "Which Java metrics are kept.", choices=("INFO", "DEBUG", "TRACE")),
-    _jvm("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample of a Java metric.", minimum=0),
+    _jvm("metrics.sample.window.ms", LONG, "30000", "Milliseconds of a sample of a Java metric.", minimum=0),
     _jvm("metrics.context.*", STRING, None, "Labels of Java metrics."),
     _jvm(
         "plugin.discovery",
@@ -383,7 +386,7 @@ WORKER_KEYS = (
         choices=("only_scan", "service_load", "hybrid_warn", "hybrid_fail"),
         any_case=True,
     ),
-    _jvm("plugin.path", LIST, None, "Where Java plugins are found."),
+    _jvm("plugin.path", LIST, None, "Folders of Java plugins."),
     _jvm("receive.buffer.bytes", INT, "32768", "TCP receive buffer of the worker.", minimum=-1),
     _jvm("send.buffer.bytes", INT, "131072", "TCP send buffer of the worker.", minimum=-1),
     _jvm("reconnect.backoff.ms", LONG, "50", "Pause before the worker connects again.", minimum=0),
@@ -409,7 +412,7 @@ WORKER_KEYS = (
         "topic.creation.enable",
         BOOL,
         "true",
-        "Whether the worker creates topics; remote topics never used it.",
+        "Whether the worker creates topics; remote topics are created by their flow.",
         in_worker_file=InWorkerFile("Remote topics are created by the connectors themselves.", works=False),
     ),
     _jvm_setting(
@@ -430,7 +433,7 @@ WORKER_KEYS = (
         "worker.sync.timeout.ms",
         INT,
         "3000",
-        "Milliseconds a worker has to catch up with the others.",
+        "Milliseconds a worker has to catch up with all other workers.",
         in_worker_file=InWorkerFile(
             "A worker reads on until it has read all that the group's leader has written.", works=False
         ),
@@ -439,7 +442,7 @@ WORKER_KEYS = (
         "worker.unsync.backoff.ms",
         INT,
         "300000",
-        "Milliseconds a worker stays out of the group that did not catch up in `worker.sync.timeout.ms`.",
-        in_worker_file=InWorkerFile("A worker that has not caught up goes on trying.", works=False),
+        "Milliseconds that a worker stays out of the group after it failed to catch up in `worker.sync.timeout.ms`.",
+        in_worker_file=InWorkerFile("A worker that lags behind keeps trying.", works=False),
     ),
 )

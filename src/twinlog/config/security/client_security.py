@@ -17,7 +17,7 @@ from twinlog.settings.tls import TlsSettings
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _TOKENS = "OAUTHBEARER"
 _INSTEAD = {
-    "GSSAPI": "; Kerberos is not supported, so the brokers need a listener with one of these",
+    "GSSAPI": "; Kerberos is unsupported, so the brokers need a listener with any of these",
     "AWS_MSK_IAM": "; Amazon MSK with IAM takes OAUTHBEARER as well: have aws-msk-iam-sasl-signer write its token to a "
     "file, and set sasl.oauthbearer.token.endpoint.url = file:///PATH",
 }
@@ -72,7 +72,7 @@ class _SecurityReader:
             return Security(protocol, tls, mechanism, tokens=tokens)
         handler = self.reading.layer.get("sasl.login.callback.handler.class")
         if handler is not None:
-            self._warn(f"{handler.place}: {handler.key} is not used, for sasl.mechanism is {mechanism}")
+            self._warn(f"{handler.place}: {handler.key} is ignored, for sasl.mechanism is {mechanism}")
         return Security(protocol, tls, mechanism, login.username, login.password)
 
     def _mechanism(self) -> str:
@@ -100,7 +100,7 @@ class _SecurityReader:
             return entry, None
         if mechanism in MECHANISMS and family != login.family:
             self.reading.problems.refuse(
-                entry, f"a login module for {login.family}", f"one for {mechanism}: {expected}"
+                entry, f"a login module for {login.family}", f"a login for {mechanism}: {expected}"
             )
             return entry, None
         return entry, login
@@ -110,7 +110,7 @@ class _SecurityReader:
         own = self.called("")
         for name, entry in self.reading.layer.items():
             if name.startswith(prefix) and (name == prefix or (own and entry.key.startswith(own))):
-                self._warn(f"{entry.place}: {entry.key} is not used, for security.protocol is {protocol}")
+                self._warn(f"{entry.place}: {entry.key} is ignored, for security.protocol is {protocol}")
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:

@@ -38,7 +38,7 @@ FILE_OPTION = "java.security.auth.login.config"
 
 
 class JaasError(ValueError):
-    """A line or a file differs from the accepted form. The text never repeats a value."""
+    """A line or a file differs from the accepted form. The text leaves out all values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ def parse_jaas(text: str) -> Login:
     options = entry.options
     family = _MODULES.get(entry.simple_name)
     if family is None:
-        raise JaasError("the login module is none of PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule")
+        raise JaasError("the login module differs from PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule")
     for name in () if family == "OAUTHBEARER" else ("username", "password"):
         if name not in options:
             raise JaasError(f"{name} is missing")
     if family == "SCRAM" and options.get("tokenauth", "").lower() == "true":
-        raise JaasError("it logs in with a delegation token, which is not supported here")
+        raise JaasError("it logs in with a delegation token, which is unsupported here")
     return Login(family, options)
 
 
@@ -93,21 +93,21 @@ def parse_entry(text: str) -> JaasEntry:
     tokens = tokens_of(text, _OF_LINE)
     module, flag = next(tokens, SEMICOLON), next(tokens, SEMICOLON)
     if module.sign:
-        raise JaasError("the line does not begin with a login module and does not end in a semicolon")
+        raise JaasError("the line lacks a login module at its begin and a semicolon at its end")
     if flag.sign or flag.text.lower() not in _FLAGS:
-        raise JaasError("the word 'required' does not follow the login module")
+        raise JaasError("the word 'required' is missing after the login module")
     options: dict[str, str] = {}
     for name in tokens:
         if name == SEMICOLON:
             if next(tokens, None) is not None:
-                raise JaasError("something follows the semicolon; the line has one login module")
+                raise JaasError("something follows the semicolon; the line takes a single login module")
             return JaasEntry(module.text, flag.text.lower(), options)
         equals, value = next(tokens, None), next(tokens, None)
         if equals != EQUALS or value is None or value.sign:
-            raise JaasError(f"an option is not of the form name=value{_hint(text)}")
+            raise JaasError(f"an option differs from the form name=value{_hint(text)}")
         if not name.sign:
             options[name.text] = value.text
-    raise JaasError(f"the line does not end in a semicolon{_hint(text)}")
+    raise JaasError(f"the line lacks a semicolon at its end{_hint(text)}")
 
 
 def _hint(text: str) -> str:
@@ -118,7 +118,7 @@ def _hint(text: str) -> str:
         if token.comment:
             return "; a '/' outside of quotes begins a comment"
         if token.sign and token not in {SEMICOLON, EQUALS}:
-            return "; a value that is no plain word needs quotes"
+            return "; only a plain word is free of quotes"
     return ""
 
 
@@ -159,10 +159,10 @@ def _entry(tokens: _JaasTokens, section: str) -> JaasEntry:
     module = tokens.word(f"a login module in section {section}")
     flag = tokens.word(f"'required' after {module}").lower()
     if flag not in _FLAGS:
-        raise JaasError(f"the word 'required' does not follow {module}")
+        raise JaasError(f"the word 'required' is missing after {module}")
     options: dict[str, str] = {}
     while not tokens.takes(";"):
-        name = tokens.word(f"an option of {module}, or a semicolon after the last one,")
+        name = tokens.word(f"an option of {module}, or a semicolon after the last option,")
         tokens.sign("=", f"after an option of {module}")
         options[name] = tokens.word(f"the value of {name}")
     return JaasEntry(module, flag, options)
@@ -232,7 +232,7 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 class JaasToken:
     """A word or a quoted text; or a `sign`: a number, or a single other character.
 
-    A quote that is not `closed` ends with its line.
+    An unclosed quote ends with its line.
     """
 
     text: str
@@ -257,7 +257,7 @@ def tokens_of(text: str, pattern: re.Pattern[str], *, comments: bool = False) ->
         elif found["comment"] is not None and comments:
             yield JaasToken(match["comment"], comment=True)
         elif found.get("unclosed") is not None:
-            raise JaasError("a quote or a comment is never closed")
+            raise JaasError("a quote or a comment is unclosed")
 
 
 def _unescaped(quoted: str) -> str:

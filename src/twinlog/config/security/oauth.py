@@ -78,7 +78,7 @@ class _TokenSettingsReader:
             return "unsecured"
         if entry is not None and named and named not in HANDLERS:
             self.reading.problems.refuse(
-                entry, repr(named), f"{HANDLERS[0]} or {UNSECURED}; Java classes of your own cannot be loaded here"
+                entry, repr(named), f"{HANDLERS[0]} or {UNSECURED}; own Java classes are unsupported here"
             )
         # Java would make an unsigned token here, and fail for want of a name in it.
         return "retrieved" if named or self.reading.get_entry(_URL) is not None else "unsecured"
@@ -100,17 +100,19 @@ class _TokenSettingsReader:
             try:
                 claims[claim] = _claim(_CLAIMS[prefix], value)
             except ValueError:
-                raise ValueRefusedError(f"{name} is not a number", "a number") from None
+                raise ValueRefusedError(f"{name} should be a number", "a number") from None
         subject = claims.get(options.get("unsecuredLoginPrincipalClaimName", "").strip() or "sub")
         if not isinstance(subject, str) or not subject.strip():
             raise ValueRefusedError(
-                "an unsigned token without a name, or no token server",
+                "an unsigned token that lacks a name, or the lack of a token server",
                 f"unsecuredLoginStringClaim_sub for tests, or {_URL} with "
                 f"sasl.login.callback.handler.class = {HANDLERS[0]}",
             )
         lifetime = options.get("unsecuredLoginLifetimeSeconds", "3600").strip()
         if not lifetime.isdigit() or int(lifetime) == 0:
-            raise ValueRefusedError("unsecuredLoginLifetimeSeconds is no number of seconds", "a whole number above 0")
+            raise ValueRefusedError(
+                "unsecuredLoginLifetimeSeconds should be a number of seconds", "a whole number above 0"
+            )
         return TokenSettings(
             claims=json.dumps(claims),
             lifetime_s=int(lifetime),
@@ -135,7 +137,7 @@ class _TokenSettingsReader:
             self._check_file(entry, path)
             return TokenSettings(file=path, extensions=self._extensions("extension_"))
         if parts.scheme not in {"http", "https"} or not parts.hostname or retriever == FROM_FILE:
-            kinds = "file:///path" if retriever == FROM_FILE else "http://, https:// or file:// and what it leads to"
+            kinds = "file:///path" if retriever == FROM_FILE else "http://, https:// or file:// and an address"
             self.reading.problems.refuse(entry, repr(url), kinds)
             return None
         assertion = self._assertion(bearer=retriever == BEARER)
@@ -145,13 +147,13 @@ class _TokenSettingsReader:
             if not client_id:
                 self._lacking(_ID, "the id of this client at the token server")
             if not secret and self.beyond.by_client:
-                self._lacking(_SECRET, "what this client shows the token server")
+                self._lacking(_SECRET, "the credentials for the token server")
         reading = self.reading
         if reading.number("sasl.login.retry.backoff.max.ms") < reading.number("sasl.login.retry.backoff.ms"):
             longest = (
                 reading.layer.get("sasl.login.retry.backoff.max.ms") or reading.layer["sasl.login.retry.backoff.ms"]
             )
-            reading.problems.refuse(longest, longest.value, "a longest pause that is no shorter than the first")
+            reading.problems.refuse(longest, longest.value, "a longest pause that is at least the first pause")
         return TokenSettings(
             url=url,
             grant="jwt_bearer" if retriever == BEARER else "client_credentials",
@@ -170,7 +172,9 @@ class _TokenSettingsReader:
         named = self.reading.text(name).strip()
         if named not in {BY_URL, CREDENTIALS, BEARER, FROM_FILE}:
             self.reading.problems.refuse(
-                self.reading.layer[name], repr(named), "one of Kafka's own; Java classes cannot be loaded here"
+                self.reading.layer[name],
+                repr(named),
+                "a class of Kafka's own; further Java classes are unsupported here",
             )
             return BY_URL
         return named
@@ -191,7 +195,7 @@ class _TokenSettingsReader:
         }
         for name, value in found.items():
             if not name.isalpha() or not name.isascii() or name == "auth" or "\x01" in value:
-                raise ValueRefusedError(f"{prefix}{name} is no extension", "letters as a name, other than auth")
+                raise ValueRefusedError(f"{prefix}{name} is an invalid extension", "letters as a name, other than auth")
         return tuple(sorted(found.items()))
 
     def _tls(self) -> TlsSettings:
@@ -261,14 +265,14 @@ class _TokenSettingsReader:
             key = load_pem_private_key(content, secret.encode() or None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             self.reading.problems.refuse(
-                entry, "its key cannot be read", "a key as PEM text, and its passphrase if it has one"
+                entry, "its key is unreadable", "a key as PEM text, and its passphrase if it is encrypted"
             )
             return None
         wanted, kind = (
             (ec.EllipticCurvePrivateKey, "EC") if self._algorithm() == "ES256" else (rsa.RSAPrivateKey, "RSA")
         )
         if not isinstance(key, wanted) or (isinstance(key, ec.EllipticCurvePrivateKey) and key.key_size != 256):
-            self.reading.problems.refuse(entry, f"a key that {self._algorithm()} does not sign with", f"an {kind} key")
+            self.reading.problems.refuse(entry, f"a key unfit for {self._algorithm()}", f"an {kind} key")
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
     def _template(self) -> tuple[dict[str, object], dict[str, object]]:
@@ -280,7 +284,9 @@ class _TokenSettingsReader:
             template = json.loads(content or b"{}")
             return dict(template.get("header", {})), dict(template.get("payload", {}))
         except (ValueError, AttributeError, TypeError):
-            self.reading.problems.refuse(entry, "its file is no template", 'JSON such as {"header": {}, "payload": {}}')
+            self.reading.problems.refuse(
+                entry, "its file is an invalid template", 'JSON in the form {"header": {}, "payload": {}}'
+            )
             return {}, {}
 
     # -- problems
@@ -289,7 +295,7 @@ class _TokenSettingsReader:
         try:
             return Path(path).read_bytes()
         except OSError as error:
-            found = f"{path!r} cannot be read ({(error.strerror or str(error)).lower()})"
+            found = f"{path!r} is unreadable ({(error.strerror or str(error)).lower()})"
             self.reading.problems.refuse(entry, found, "a file that this process may read")
             return None
 

@@ -115,10 +115,12 @@ def _beyond(options: Mapping[str, str]) -> StrimziOAuthOptions:
     elif username is not None:
         grant = "password"
         if password is None:
-            raise ValueRefusedError("oauth.password.grant.username without a password", "oauth.password.grant.password")
+            raise ValueRefusedError(
+                "oauth.password.grant.username, but the password is missing", "oauth.password.grant.password"
+            )
     longest = "oauth.max.token.expiry.seconds"
     if longest in options and _seconds(longest, options) < _LEAST_S:
-        raise ValueRefusedError(f"{longest} below {_LEAST_S}", f"at least {_LEAST_S}, or nothing")
+        raise ValueRefusedError(f"{longest} below {_LEAST_S}", f"at least {_LEAST_S}, or an absent key")
     return StrimziOAuthOptions(
         grant=grant,
         grant_type=options.get("oauth.client.credentials.grant.type", "client_credentials"),
@@ -137,5 +139,5 @@ def _beyond(options: Mapping[str, str]) -> StrimziOAuthOptions:
 def _seconds(name: str, options: Mapping[str, str]) -> int:
     text = options[name].strip()
     if not text.isdigit():
-        raise ValueRefusedError(f"{name} is no number of seconds", "a whole number")
+        raise ValueRefusedError(f"{name} should be a number of seconds", "a whole number")
     return int(text)

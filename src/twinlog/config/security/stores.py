@@ -68,7 +68,7 @@ def key_of_jks(content: bytes, password: str | None, key_password: str | None) -
         store = _written(content, work)
         entry = _ENTRY.search(_listed(store, password))
         if entry is None:
-            raise KeytoolError("no private key in it", "a key store with the client's key")
+            raise KeytoolError("a file that lacks a private key", "a key store with the client's key")
         made = work / "key.p12"
         own = secrets.token_urlsafe(24)
         output = _run(
@@ -82,11 +82,11 @@ def key_of_jks(content: bytes, password: str | None, key_password: str | None) -
         if "Cannot recover key" in output or "UnrecoverableKeyException" in output:
             if key_password is None:
                 raise KeytoolError(
-                    "missing", "the password of the private key, which is not that of the file", key=True
+                    "missing", "the password of the private key, which differs from the file's password", key=True
                 )
-            raise KeytoolError("does not open the private key", "the password of that key", key=True)
+            raise KeytoolError("fails to open the private key", "the password of that key", key=True)
         if not made.exists():
-            raise KeytoolError(f"keytool cannot read the file: {_last_line(output)}", "a key store in JKS or PKCS12")
+            raise KeytoolError(f"keytool fails to read the file: {_last_line(output)}", "a key store in JKS or PKCS12")
         return made.read_bytes(), own
 
 
@@ -95,12 +95,12 @@ def _listed(store: Path, password: str | None) -> str:
     output = _run("-list", "-rfc", "-keystore", str(store), "-storetype", "JKS", passwords=passwords)
     if "password was incorrect" in output:
         raise KeytoolError(
-            "does not open the file, or the file is damaged",
+            "fails to open the file, or the file is damaged",
             "the password that the file was written with",
             password=True,
         )
     if "keytool error" in output:
-        raise KeytoolError(f"keytool cannot read the file: {_last_line(output)}", "a key store in JKS or PKCS12")
+        raise KeytoolError(f"keytool fails to read the file: {_last_line(output)}", "a key store in JKS or PKCS12")
     return output
 
 
@@ -137,7 +137,7 @@ def _run(*arguments: str, passwords: dict[str, str]) -> str:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise KeytoolError(
-                f"keytool does not run ({type(error).__name__})", f"a Java that works, or PKCS12: {_CONVERT}"
+                f"keytool fails to run ({type(error).__name__})", f"a Java that works, or PKCS12: {_CONVERT}"
             ) from None
     return done.stdout + done.stderr
 
@@ -165,14 +165,14 @@ def _keytool() -> str:
     found = shutil.which("keytool")
     if found is None:
         raise KeytoolError(
-            "a store in Java's own form, and Java's keytool, which reads it, is not found here",
+            "a store in Java's own form, and Java's keytool, which reads it, is missing here",
             f"JAVA_HOME to be set, or PKCS12: {_CONVERT}",
         )
     return found
 
 
 def _last_line(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()] or ["it printed nothing"]
+    lines = [line.strip() for line in output.splitlines() if line.strip()] or ["its output is empty"]
     return next((line for line in lines if "keytool error" in line), lines[-1])
 
 
@@ -221,7 +221,9 @@ def pem_identity(
     certificates = _parsed_certificates(chain, chain_setting)
     blocks = [block for block in _blocks(key) if "PRIVATE KEY" in block]
     if not blocks:
-        raise StoreError(key_setting, "no private key in it", "a private key as PEM text, in PKCS#8 as a rule")
+        raise StoreError(
+            key_setting, "a file that lacks a private key", "a private key as PEM text, in PKCS#8 as a rule"
+        )
     secret = None if key_password is None else key_password.encode()
     try:
         private = load_pem_private_key(blocks[0].encode(), secret)
@@ -231,8 +233,8 @@ def pem_identity(
         private = _unlocked(blocks[0], key_setting)
     except (ValueError, UnsupportedAlgorithm):
         if secret is not None:
-            raise StoreError("key.password", "does not open the private key", "the password of that key") from None
-        raise StoreError(key_setting, "a private key that cannot be read", "one in PKCS#8, as PEM text") from None
+            raise StoreError("key.password", "fails to open the private key", "the password of that key") from None
+        raise StoreError(key_setting, "an unreadable private key", "a private key in PKCS#8, as PEM text") from None
     return _matched(private, certificates, key_setting)
 
 
@@ -250,7 +252,9 @@ def _trusted(content: bytes, kind: StoreType, password: str | None) -> str | Sto
         own = [] if store.cert is None else [store.cert.certificate]
         certificates = own + [one.certificate for one in store.additional_certs]
         if not certificates:
-            lacking = "no certificate in it" if password else "no certificate in it that can be read without a password"
+            lacking = (
+                ("a file that lacks certificates") if password else "a file whose certificates all need a password"
+            )
             raise StoreError("location", lacking, "a trust store with the certificates of whom to trust")
         return _pem(certificates)
     except KeytoolError as error:
@@ -269,7 +273,9 @@ def _identity(content: bytes, kind: StoreType, password: str | None, key_passwor
             content, password = key_of_jks(content, password, key_password)
         store = _opened(content, password)
         if store.key is None or store.cert is None:
-            raise StoreError("location", "no private key with a certificate in it", "a key store with the client's key")
+            raise StoreError(
+                "location", "a file that lacks a private key with a certificate", "a key store with the client's key"
+            )
         others = [one.certificate for one in store.additional_certs]
         return _matched(store.key, [store.cert.certificate, *others], "location")
     except KeytoolError as error:
@@ -283,18 +289,16 @@ def _opened(content: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertific
     if not content.startswith(_DER_SEQUENCE):
         if b"-BEGIN " in content:
             raise StoreError("location", "the file is PEM text", "PKCS12 or JKS, or PEM as the type of the store")
-        raise StoreError("location", "the file is no key store", "PKCS12 or JKS")
+        raise StoreError("location", "the file is an unknown kind of key store", "PKCS12 or JKS")
     try:
         return pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except UnsupportedAlgorithm as error:
-        raise StoreError(
-            "location", f"encrypted in a way that is not known here ({error})", "PKCS12 as Java writes it"
-        ) from None
+        raise StoreError("location", f"encrypted in an unknown way ({error})", "PKCS12 as Java writes it") from None
     except ValueError:
         if password is None:
             raise StoreError("password", "missing", "the password of that file") from None
         raise StoreError(
-            "password", "does not open the file, or the file is damaged", "the password that the file was written with"
+            "password", "fails to open the file, or the file is damaged", "the password that the file was written with"
         ) from None
 
 
@@ -303,7 +307,7 @@ def _decoded(content: bytes) -> str:
         return content.decode("ascii" if content.startswith((_JKS_MAGIC, _DER_SEQUENCE)) else "utf-8")
     except UnicodeDecodeError:
         raise StoreError(
-            "location", "the file is not PEM text", "PEM, or the type that it has: PKCS12 or JKS"
+            "location", "the file differs from PEM text", "PEM, or the type that it has: PKCS12 or JKS"
         ) from None
 
 
@@ -324,11 +328,11 @@ def _blocks(text: str) -> list[str]:
 def _parsed_certificates(text: str, setting: Setting) -> list[x509.Certificate]:
     blocks = [block for block in _blocks(text) if "BEGIN CERTIFICATE-" in block or "BEGIN X509 CERTIFICATE-" in block]
     if not blocks:
-        raise StoreError(setting, "no certificate in it", "certificates as PEM text")
+        raise StoreError(setting, "a file that lacks certificates", "certificates as PEM text")
     try:
         return [x509.load_pem_x509_certificate(block.encode()) for block in blocks]
     except ValueError as error:
-        raise StoreError(setting, f"a certificate that cannot be read ({error})", "certificates as PEM text") from None
+        raise StoreError(setting, f"an unreadable certificate ({error})", "certificates as PEM text") from None
 
 
 def _unlocked(block: str, setting: Setting) -> PrivateKeyTypes:
@@ -336,7 +340,7 @@ def _unlocked(block: str, setting: Setting) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(block.encode(), None)
     except (ValueError, UnsupportedAlgorithm):
-        raise StoreError(setting, "a private key that cannot be read", "one in PKCS#8, as PEM text") from None
+        raise StoreError(setting, "an unreadable private key", "a private key in PKCS#8, as PEM text") from None
 
 
 def _matched(private: PrivateKeyTypes, certificates: list[x509.Certificate], setting: Setting) -> Identity:
@@ -344,7 +348,7 @@ def _matched(private: PrivateKeyTypes, certificates: list[x509.Certificate], set
     public = private.public_key()
     own = next((one for one in certificates if one.public_key() == public), None)
     if own is None:
-        raise StoreError(setting, "a private key without its certificate", "the certificate of that key beside it")
+        raise StoreError(setting, "a private key that lacks its certificate", "the certificate of that key beside it")
     chain, above = [own], own
     while above.issuer != above.subject:
         issuer = next((one for one in certificates if one.subject == above.issuer and one not in chain), None)

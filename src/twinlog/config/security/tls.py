@@ -113,7 +113,7 @@ def _checks_host(reading: ConfigReader) -> bool:
     algorithm = reading.text(name).strip().lower()
     if algorithm not in {"", "https"}:
         entry = reading.layer[name]
-        reading.problems.refuse(entry, repr(entry.value), "https, or nothing to turn the check off")
+        reading.problems.refuse(entry, repr(entry.value), "https, or an empty text to turn the check off")
     return algorithm != ""
 
 
@@ -187,12 +187,12 @@ class _StoreSettings:
         password = self._entry("password")
         problems = self.reading.problems
         if password is not None and location is None and inline is None:
-            problems.refuse(password, f"without {self.prefix}location", "both, or neither")
+            problems.refuse(password, f"without {self.prefix}location", "both keys, or both absent")
             return False
         if password is not None and kind == "PEM":
             more = "; the password of a key is ssl.key.password" if self.prefix == "ssl.keystore." else ""
             problems.refuse(
-                password, "beside a store of type PEM", f"no such key: PEM has no password of its own{more}"
+                password, "beside a store of type PEM", f"an absent key: PEM lacks a password of its own{more}"
             )
             return False
         if inline is None:
@@ -212,7 +212,7 @@ class _StoreSettings:
         try:
             return path.read_bytes()
         except OSError as error:
-            found = f"{str(path)!r} cannot be read ({(error.strerror or str(error)).lower()})"
+            found = f"{str(path)!r} is unreadable ({(error.strerror or str(error)).lower()})"
             self.reading.problems.refuse(location, found, "a file that this process may read")
             return None
 
@@ -253,9 +253,9 @@ class _Versions:
         enabled = [version for version in _VERSIONS if version in items]
         if unknown or not enabled:
             found = repr(unknown[0]) if unknown else repr(entry.value)
-            self._reading.problems.refuse(entry, found, "TLSv1.2, TLSv1.3 or both; older versions are not supported")
+            self._reading.problems.refuse(entry, found, "TLSv1.2, TLSv1.3 or both; older versions are unsupported")
         elif set(items) & set(_OLD_VERSIONS):
-            warning = f"{entry.place}: {entry.key}: versions of TLS before 1.2 are not supported"
+            warning = f"{entry.place}: {entry.key}: versions of TLS before 1.2 are unsupported"
             if warning not in warnings:
                 warnings.append(warning)
         return enabled
@@ -269,7 +269,7 @@ class _Versions:
         if word not in _VERSIONS:
             self._reading.problems.refuse(entry, repr(entry.value), "TLSv1.2, TLSv1.3 or TLS")
         elif self.lowest == "TLSv1.3":
-            self._reading.problems.refuse(entry, repr(entry.value), "TLSv1.3, the only one of ssl.enabled.protocols")
+            self._reading.problems.refuse(entry, repr(entry.value), "TLSv1.3, the only entry of ssl.enabled.protocols")
         else:
             self.highest = "TLSv1.2"
 
@@ -281,12 +281,16 @@ class _Versions:
         entry = self._reading.layer[_SUITES]
         if not suites:
             if self.lowest == "TLSv1.3":
-                self._reading.problems.refuse(entry, "suites of TLS 1.2 alone", f"one of TLS 1.3: {', '.join(SUITES)}")
+                self._reading.problems.refuse(
+                    entry, "suites of TLS 1.2 alone", f"a suite of TLS 1.3: {', '.join(SUITES)}"
+                )
             else:
                 self.highest = "TLSv1.2"
         elif not ciphers:
             if self.highest == "TLSv1.2":
-                self._reading.problems.refuse(entry, "suites of TLS 1.3 alone", "one of TLS 1.2, or TLSv1.3 enabled")
+                self._reading.problems.refuse(
+                    entry, "suites of TLS 1.3 alone", "a suite of TLS 1.2, or TLSv1.3 enabled"
+                )
             else:
                 self.lowest = "TLSv1.3"
         return allowed
@@ -327,13 +331,13 @@ def _try(settings: TlsSettings, reading: ConfigReader) -> None:
         context = tls_context(settings)
     except ssl.SSLError as error:
         if settings.ciphers and "CIPHER" in str(error).upper():
-            reading.problems.refuse(reading.layer[_SUITES], "none of them is in OpenSSL here", "others")
+            reading.problems.refuse(reading.layer[_SUITES], "OpenSSL here lacks all of them", "others")
             return
         named = reading.layer.get("ssl.keystore.location") or reading.layer.get("ssl.keystore.key") or entry
         reading.problems.refuse(
             named,
-            f"OpenSSL does not accept it ({error.reason or error})",
-            f"keys and certificates that are not too weak, or {_SUITES} = {LEVEL_0}",
+            f"OpenSSL refuses it ({error.reason or error})",
+            f"stronger keys and certificates, or {_SUITES} = {LEVEL_0}",
         )
         return
     offered = {str(cipher["name"]) for cipher in context.get_ciphers()}

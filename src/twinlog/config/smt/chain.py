@@ -35,7 +35,7 @@ _READABLE: dict[str, tuple[str, ...]] = {
 def read_converters(
     connector: ConfigReader, names: KeyNames, kinds: Sequence[tuple[SmtKind, Side, PropertyEntry]], file: str
 ) -> tuple[SmtConverter | None, SmtConverter | None]:
-    """The converters of keys and of values, each None if all transforms do without it.
+    """The converters of keys and of values, each None if all transforms ignore it.
 
     A worker's own converters are ignored: they serve the records of other connectors, while MirrorMaker 2's records are
     bytes, and many workers name JsonConverter for topics of another format.
@@ -50,7 +50,7 @@ def read_converters(
                 if kind.name == "SetSchemaMetadata" and converter is not None and not converter.schemas:
                     key = names.connector(f"{side}.converter.schemas.enable")
                     connector.problems.refuse(
-                        entry, "SetSchemaMetadata, but there are no schemas", f"{key} = true, and JSON with its schema"
+                        entry, "SetSchemaMetadata, but schemas are off", f"{key} = true, and JSON with its schema"
                     )
     return found.get("key"), found.get("value")
 
@@ -64,8 +64,8 @@ def _converter(
     if named not in _READABLE:
         key = names.connector(name)
         expected = (
-            f"{key} = {JSON} (with {key}.schemas.enable = false for JSON without schemas) or {TEXT}, "
-            f"because {kind.name} works on fields of the {side}"
+            f"{key} = {JSON} (with {key}.schemas.enable = false for schemaless JSON) or {TEXT}, because {kind.name} "
+            f"works on fields of the {side}"
         )
         if entry is None:
             connector.problems.add(ConfigProblem(file, user.line, key, "missing", expected))
@@ -90,7 +90,7 @@ def _refuse_strangers(connector: ConfigReader, name: str, known: tuple[str, ...]
         rest = key.removeprefix(f"{name}.")
         if rest != key and rest not in known and rest != "plugin.version":
             connector.problems.refuse(
-                entry, f"this converter has no setting {rest!r} here", f"one of {', '.join(known)}"
+                entry, f"this converter lacks a setting {rest!r} here", f"any of {', '.join(known)}"
             )
 
 
@@ -152,7 +152,7 @@ class _SmtReader:
             stages.append(SmtStage(alias, kind.name, side, values, predicate, negate))
         for alias in known:
             if alias not in used and aliases:
-                self._warnings.append(f"{self._names.connector('predicates')}: no transform asks for {alias!r}")
+                self._warnings.append(f"{self._names.connector('predicates')}: all transforms ignore {alias!r}")
         key, value = read_converters(self._reading, self._names, kinds, self._file)
         return SmtChain(tuple(stages), key, value) if stages else None
 
@@ -176,16 +176,16 @@ class _SmtReader:
         for name, entry in self._reading.layer.items():
             if name.startswith(f"{word}.") and not any(name.startswith(f"{word}.{alias}.") for alias in aliases):
                 alias = name.split(".")[1]
-                found = f"{word} does not name {alias!r}"
-                listed = f"one of {', '.join(aliases)}" if aliases else "nothing, as there are none"
+                found = f"{word} lacks {alias!r}"
+                listed = f"any of {', '.join(aliases)}" if aliases else "an absent key, as the list is empty"
                 if self._layers.kind is None:
                     self._refuse(entry, found, f"{listed}; or name it there")
                 else:
                     # A connector may come from a worker of Kafka's, which lets it pass.
-                    self._warnings.append(f"{entry.place}: {entry.key} has no effect; {found}")
+                    self._warnings.append(f"{entry.place}: {entry.key} is ignored; {found}")
 
     def _kind(self, alias: str, settings: _Settings) -> tuple[SmtKind, Side, PropertyEntry] | None:
-        entry = self._type(settings, f"the class of the transform {alias!r}, such as {PACKAGE}RegexRouter")
+        entry = self._type(settings, f"the class of the transform {alias!r}, for example {PACKAGE}RegexRouter")
         if entry is None:
             return None
         found = transform_kind(entry.value.strip())
@@ -200,9 +200,9 @@ class _SmtReader:
             own = self._names.connector(OWN_FUNCTION)
             self._refuse(
                 entry,
-                f"{entry.value.strip()!r} is no transform that is there",
-                f"one of Connect's in {PACKAGE.removesuffix('.')}: {', '.join(TRANSFORMS)}; other Java classes cannot "
-                f"be loaded here, write such a transform in Python and name it by {own}",
+                f"{entry.value.strip()!r} is an unknown transform",
+                f"a transform of Connect in {PACKAGE.removesuffix('.')}: {', '.join(TRANSFORMS)}; other Java classes "
+                f"are unsupported here, write your transform in Python and name it by {own}",
             )
         return None
 
@@ -218,17 +218,17 @@ class _SmtReader:
 
     def _predicate(self, alias: str) -> SmtPredicate | None:
         settings = self._below("predicates", alias)
-        entry = self._type(settings, f"the class of the predicate {alias!r}, such as {PREDICATES}TopicNameMatches")
+        entry = self._type(settings, f"the class of the predicate {alias!r}, for example {PREDICATES}TopicNameMatches")
         if entry is None:
             return None
         kind = CONDITIONS.get(entry.value.strip().removeprefix(PREDICATES))
         if kind is None or not entry.value.strip().startswith(PREDICATES):
             own = self._names.connector(OWN_FUNCTION)
             expected = (
-                f"one of Connect's: {', '.join(PREDICATES + name for name in CONDITIONS)}; other Java classes cannot "
-                f"be loaded here, decide by a function in Python instead: {own}"
+                f"a predicate of Connect: {', '.join(PREDICATES + name for name in CONDITIONS)}; other Java classes "
+                f"are unsupported here, decide by a function in Python instead: {own}"
             )
-            self._refuse(entry, f"{entry.value.strip()!r} is no predicate that is there", expected)
+            self._refuse(entry, f"{entry.value.strip()!r} is an unknown predicate", expected)
             return None
         return SmtPredicate(alias, kind.name, self._values(kind, settings, ("type", "plugin.version")))
 
@@ -240,14 +240,14 @@ class _SmtReader:
         negate = flag(self._reading, f"{settings.prefix}negate", default=False)
         if negated is not None and "predicate" not in settings.entries:
             key = self._names.connector(f"{settings.prefix}predicate")
-            self._refuse(negated, "there is no predicate to be negated", f"{key} beside it")
+            self._refuse(negated, "the predicate to negate is missing", f"{key} beside it")
         if named is None:
             return None, negate
         alias = named.value.strip()
         used.add(alias)
         if alias not in predicates:
-            listed = ", ".join(predicates) or "one that is named there"
-            self._refuse(named, f"predicates does not name {alias!r}", listed)
+            listed = ", ".join(predicates) or "a predicate that is named there"
+            self._refuse(named, f"predicates lacks {alias!r}", listed)
         return predicates.get(alias), negate
 
     def _values(self, kind: SmtKind, settings: _Settings, own: tuple[str, ...]) -> tuple[tuple[str, SmtValue], ...]:
@@ -260,8 +260,12 @@ class _SmtReader:
                 continue
             key = keys.get(name)
             if key is None:
-                expected = spelled(name, keys, settings.prefix, otherwise="").strip() if keys else "no setting"
-                self._refuse(entry, f"{kind.name} has no setting {name!r}", _settings_of(kind, expected))
+                expected = (
+                    spelled(name, keys, settings.prefix, otherwise="").strip()
+                    if keys
+                    else ("an empty list of settings")
+                )
+                self._refuse(entry, f"{kind.name} lacks a setting {name!r}", _settings_of(kind, expected))
             elif self._reading.get_entry(settings.prefix + name) is not None:
                 try:
                     values[name] = _parsed(key, entry.value)
@@ -299,7 +303,11 @@ def _default(key: Key) -> SmtValue:
 
 
 def _settings_of(kind: SmtKind, meant: str) -> str:
-    known = f"its settings: {', '.join(key.name for key in kind.keys)}" if kind.keys else "none, as it has no settings"
+    known = (
+        f"its settings: {', '.join(key.name for key in kind.keys)}"
+        if kind.keys
+        else ("none, as it has an empty list of settingss")
+    )
     return known if not meant or not kind.keys else f"{meant}; {known}" if "did you mean" in meant else known
 
 

@@ -48,7 +48,7 @@ def checked(
         for name in _FILLED.get(kind.name, ()):
             if not values[name] or values[name] == ("",):
                 raise _SettingError(
-                    name, "nothing", "at least one name" if isinstance(values[name], tuple) else "some text"
+                    name, "nothing", "a name at least" if isinstance(values[name], tuple) else "some text"
                 )
         for name in _UNIQUE.get(kind.name, ()):
             _check_unique(name, values[name])
@@ -124,12 +124,14 @@ def _header_from(values: Values) -> Values:
 def _insert_field(values: Values) -> Values:
     if values["offset.field"] is not None:
         raise _SettingError(
-            "offset.field", repr(values["offset.field"]), "no such key: a source connector has no offset yet"
+            "offset.field",
+            repr(values["offset.field"]),
+            "an absent key: a record of a source connector lacks an offset at this point",
         )
     if all(values[name] is None for name in values if name.endswith(".field")):
         raise _SettingError(
             "type",
-            "InsertField without a field",
+            "InsertField that lacks a field",
             "topic.field, partition.field, timestamp.field or static.field beside it",
         )
     if values["static.field"] is not None and values["static.value"] is None:
@@ -142,13 +144,15 @@ def _replace_field(values: Values) -> Values:
     assert isinstance(renames, tuple)
     for entry in renames:
         if len(entry.rstrip(":").split(":")) != 2 or entry.endswith(":"):
-            raise _SettingError("renames", repr(entry), "pairs such as old:new, separated by commas")
+            raise _SettingError("renames", repr(entry), "pairs in the form old:new, separated by commas")
     return values
 
 
 def _mask_field(values: Values) -> Values:
     if values["replacement"] == "":
-        raise _SettingError("replacement", "nothing", "some text or a number; without the key fields become empty")
+        raise _SettingError(
+            "replacement", "nothing", "some text or a number; if the key is missing, fields become empty"
+        )
     return values
 
 
@@ -180,7 +184,7 @@ def _timestamp_converter(values: Values) -> Values:
 
 def _set_schema_metadata(values: Values) -> Values:
     if values["schema.name"] is None and values["schema.version"] is None:
-        raise _SettingError("type", "SetSchemaMetadata without a name", "schema.name or schema.version beside it")
+        raise _SettingError("type", "SetSchemaMetadata that lacks a name", "schema.name or schema.version beside it")
     return values
 
 

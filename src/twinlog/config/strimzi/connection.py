@@ -53,18 +53,18 @@ class Secrets:
                 return path.read_text("utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
                 reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-                raise MissingError(f"{path} cannot be read: {reason}") from None
+                raise MissingError(f"{path} is unreadable: {reason}") from None
         variable = variable_of(name, key)
         if variable in self.environment:
             return self.environment[variable].rstrip("\r\n")
-        raise MissingError(f"there is no key {key!r} of {name}: {self._looked(name, key)}")
+        raise MissingError(f"the key {key!r} of {name} is missing: {self._looked(name, key)}")
 
     def read_all(self, name: str, pattern: str) -> str:
         """The values of all keys that match a pattern, for example `*.crt`, joined by line ends. Raises
         MissingError."""
         keys = sorted(key for key in self.keys(name) if fnmatch.fnmatchcase(key, pattern))
         if not keys:
-            raise MissingError(f"no key of {name} matches {pattern}: {self._looked(name, pattern)}")
+            raise MissingError(f"all keys of {name} differ from {pattern}: {self._looked(name, pattern)}")
         return "\n".join(self.read(name, key) for key in keys)
 
     def keys(self, name: str) -> list[str]:
@@ -93,8 +93,8 @@ class Secrets:
         return found
 
     def _looked(self, name: str, key: str) -> str:
-        where = f"no file {self.directory / name / key}" if self.directory is not None else "no --secrets directory"
-        return f"{where}, and no variable {variable_of(name, key)}"
+        where = f"file {self.directory / name / key} is missing" if self.directory is not None else "--secrets is unset"
+        return f"{where}, and variable {variable_of(name, key)} is unset"
 
     def lookups(self) -> dict[str, Lookup]:
         """The config providers that a resource refers to, by the names that Strimzi gives them."""
@@ -104,7 +104,7 @@ class Secrets:
 
         def variable(path: str, key: str) -> str:
             if key not in os.environ:
-                raise MissingError(f"the variable {key} is not set")
+                raise MissingError(f"the variable {key} is unset")
             return os.environ[key]
 
         return {"strimzisecrets": self._named, "strimziquoted": quoted, "strimzienv": variable}
@@ -121,7 +121,7 @@ class Secrets:
 
 def _check_name(name: str) -> None:
     if Path(name).name != name or name in {".", ".."}:
-        raise MissingError(f"{name!r} is not a file name")
+        raise MissingError(f"{name!r} is an invalid file name")
 
 
 def read_secret_documents(documents: Sequence[DocumentNode]) -> dict[tuple[str, str], str]:
@@ -218,7 +218,9 @@ class Connection:
             return
         if kind == "tls":
             if tls is None:
-                self.found.wrong(authentication, "a certificate without TLS", "tls: {} or tls with trustedCertificates")
+                self.found.wrong(
+                    authentication, "a certificate, but TLS is off", "tls: {} or tls with trustedCertificates"
+                )
             own = authentication.children["certificateAndKey"]
             for setting, field in (("certificate.chain", "certificate"), ("key", "key")):
                 yield self.found.entry(f"ssl.keystore.{setting}", self._secret(own, field), own)
@@ -291,7 +293,7 @@ class Connection:
         for one in certificates.items:
             fields = [name for name in ("certificate", "pattern") if one.get(name) is not None]
             if len(fields) != 1:
-                found = " and ".join(fields) or "neither certificate nor pattern"
+                found = " and ".join(fields) or "lacks certificate and pattern"
                 self.found.wrong(one, found, "certificate: ca.crt, or pattern: '*.crt'")
             else:
                 texts.append(self._secret(one, fields[0], quoted=quoted))

@@ -142,10 +142,10 @@ def parse_documents(text: str, file: str) -> Documents:
         items += [DocumentNode(one.node, "") for one in listed.items] if listed is not None else [item]
     found_resources = [item for item in items if item.text_of("kind") == KIND]
     if len(found_resources) != 1:
-        others = ", ".join(repr(item.text_of("kind") or "no kind") for item in items) or "nothing"
+        others = ", ".join(repr(item.text_of("kind") or "a missing kind") for item in items) or "nothing"
         found = others if not found_resources else f"{len(found_resources)} resources of kind {KIND}"
         line = items[0].line if items else None
-        raise ConfigError([ConfigProblem(file, line, "kind", found, f"one resource of kind {KIND}")])
+        raise ConfigError([ConfigProblem(file, line, "kind", found, f"a single resource of kind {KIND}")])
     resource = found_resources[0]
     return Documents(file, resource, tuple(item for item in items if item is not resource))
 
@@ -184,7 +184,7 @@ class ResourceCheck:
         if not self.named:
             return []
         listed = ", ".join(f"{path} (line {line})" for path, line in self.named)
-        return [f"{self.file}: these fields have no effect here: {listed}"]
+        return [f"{self.file}: these fields are ignored here: {listed}"]
 
 
 def check_resource(resource: DocumentNode, file: str) -> ResourceCheck:
@@ -231,7 +231,7 @@ def _check_map(item: DocumentNode, table_path: str, found: ResourceCheck, *, nam
 def _instead(name: str, table_path: str, known: Mapping[str, Field], version: Version) -> str:
     other: Version = "v1" if version == "v1beta2" else "v1beta2"
     if name in _children(table_path, other):
-        return f"a field of {version}; {name} is one of {other}, and `twinlog convert` translates"
+        return f"a field of {version}; {name} is a field of {other}, and `twinlog convert` translates"
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
         return f"a known field (did you mean {close[0]}?)"

@@ -38,9 +38,9 @@ class Field:
 
 
 _KUBERNETES = "Kubernetes' business"
-_PROBE = "the chart for Kubernetes takes it; elsewhere whoever supervises the process asks /health"
+_PROBE = "the chart for Kubernetes takes it; elsewhere the process's supervisor asks /health"
 _MEMORY = "executors get theirs by --conf spark.executor.memory"
-_LATER = "nothing of the kind exists here"
+_LATER = "its part is missing here"
 _JAVA = "it configures a Java process"
 
 _ALIAS = r"^[a-zA-Z0-9\._\-]{1,100}$"
@@ -97,7 +97,7 @@ _AUTHENTICATION: dict[str, Field] = {
     **_old_secret("clientSecret"),
     **_old_secret("refreshToken"),
     "accessTokenIsJwt": Field(
-        "boolean", OLD, named="either kind is taken, and one that names its end counts until then"
+        "boolean", OLD, named="either kind is taken, and a condition that names its end counts until then"
     ),
     "accessTokenLocation": Field("string", OLD),
     "audience": Field("string", OLD),
@@ -136,7 +136,7 @@ _TARGET = _CLUSTER | {
 _CONNECTOR: dict[str, Field] = {
     "tasksMax": Field("integer", minimum=1),
     "pause": Field("boolean", OLD),
-    "version": Field("string", named="there is one version of each connector"),
+    "version": Field("string", named="each connector has a single version"),
     "config": Field("map", free=True),
     "state": Field("string", choices=("paused", "stopped", "running")),
     "autoRestart": Field("map"),
@@ -211,7 +211,7 @@ _SPEC: dict[str, Field] = {
     "jvmOptions.javaSystemProperties[]": Field("map"),
     "jvmOptions.javaSystemProperties[].name": Field("string"),
     "jvmOptions.javaSystemProperties[].value": Field("string"),
-    "jmxOptions": Field("map", named="metrics are at /metrics, not in JMX"),
+    "jmxOptions": Field("map", named="metrics are at /metrics instead of JMX"),
     "jmxOptions.authentication": Field("map"),
     "jmxOptions.authentication.type": Field("string", required=BOTH, choices=("password",)),
     "logging": Field("map"),
@@ -227,8 +227,8 @@ _SPEC: dict[str, Field] = {
     ),
     "metricsConfig": Field(
         "map",
-        named="/metrics is always there, whole, under the names of the rules in Strimzi's examples; drop series where "
-        "they are scraped (metric_relabel_configs)",
+        named="/metrics is always there, whole, under the names of the rules in Strimzi's examples; drop series in "
+        "the scraper (metric_relabel_configs)",
     ),
     "metricsConfig.type": Field("string", required=BOTH, choices=("jmxPrometheusExporter", "strimziMetricsReporter")),
     **_below("metricsConfig", _FROM_MAP),
@@ -264,7 +264,7 @@ FORBIDDEN = (
     "consumer.interceptor.classes",
     "producer.interceptor.classes",
 )
-"""Settings that the `config` of a cluster must not contain (class KafkaMirrorMaker2ClusterSpec); v1 has fields for four
+"""Settings that are forbidden in the `config` of a cluster (class KafkaMirrorMaker2ClusterSpec); v1 has fields for four
 more."""
 
 STORAGE = {
@@ -284,11 +284,11 @@ ALLOWED = (
 """Exceptions: settings that the `config` of a cluster may contain."""
 
 CONNECTOR_FORBIDDEN = ("name", "connector.class", "tasks.max", "connector.plugin.version")
-"""Settings that the `config` of a connector must not contain: fields and the operator set them."""
+"""Settings that are forbidden in the `config` of a connector: fields and the operator set them."""
 
 
 def forbidden(key: str, version: Version, *, storage: bool) -> bool:
-    """Whether the `config` of a cluster must not contain `key`; with `storage` it is the target's."""
+    """Whether `key` is forbidden in the `config` of a cluster; with `storage` it is the target's."""
     if key in ALLOWED:
         return False
     return key.startswith(FORBIDDEN) or (version == "v1" and storage and key in {key for key, _ in STORAGE.values()})

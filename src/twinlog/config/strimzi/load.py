@@ -45,7 +45,7 @@ class ResourceConfig:
 def load_resource(path: str | Path, secrets: Path | None = None, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
     """The resource in the file at `path`, whose Secrets are in the directory `secrets`.
 
-    Raises ConfigError with every problem found. Reads only this file and Secrets; contacts no cluster.
+    Raises ConfigError with every problem found. Reads only this file and Secrets, before any contact with a cluster.
     """
     return config_of(read_resource(path, secrets), listen)
 

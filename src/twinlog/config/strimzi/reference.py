@@ -21,14 +21,14 @@ $ twinlog plan mirror.yaml --secrets /mnt/secrets
 ```
 
 `run` starts a worker of Kafka Connect with the group, the topics, the connectors and the names that Strimzi's operator
-gives them, so that it goes on where Strimzi's own MirrorMaker 2 stood; that one has to be stopped before. Several
-processes with the same file share the connectors. The REST API is at `http://127.0.0.1:8083`; `--listen http://:8083`
-opens it to other machines, which several processes on several machines need, and the probes of a pod. Exit codes are
-those of `run` (see [running](running.md#start-and-stop)), and 3 also where it cannot listen. The API asks for a login
-with `--users FILE`, or the variable `TWINLOG_USERS_FILE`: lines `user=password`, plain or as `htpasswd -B` writes it.
-A resource runs until it is stopped, and as a whole: there is no `--until` and no `--clusters`, because its connectors
-are those of a group of workers, which no single process may end or leave out. A properties file that `twinlog convert`
-makes of it has both, and positions of its own.
+gives them, so that it continues from the positions of Strimzi's own MirrorMaker 2, which has to be stopped before.
+Several processes with the same file share the connectors. The REST API is at `http://127.0.0.1:8083`;
+`--listen http://:8083` opens it to other machines, which several processes on several machines need, and the probes of
+a pod. Exit codes are those of `run` (see [running](running.md#start-and-stop)), and 3 also if its address is taken. The
+API asks for a login with `--users FILE`, or the variable `TWINLOG_USERS_FILE`: lines `user=password`, plain or as
+`htpasswd -B` writes it. A resource runs until it is stopped, and as a whole: it lacks `--until` and `--clusters`,
+because its connectors belong to a group of workers, and a single process may neither end them nor leave them out. A
+properties file that `twinlog convert` makes of it has both, and positions of its own.
 
 ## Secrets and config maps
 
@@ -38,39 +38,39 @@ A value that the resource names by Secret and key is looked for in this order:
 2. in the file `DIR/<name>/<key>`, as Kubernetes mounts them: `--secrets DIR`, or the variable `TWINLOG_SECRETS_DIR`;
 3. in the variable `TWINLOG_SECRET_<NAME>_<KEY>`, in capitals, with `_` for every other character.
 
-So is what `${secrets:NAMESPACE/NAME:KEY}` refers to, where `config.providers` of the target names
+So is the value of `${secrets:NAMESPACE/NAME:KEY}`, if `config.providers` of the target names
 `io.strimzi.kafka.KubernetesSecretConfigProvider` or `io.strimzi.kafka.KubernetesConfigMapConfigProvider`.
 
-The worker's topics and its REST API have references, never values. When a file of a Secret changes, the connectors that
-use it begin anew within ten seconds; for a new login of the worker itself the process has to be restarted.
+The worker's topics and its REST API have references instead of values. When a file of a Secret changes, the connectors
+that use it restart within ten seconds; for a new login of the worker itself the process has to be restarted.
 
 ## What a running process does when the file changes
 
 The file is read every second, also behind links as Kubernetes swaps them. The process that leads the group acts:
 
-| in the file | what happens |
+| in the file | effect |
 |---|---|
-| `state: paused`, `pause: true` | nothing is copied, positions and tasks are kept; `running` goes on there |
-| `state: stopped` | the same without tasks; now `twinlog connectors offsets` can alter positions |
+| `state: paused`, `pause: true` | copying pauses, positions and tasks are kept; `running` continues from them |
+| `state: stopped` | the same, and tasks end; now `twinlog connectors offsets` can alter positions |
 | `replicas: 0` | every connector is paused |
-| another `config`, pattern, `tasksMax` | the connector goes on with it |
+| another `config`, pattern, `tasksMax` | the connector continues with it |
 | a connector or a mirror that comes or goes | it is created, or deleted; positions stay, by its name |
-| another alias of a cluster | its connectors have other names: they copy everything anew, [see below](#offsets) |
+| another alias of a cluster | its connectors have other names: they copy everything again, [see below](#offsets) |
 | annotation `strimzi.io/restart-connector` | `<connector>[:includeTasks,onlyFailed]` is restarted, once a value |
 | annotation `strimzi.io/restart-connector-task` | `<connector>:<n>` is restarted, once a value |
 | annotation `strimzi.io/connector-offsets` | stored [offsets](#offsets) are listed, altered or reset |
-| annotation `strimzi.io/pause-reconciliation: "true"` | nothing is done until it goes |
+| annotation `strimzi.io/pause-reconciliation: "true"` | all changes wait until it goes |
 | `logging` of type inline | levels of loggers, by the names that Kafka gives them |
-| `autoRestart` | what failed is restarted after 0, 2, 6, 12, 20 … minutes, 60 at most, until `maxRestarts` |
-| another target, login or setting of the worker | nothing; the log asks for a restart of the process |
-| something wrong | nothing, not even what is right in it; the log names file, line and path |
-| a Secret is named that is not there yet | the same, until it is there |
-| it is away, or empty | nothing; what was read before stays in effect |
+| `autoRestart` | failed parts are restarted after 0, 2, 6, 12, 20 … minutes, 60 at most, until `maxRestarts` |
+| another target, login or setting of the worker | the log asks for a restart of the process |
+| something wrong | the whole change waits; the log names file, line and path |
+| a Secret is named that is still missing | the same, until it is there |
+| it is away, or empty | the last content stays in effect |
 
-Two resources with one target need each a group and topics of its own, as with Strimzi: `group.id` and the three topics
-are the same for all in v1beta2 unless they are set. With Strimzi each then deletes the connectors of the other. Here a
-connector has the name of its resource (`twinlog.resource`): a resource that finds those of another one in its group
-does nothing and logs why.
+Two resources with the same target need each a group and topics of its own, as with Strimzi: `group.id` and the three
+topics are the same for all in v1beta2 unless they are set. With Strimzi each then deletes the connectors of the other.
+Here a connector has the name of its resource (`twinlog.resource`): a resource that finds connectors of another resource
+in its group waits and logs the reason.
 
 ### Offsets
 
@@ -81,21 +81,21 @@ strimzi.io/connector-offsets: list
 strimzi.io/mirrormaker-connector: east->west.MirrorSourceConnector
 ```
 
-write what it has stored into `DIR/NAME/east--west.MirrorSourceConnector.json`, in the form of Connect's REST API. `DIR`
+write its stored offsets into `DIR/NAME/east--west.MirrorSourceConnector.json`, in the form of Connect's REST API. `DIR`
 is that of `--offsets`, or the variable `TWINLOG_OFFSETS_DIR`; else that of `--secrets`, or of the file. Every process
-with this file writes its own. `alter` stores what is in the same key of `alterOffsets.fromConfigMap.name`, which is
+with this file writes its own. `alter` stores the offsets in the same key of `alterOffsets.fromConfigMap.name`, which is
 looked for as any ConfigMap is, and at last in `DIR`; `reset` deletes everything stored. For both the connector has to
-be stopped: until it is, and as long as something else is wrong, the log reports it and it is tried again. Nothing is
-done for annotations that were there when the process started, or once they are gone.
+be stopped: until it is, and as long as something else is wrong, the log reports it and it is tried again. Annotations
+from before the start of the process are ignored, and so are annotations that are gone.
 
-With the identity policy another alias would copy everything into the same topics a second time. The new source
-connector is therefore not created, and the old one stays, unless the new one is to begin as `stopped`: list the
-offsets of the old one before, write the new alias as `cluster`, alter those of the new one, and have it run.
+With the identity policy another alias would copy everything into the same topics a second time. Therefore the old
+source connector stays in the place of the new, unless the new connector begins as `stopped`: list the offsets of the
+old connector before, write the new alias as `cluster`, alter the offsets of the new connector, and have it run.
 
-An operator names a cluster by its alias alone: `source.cluster.alias` and `target.cluster.alias` of a file, also
-[empty ones](configuration.md#names-that-are-kept), have no place in a resource, and `twinlog convert` lists them.
+An operator names a cluster by its alias alone: `source.cluster.alias` and `target.cluster.alias` of a file, also [empty
+ones](configuration.md#names-that-are-kept), lack a place in a resource, and `twinlog convert` lists them.
 
-A connector of the group that is called as no resource would call it stays as it is, and is named once.
+A connector of the group whose name differs from all names of resources stays as it is, and is named once.
 
 ## From one form to another
 
@@ -107,23 +107,23 @@ $ twinlog convert old.yaml --to strimzi -o new
 ```
 
 `convert` writes a properties file, connectors with the file of their worker, or a resource, from any of them; of a
-resource also the other version, with all that it holds. No secret is printed: those that stand in the input become
-files `DIR/secrets/<name>/<key>` that nobody else may read, and references to them. What has no
-place in the form asked for is named with file, line and key. No file is written over.
+resource also the other version, with all that it holds. Secrets of the input become files `DIR/secrets/<name>/<key>`
+that only you may read, and references to them; the output leaves them out. Settings that lack a place in the form asked
+for are named with file, line and key. Existing files stay as they are.
 
 | exit code | of `convert` |
 |---|---|
 | 0 | everything was converted |
-| 2 | the input or the command line is wrong, or a file exists; nothing was written |
-| 3 | something could not be converted; the rest was written |
+| 2 | the input or the command line is wrong, or a file exists; DIR is as before |
+| 3 | a part was impossible to convert; the rest was written |
 
 Positions go by the name of the source connector: `MirrorSourceConnector` in a dedicated MirrorMaker 2, and
-`A->B.MirrorSourceConnector` in a resource. `convert` notes where a flow would therefore begin anew.
+`A->B.MirrorSourceConnector` in a resource. `convert` names the flows that would therefore begin again.
 
 ## Fields
 
-An unknown field, a wrong value or a reference to nothing is an error with file, line and path. Fields that do nothing
-here are named in one warning with their lines; so are settings in the `config` of a cluster that Strimzi drops:
+An unknown field, a wrong value or a dangling reference is an error with file, line and path. Fields that are ignored
+here are named in a single warning with their lines; so are settings in the `config` of a cluster that Strimzi drops:
 """
 
 
@@ -170,7 +170,7 @@ def _versions(field: Field) -> str:
 
 def _effect(path: str, field: Field, alike: str | None) -> str:
     if alike is not None:
-        return f"counts, with all that stands for `{alike}`"
+        return f"counts, with all fields of `{alike}`"
     if field.named is not None:
         return f"named: {field.named}"
     return {"metadata": "counts: annotations, see above", "status": "ignored"}.get(path, "counts")

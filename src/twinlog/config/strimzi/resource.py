@@ -78,7 +78,7 @@ class MirrorMaker2Resource:
 
 def read_resource(path: str | Path, secrets: Path | None = None) -> MirrorMaker2Resource:
     """The resource in the file at `path`, whose Secrets are in the directory `secrets`. Raises ConfigError with every
-    problem of its fields. Contacts no cluster."""
+    problem of its fields. Runs before any contact with a cluster."""
     return resource_of(read_documents(path), secrets)
 
 
@@ -151,7 +151,7 @@ class _ResourceReader:
         if target is not None:
             return target
         if name is None:
-            expected = "the alias of the cluster that is copied to, one of spec.clusters"
+            expected = "the alias of the target, out of spec.clusters"
             self._found.problems.append(
                 ConfigProblem(self._found.file, self._spec.line, "spec.connectCluster", "missing", expected)
             )
@@ -294,8 +294,8 @@ class _ResourceReader:
             if lacking and written is not None:
                 whose = " and ".join(f"{kind}Connector" for kind in lacking)
                 self._warnings.append(
-                    f"{written.place}: {mirror.item.path}: {key} stands only at sourceConnector; it counts for "
-                    f"{whose}, too, which would else look for other remote topics"
+                    f"{written.place}: {mirror.item.path}: {key} is only at sourceConnector; it counts for {whose}, "
+                    "too, which would else look for other remote topics"
                 )
 
     def _patterns(self, mirror: DocumentNode) -> Iterator[tuple[str, PropertyEntry]]:

@@ -34,7 +34,7 @@ def compile_topic_pattern(pattern: str) -> JavaPattern:
     """The expression of an entry. Raises PatternError."""
     compiled = compile_list((pattern,)) if pattern else None
     if compiled is None:
-        raise PatternError("nothing follows the last dot", None, pattern)
+        raise PatternError("the part after the last dot is missing", None, pattern)
     return compiled
 
 
@@ -52,7 +52,7 @@ def _is_name(pattern: str) -> bool:
 
 
 SHORTEST_S = 0.1
-"""Replaces an interval of 0, with which MirrorMaker 2 would never pause."""
+"""Replaces an interval of 0, with which MirrorMaker 2 would always be busy."""
 
 
 def refused_value(entry: PropertyEntry, refused: ValueRefusedError) -> ConfigProblem:
@@ -83,7 +83,7 @@ class Problems:
         self.add(ConfigProblem(entry.file, entry.line, entry.key, found, expected))
 
     def add_new(self, others: Iterable[ConfigProblem]) -> None:
-        """Keeps the problems among `others` whose entry has no problem yet."""
+        """Keeps the problems among `others` whose entry is still free of problems."""
         for problem in others:
             if (problem.line, problem.key) not in {(known.line, known.key) for known in self._seen.values()}:
                 self.add(problem)

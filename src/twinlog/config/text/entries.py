@@ -34,17 +34,17 @@ def pattern_warnings(key: Key, value: Value) -> list[str]:
 def doubts(patterns: tuple[str, ...]) -> list[str]:
     """Warnings of regular expressions for names."""
     found = [
-        f"{item!r} is a regular expression, where * repeats the character before it; for every name that begins so "
+        f"{item!r} is a regular expression, and its * repeats the character before it; for every name that begins so "
         f"write {item[:-1]}.*"
         for item in patterns
         if _WILDCARD.fullmatch(item)
     ]
     doubled = next((item for item in patterns if item.startswith("=")), None)
     if doubled is not None:
-        found.append(f"{doubled!r} matches no name: a second = belongs to the value; write one")
+        found.append(f"{doubled!r} is impossible as a name: a second = belongs to the value; write a single =")
     quoted = next((item for item in patterns if item.startswith(_QUOTES) or item.endswith(_QUOTES)), None)
     if quoted is not None:
-        found.append(f"the quotes of {quoted} count as part of the name; write it without them")
+        found.append(f"the quotes of {quoted} count as part of the name; write it bare")
     return found
 
 
@@ -67,8 +67,8 @@ def cut_comment(entry: PropertyEntry, warnings: list[str]) -> PropertyEntry:
     if value == entry.value:
         return entry
     warnings.append(
-        f"{entry.place}: {entry.key}: a properties file has no comments after a value; "
-        f"read as {value!r} without {entry.value.removeprefix(value).strip()!r}"
+        f"{entry.place}: {entry.key}: a comment after a value is part of the value in a properties file; read as "
+        f"{value!r}, without {entry.value.removeprefix(value).strip()!r}"
     )
     return replace(entry, value=value)
 
@@ -193,7 +193,7 @@ def _aliases(
     last: dict[str, PropertyEntry], file: str, problems: list[ConfigProblem], warnings: list[str]
 ) -> tuple[Alias, ...]:
     key = PROCESS.exact["clusters"]
-    expected = f"{key.form}, such as clusters = {', '.join(_guessed_aliases(last)) or 'primary, secondary'}"
+    expected = f"{key.form}, as in clusters = {', '.join(_guessed_aliases(last)) or 'primary, secondary'}"
     entry = last.get("clusters")
     if entry is None:
         raise ConfigError([ConfigProblem(file, None, "clusters", "missing", expected)])
@@ -219,7 +219,7 @@ def _wrong_alias(alias: str) -> str | None:
         several = f"; or commas between several: {', '.join(alias.split())}" if len(alias.split()) > 1 else ""
         return f"an alias of a-z A-Z 0-9 . _ -, because it becomes part of topic names{several}"
     if alias in RESERVED_ALIASES:
-        return "another alias: keys such as this one's would be read as settings of that name"
+        return "another alias: its keys would be read as settings of that name"
     return None
 
 
@@ -233,7 +233,7 @@ def _check(scope: KeyScope, found: ParsedFile) -> None:
     if key is None:
         return
     if scope.no_effect is not None:
-        found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {scope.no_effect}")
+        found.warnings.append(f"{entry.place}: {entry.key} is ignored here; {scope.no_effect}")
         return
     # A problem with a value counts only if its key has an effect here.
     problem = check_value(entry, key, found.warnings, key.pattern_in(scope.name))
@@ -288,7 +288,7 @@ def _report_effects(scoped: Iterable[KeyScope], warnings: list[str]) -> None:
             broker.setdefault(item.entry.key)
     if jvm:
         warnings.append(
-            "these keys are for Connect's workers and Kafka's Java clients, and have no effect here: " + ", ".join(jvm)
+            "these keys are for Connect's workers and Kafka's Java clients, and are ignored here: " + ", ".join(jvm)
         )
     if broker:
-        warnings.append("these keys configure brokers and have no effect on a client: " + ", ".join(broker))
+        warnings.append("these keys configure brokers and are ignored by a client: " + ", ".join(broker))

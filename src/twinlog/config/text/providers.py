@@ -80,7 +80,7 @@ class Providers:
         name = next((match[1] for match in _REFERENCE.finditer(text) if match[1] not in self._lookups), None)
         if name is None:
             return None
-        return f"{_class_key(name)} is missing" if name in self._undefined else f"config.providers names no {name!r}"
+        return f"{_class_key(name)} is missing" if name in self._undefined else f"config.providers lacks {name!r}"
 
 
 def build_providers(
@@ -112,8 +112,8 @@ def build_providers(
         else:
             lookups[name] = _java_lookup(name, entry)
             warnings.append(
-                f"{entry.place}: {entry.key}: the Java class {entry.value.strip()} cannot be loaded here; a value that "
-                f"refers to it as ${{{name}:...}} cannot be read"
+                f"{entry.place}: {entry.key}: the Java class {entry.value.strip()} is unsupported here; a value that "
+                f"refers to it as ${{{name}:...}} is unreadable"
             )
     return Providers(lookups, tuple(name for name in names if name not in lookups))
 
@@ -124,7 +124,7 @@ def _class_key(name: str) -> str:
 
 def _java_lookup(name: str, entry: PropertyEntry) -> Lookup:
     """Leads nowhere: only a JVM can load that class."""
-    text = f"${{{name}:...}} needs the Java class {entry.value.strip()} ({entry.named}), which cannot be loaded here"
+    text = f"${{{name}:...}} needs the Java class {entry.value.strip()} ({entry.named}), which is unsupported here"
     way_out = (
         f"the secret in a file, as Kubernetes or an agent of its store mounts it, and {_DIRECTORY} "
         f"(${{{name}:/FOLDER:FILE}}) or {_FILE} (${{{name}:/FILE:KEY}}) in {entry.key}"
@@ -148,7 +148,7 @@ def _allowed_paths(entry: PropertyEntry | None) -> tuple[Path, ...] | None:
 
 def _checked(path: str, allowed: tuple[Path, ...] | None) -> Path:
     if not path:
-        raise MissingError("the reference names no path; write ${provider:/path:key}")
+        raise MissingError("the reference lacks a path; write ${provider:/path:key}")
     full = Path(path).resolve()
     if allowed is not None and not any(full.is_relative_to(root) for root in allowed):
         raise MissingError(f"{path} is outside of allowed.paths")
@@ -168,12 +168,12 @@ def _file_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
                 text = full.read_bytes().decode("utf-8", "surrogateescape")
                 read[full] = version, dict(javaproperties.loads(text))
         except (OSError, javaproperties.InvalidUEscapeError) as error:
-            raise MissingError(f"{path} cannot be read: {_why(error)}") from None
+            raise MissingError(f"{path} is unreadable: {_why(error)}") from None
         found = read[full][1]
         if key not in found:
-            raise MissingError(f"{path} has no key {key!r}")
+            raise MissingError(f"{path} lacks a key {key!r}")
         if _NO_UTF8.search(found[key]):
-            raise MissingError(f"the value of {key!r} in {path} is not UTF-8", "a file in UTF-8, or \\uXXXX in it")
+            raise MissingError(f"the value of {key!r} in {path} is invalid UTF-8", "a file in UTF-8, or \\uXXXX in it")
         return found[key]
 
     return lookup
@@ -189,11 +189,11 @@ def _directory_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
     def lookup(path: str, key: str) -> str:
         full = _checked(path, allowed)
         if Path(key).name != key:
-            raise MissingError(f"{key!r} is not a file name")
+            raise MissingError(f"{key!r} is an invalid file name")
         try:
             return (full / key).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise MissingError(f"{path}/{key} cannot be read: {_why(error)}") from None
+            raise MissingError(f"{path}/{key} is unreadable: {_why(error)}") from None
 
     return lookup
 
@@ -211,11 +211,11 @@ def _environment_lookup(pattern: PropertyEntry | None) -> Lookup:
 
     def lookup(path: str, key: str) -> str:
         if path:
-            raise MissingError("a reference to the environment has no path; write ${env:NAME}")
+            raise MissingError("a reference to the environment takes a name only; write ${env:NAME}")
         if not allowed.matches(key):
-            raise MissingError(f"the variable {key} is not in allowlist.pattern")
+            raise MissingError(f"the variable {key} is outside of allowlist.pattern")
         if key not in os.environ:
-            raise MissingError(f"the variable {key} is not set")
+            raise MissingError(f"the variable {key} is unset")
         return os.environ[key]
 
     return lookup

@@ -22,7 +22,7 @@ from twinlog.settings.worker import HeaderAction, HeaderSettings, ListenerAddres
 
 
 class ValueRefusedError(ValueError):
-    """`found` and `expected` are the words for the message; they never show a secret."""
+    """`found` and `expected` are the words for the message; they leave out secrets."""
 
     def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"{found}; expected {expected}")
@@ -60,7 +60,7 @@ def parse_header_rules(text: str) -> tuple[HeaderSettings, ...]:
     while left:
         match = _HEADER_RULE.match(left)
         if match is None:
-            raise ValueRefusedError(repr(left), "no quote inside of a rule, and an end of every quote")
+            raise ValueRefusedError(repr(left), "quotes only around a whole rule, and an end of every quote")
         quoted, bare = match.groups()
         rules.append(_header_rule(bare.strip() if quoted is None else _ESCAPED.sub(r"\1", quoted)))
         left = left[match.end() :]
@@ -73,7 +73,7 @@ def _header_rule(item: str) -> HeaderSettings:
     action = next((known for known in get_args(HeaderAction) if known.lower() == word.lower()), None)
     if action is None or not colon or _HEADER_NAME.fullmatch(name) is None:
         actions = ", ".join(get_args(HeaderAction))
-        raise ValueRefusedError(repr(item), f"{actions}, then Name: value; in quotes where it has a comma")
+        raise ValueRefusedError(repr(item), f"{actions}, then Name: value; in quotes if it has a comma")
     if _HEADER_VALUE.fullmatch(value) is None:
         raise ValueRefusedError(repr(item), "printable ASCII as the value of a header")
     if action.endswith("Date") and _MILLISECONDS.fullmatch(value) is None:
@@ -121,7 +121,7 @@ def read_start(text: str) -> Start:
 
 
 def _duration_ms(text: str, word: str, expected: str) -> int:
-    """Milliseconds of a duration, rounded up: a partition begins no later than the duration says."""
+    """Milliseconds of a duration, rounded up: a partition begins at the duration's moment or before."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found[unit] for unit in _MS) or (found["time"] or "").upper() == "T":
         raise ValueRefusedError(repr(word), expected)
@@ -153,8 +153,8 @@ _TOPIC_NAME_LIMIT = 249
 
 
 def parse_value(key: Key, text: str) -> Value:
-    """`text` as a value of `key`, or the value that is used in its place. Raises ValueRefusedError; its words never
-    show a secret."""
+    """`text` as a value of `key`, or the value that is used in its place. Raises ValueRefusedError; its words leave out
+    secrets."""
     other = instead_of(key, text)
     value = _PARSERS[key.type](key, text if other is None else other.value)
     if key.form is not None:
@@ -231,9 +231,9 @@ def _class_name(key: Key, text: str) -> str:
     if not key.accepted_classes or name in key.accepted_classes:
         return name
     if not key.custom:
-        raise ValueRefusedError(repr(name), f"{_one_of(key.accepted_classes)}; own Java classes cannot be loaded here")
+        raise ValueRefusedError(repr(name), f"{_one_of(key.accepted_classes)}; own Java classes are unsupported here")
     if _PYTHON_CLASS.fullmatch(name) is None:
-        own = "a class of your own in Python, as package.module:Class; Java classes cannot be loaded here"
+        own = "a class of your own in Python, as package.module:Class; Java classes are unsupported here"
         raise ValueRefusedError(repr(name), f"{', '.join(key.accepted_classes)} or {own}{key.way_out}")
     return name
 
@@ -270,7 +270,7 @@ def _check_form(form: ValueForm, value: Value) -> None:
             raise ValueRefusedError(str(error), form.value) from None
     elif form is ValueForm.SERVERS:
         if not items:
-            raise ValueRefusedError("no server", form.value)
+            raise ValueRefusedError("an empty list of servers", form.value)
         for item in items:
             _check_server(item)
     elif form is ValueForm.TOPIC:

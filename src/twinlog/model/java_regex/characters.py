@@ -102,7 +102,7 @@ class Source:
 
 
 def _unquoted(text: str) -> tuple[str, list[int] | None]:
-    r"""The text without `\Q` and `\E`, and the place of each character in the original text.
+    r"""The text after removal of `\Q` and `\E`, and the place of each character in the original text.
 
     A backslash precedes each quoted sign. Letters stay as they are, in the middle of an escape or of flags, too.
     """
@@ -146,7 +146,7 @@ def escaped(source: Source, *, begins_range: bool = False) -> int | CharSet | No
     """
     letter, at = source.raw(), source.at - 1
     if not letter:
-        raise source.error("a backslash that nothing follows", at)
+        raise source.error("a backslash at the end", at)
     if letter in "pP":
         return _property(source, at)
     if letter == "v" and begins_range:
@@ -171,13 +171,13 @@ def _property(source: Source, at: int) -> CharSet:
         begin = source.at
         while (char := source.read()) != "}":
             if not char:
-                raise source.error(r"a \p{ that is never closed", at)
+                raise source.error(r"an unclosed \p{", at)
         name = source.chars[begin : source.at - 1]
     else:
         source.at += 1
     found = named(name, any_case=source.has(Flags.IGNORE_CASE), of_unicode=source.has(Flags.UNICODE_CLASSES))
     if found is None:
-        raise source.error(rf"a class \p{{{name}}} that Java does not have", at)
+        raise source.error(rf"a class \p{{{name}}} that Java lacks", at)
     return ~found if complement else found
 
 
@@ -186,7 +186,7 @@ def _octal(source: Source, at: int) -> int:
     while len(digits) < (3 if digits[:1] in {"", "0", "1", "2", "3"} else 2) and source.peek() in _OCTAL:
         digits += source.read()
     if not digits:
-        raise source.error(r"a \0 without octal digits behind it", at)
+        raise source.error(r"a \0 that lacks octal digits behind it", at)
     return int(digits, 8)
 
 
@@ -199,9 +199,9 @@ def _hexadecimal(source: Source, at: int) -> int:
             if int(digits, 16) > TOP:
                 raise source.error("a code beyond the last character of Unicode", at)
         if char != "}" or not digits:
-            raise source.error(r"a \x{ without hexadecimal digits and a } behind it", at)
+            raise source.error(r"a \x{ that lacks hexadecimal digits and a } behind it", at)
     elif digits not in _HEX or (char := source.read()) not in _HEX:
-        raise source.error(r"a \x without two hexadecimal digits behind it", at)
+        raise source.error(r"a \x that lacks two hexadecimal digits behind it", at)
     else:
         digits += char
     return int(digits, 16)
@@ -222,24 +222,24 @@ def _unicode(source: Source, at: int) -> int:
 def _four(source: Source, at: int) -> int:
     digits = [source.read() for _ in range(4)]
     if not all(digit in _HEX for digit in digits):
-        raise source.error(r"a \u without four hexadecimal digits behind it", at)
+        raise source.error(r"a \u that lacks four hexadecimal digits behind it", at)
     return int("".join(digits), 16)
 
 
 def _control(source: Source, at: int) -> int:
     char = source.read()
     if not char:
-        raise source.error(r"a \c without a character behind it", at)
+        raise source.error(r"a \c that lacks a character behind it", at)
     return ord(char) ^ 64
 
 
 def _name(source: Source, at: int) -> int:
     if source.read() != "{":
-        raise source.error(r"a \N without a name in braces behind it", at)
+        raise source.error(r"a \N that lacks a name in braces behind it", at)
     begin = source.at
     while (char := source.read()) != "}":
         if not char:
-            raise source.error(r"a \N{ that is never closed", at)
+            raise source.error(r"an unclosed \N{", at)
     name = source.chars[begin : source.at - 1].strip()
     try:
         found = unicodedata.lookup(name)
@@ -336,7 +336,7 @@ def _read(source: Source, begin: int, *, closes: bool) -> _Part:
                 found, waits = _joined(found, singles), False
             last = last if right is None else right
             if last is None:
-                raise source.error("an intersection && without a right side", begin)
+                raise source.error("an intersection && that lacks its right side", begin)
             found = last if found is None else _Both(found, last)
         elif char == "]" and (found is not None or waits):
             if closes:
@@ -345,7 +345,7 @@ def _read(source: Source, begin: int, *, closes: bool) -> _Part:
             assert found is not None
             return _Not(found) if negative else found
         elif not char:
-            raise source.error("a [ that is never closed", begin)
+            raise source.error("an unclosed [", begin)
         else:
             # Step back before a single &.
             source.at -= char == "&"
@@ -383,7 +383,7 @@ def _range(source: Source, singles: _Singles) -> _Part | None:
         source.after()
         high = _end(source, begins=False)
         if isinstance(high, CharSet) or high < code:
-            raise source.error("a range that ends before its beginning, or at no single character", at)
+            raise source.error("a range that ends before its beginning, or at a class", at)
         if source.has(Flags.IGNORE_CASE):
             return range_in_any_case(code, high, of_unicode=source.has(Flags.UNICODE_CASE))
         return char_set([(code, high)])
@@ -404,9 +404,9 @@ def _end(source: Source, *, begins: bool) -> int | CharSet:
     source.at += 1
     if char != "\\":
         if not char:
-            raise source.error("a range without an end", at)
+            raise source.error("a range that lacks its end", at)
         return ord(char)
     found = escaped(source, begins_range=not begins or source.raw(1) == "-")
     if found is None or (not begins and source.chars[at + 1] in "pP"):
-        raise source.error(f"an escape \\{source.chars[at + 1]} that has no meaning in a class", at)
+        raise source.error(f"an escape \\{source.chars[at + 1]} that is meaningless in a class", at)
     return found

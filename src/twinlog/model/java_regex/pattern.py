@@ -96,12 +96,12 @@ def group_name(number: int) -> str:
 
 
 def translated(expression: Expression) -> str:
-    """The expression for `regex` without flags. Raises UntranslatableError."""
+    """The expression for a `regex` that has all flags off. Raises UntranslatableError."""
     translation = _Translation(expression)
     written = translation.write(expression.item)
     if written.copies > MOST_COPIES:
         raise UntranslatableError("repeat counts that together ask for more characters than a name has")
-    # Parts that can never match are left out; their groups are still referred to.
+    # Impossible parts are left out; references to their groups remain.
     left = "".join(
         f"(?P<{group_name(number)}>)" for number in range(1, expression.groups + 1) if number not in translation.groups
     )
@@ -229,7 +229,7 @@ def _range(ends: Range) -> str:
 
 def _char(code: int) -> str:
     char = chr(code)
-    # The character itself if it has no special meaning: reading an escape takes `regex` ten times as long.
+    # An ordinary character itself: reading an escape takes `regex` ten times as long.
     return char if code > 127 or char.isalnum() or char == "_" else f"\\x{code:02x}"
 
 

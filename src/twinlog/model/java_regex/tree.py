@@ -1,8 +1,8 @@
 """The parts of a parsed expression, and how many characters an expression may match.
 
 The number is Java's estimate, by which it refuses or limits a look-behind. Java counts in 32 bits and takes `x*` for a
-number of times that fits in 32 bits. So Java accepts some unlimited expressions in a look-behind, and some of them
-never match. The lengths follow these rules (`Pattern.TreeInfo`, Java 17).
+number of times that fits in 32 bits. So Java accepts some unlimited expressions in a look-behind, and some of them fail
+to match any text. The lengths follow these rules (`Pattern.TreeInfo`, Java 17).
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def mirrors_of_properties(entries: Iterable[PropertyEntry], file: str) -> Mirror
         if connectors:
             workers.append(WorkerSpec(ends[1], _worker(found, ends, FIRST_PORT + len(workers)), connectors))
     if not workers:
-        raise ConfigError([], [f"{file}: no flow is enabled, and no heartbeats are written"])
+        raise ConfigError([], [f"{file}: all flows are off, and no heartbeats are written"])
     return Mirrors(tuple(workers), tuple(_left(entries, found, workers)))
 
 

@@ -72,9 +72,7 @@ _OPTIONS = (
     *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
 )
 _OUT_OF_MEMORY = 3
-_OF_CODE = {
-    _OUT_OF_MEMORY: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"
-}
+_OF_CODE = {_OUT_OF_MEMORY: f"has ended: its heap of {HEAP_MB} MB was too small for the query's results"}
 _SHORT_OF_MEMORY = "insufficient memory"
 _LACKING = (
     *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),

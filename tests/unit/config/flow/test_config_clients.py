@@ -75,7 +75,7 @@ def test_a_key_of_one_client(tmp_path: Path, line: str, setting: str, expected: 
         ("a.consumer.metadata.recovery.strategy = never", "rebootstrap or none"),
         ("b.producer.retries = -1", "a whole number from 0 to 2147483647"),
         ("b.producer.delivery.timeout.ms = 29999", "expected at least request.timeout.ms, which is 30000 here"),
-        ("b.admin.bootstrap.controllers = b:2", "nothing, because brokers are asked (bootstrap.servers)"),
+        ("b.admin.bootstrap.controllers = b:2", "an empty text, because brokers are asked (bootstrap.servers)"),
     ],
 )
 def test_refused(tmp_path: Path, line: str, words: str) -> None:

@@ -100,7 +100,7 @@ def test_a_key_reaches_its_setting(tmp_path: Path, text: str, setting: str, valu
             "'REQUIRED'; expected b.exactly.once.source.support = enabled",
         ),
         ("transforms = x\n", ":5: a->b.transforms.x.type: missing; expected the class of the transform 'x'"),
-        ("forwarding.admin.class = com.example.Admin\n", "own Java classes cannot be loaded here"),
+        ("forwarding.admin.class = com.example.Admin\n", "own Java classes are unsupported here"),
     ],
 )
 def test_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -111,7 +111,7 @@ def test_refused(tmp_path: Path, text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("emit.offset-syncs.enabled = false\n", "the flow a->b writes no checkpoints"),
+        ("emit.offset-syncs.enabled = false\n", "checkpoints and offsets of groups are off in the flow a->b"),
         (
             "sync.group.offsets.enabled = true\nemit.checkpoints.enabled = false\n",
             "set emit.checkpoints.enabled = true",
@@ -145,7 +145,7 @@ def test_keys_for_java_are_named_in_one_warning(tmp_path: Path) -> None:
     more = "dedicated.mode.enable.internal.rest = true\nadmin.timeout.ms = 5\n"
     (warning,) = read(tmp_path, text + more).warnings
     assert warning == (
-        "these keys are for Connect's workers and Kafka's Java clients, and have no effect here: "
+        "these keys are for Connect's workers and Kafka's Java clients, and are ignored here: "
         "auto.include.jmx.reporter, errors.retry.timeout, dedicated.mode.enable.internal.rest, admin.timeout.ms"
     )
 

@@ -75,7 +75,7 @@ def test_one_that_cannot_be_used_is_refused_by_its_line(
     tmp_path: Path, module: Writer, code: str, function: str, complaint: str
 ) -> None:
     name = module(code)
-    expected = r"; expected package.module:function, which takes a pyarrow.RecordBatch and returns one"
+    expected = r"; expected package.module:function, which takes and returns a pyarrow.RecordBatch"
     with pytest.raises(ConfigError, match=r"mm2.properties:5: a->b.transform: .*" + complaint + ".*" + expected):
         read(tmp_path, f"a->b.transform = {name}:{function}\n")
 
@@ -91,10 +91,12 @@ def test_dead_letters_need_a_topic_of_the_users_and_tolerance(tmp_path: Path, mo
     name = module("def same(batch):\n    return batch\n")
     (warning,) = read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = dead\n").warnings
     assert warning == (
-        f"{tmp_path / 'mm2.properties'}:6: errors.deadletterqueue.topic.name: no record is written to this topic, "
-        "because a record that fails holds its partition; write errors.tolerance = all"
+        f"{tmp_path / 'mm2.properties'}:6: errors.deadletterqueue.topic.name: this topic stays empty, because a "
+        "record that fails holds its partition; write errors.tolerance = all"
     )
-    with pytest.raises(ConfigError, match=r"mm2.properties:6: .*'__dead'; expected a topic that is no internal one"):
+    with pytest.raises(
+        ConfigError, match=r"mm2.properties:6: .*'__dead'; expected a topic other than an internal topic"
+    ):
         read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = __dead\n")
 
 

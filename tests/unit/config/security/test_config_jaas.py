@@ -40,7 +40,7 @@ def test_accepted(line: str, login: tuple[str, str, str]) -> None:
     [
         ("", "semicolon"),
         (f'{PLAIN} required username="u" password="hush"', "semicolon"),
-        ('com.example.OtherModule required username="u" password="hush";', "none of PlainLoginModule"),
+        ('com.example.OtherModule required username="u" password="hush";', "differs from PlainLoginModule"),
         (f'{PLAIN} username="u" password="hush";', "'required'"),
         (f'{PLAIN} required username="u" password="hush;', "quote"),
         (f'{PLAIN} required username="u";', "password is missing"),
@@ -49,11 +49,11 @@ def test_accepted(line: str, login: tuple[str, str, str]) -> None:
         (f'{PLAIN} required username "u" password "hush";', "name=value"),
         (f'{PLAIN} required username="u" password="hush" x;', "name=value"),
         (f"{PLAIN} required username=u password=hush/1;", "a '/' outside of quotes begins a comment"),
-        (f"{PLAIN} required username=u password=hush@1;", "no plain word needs quotes"),
-        (f"{PLAIN} required username=u password=1hush;", "no plain word needs quotes"),
+        (f"{PLAIN} required username=u password=hush@1;", "only a plain word is free of quotes"),
+        (f"{PLAIN} required username=u password=1hush;", "only a plain word is free of quotes"),
         (
             f'{PLAIN} required username="u" password="hush"; {PLAIN} required username="u" password="p";',
-            "one login module",
+            "a single login module",
         ),
         (f'{PLAIN} required username="u" password="hush" ";"', "name=value"),
     ],

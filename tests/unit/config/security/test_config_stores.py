@@ -140,19 +140,19 @@ def test_text_that_lost_its_line_breaks_in_a_properties_file(files: Files) -> No
 @pytest.mark.parametrize(
     ("name", "kind", "password", "key_password", "setting", "words"),
     [
-        ("key.p12", "PKCS12", "wrong-secret", None, "password", "does not open the file"),
+        ("key.p12", "PKCS12", "wrong-secret", None, "password", "fails to open the file"),
         ("key.p12", "PKCS12", None, None, "password", "missing"),
-        ("key.jks", "JKS", "wrong-secret", KEY_PASSWORD, "password", "does not open the file"),
-        ("key.jks", "JKS", PASSWORD, "wrong-secret", "key.password", "does not open the private key"),
+        ("key.jks", "JKS", "wrong-secret", KEY_PASSWORD, "password", "fails to open the file"),
+        ("key.jks", "JKS", PASSWORD, "wrong-secret", "key.password", "fails to open the private key"),
         ("key.jks", "JKS", PASSWORD, None, "key.password", "key.password"),
         ("key.jks", "JKS", None, None, "password", "missing"),
-        ("locked.pem", "PEM", None, "wrong-secret", "key.password", "does not open the private key"),
+        ("locked.pem", "PEM", None, "wrong-secret", "key.password", "fails to open the private key"),
         ("locked.pem", "PEM", None, None, "key.password", "missing"),
         ("key.pem", "PKCS12", PASSWORD, None, "location", "PEM text"),
-        ("key.p12", "PEM", None, None, "location", "not PEM text"),
-        ("trust.pem", "PEM", None, None, "location", "no private key"),
-        ("trust.p12", "PKCS12", PASSWORD, None, "location", "no private key"),
-        ("trust.jks", "JKS", PASSWORD, None, "location", "no private key"),
+        ("key.p12", "PEM", None, None, "location", "differs from PEM text"),
+        ("trust.pem", "PEM", None, None, "location", "lacks a private key"),
+        ("trust.p12", "PKCS12", PASSWORD, None, "location", "lacks a private key"),
+        ("trust.jks", "JKS", PASSWORD, None, "location", "lacks a private key"),
     ],
 )
 def test_a_key_store_that_cannot_be_used(
@@ -176,7 +176,7 @@ def test_a_trust_store_that_cannot_be_used(files: Files) -> None:
     assert refused(lambda: trusted_certificates(files.read("trust.jks"), "JKS", "wrong-secret")).setting == "password"
     assert refused(lambda: trusted_certificates(files.read("trust.p12"), "PKCS12", None)).setting == "password"
     assert refused(lambda: trusted_certificates(b"nonsense", "JKS", PASSWORD)).setting == "location"
-    assert refused(lambda: trusted_certificates(b"nonsense", "PEM", None)).found == "no certificate in it"
+    assert refused(lambda: trusted_certificates(b"nonsense", "PEM", None)).found == "a file that lacks certificates"
 
 
 def test_an_old_form_of_an_encrypted_key(files: Files) -> None:
@@ -192,7 +192,7 @@ def test_a_key_of_another_certificate(files: Files) -> None:
     stranger = authority("Stranger")
     error = refused(lambda: pem_identity(stranger.key_pem(), files.client.chain_pem, None, "key", "certificate.chain"))
     assert error.setting == "key"
-    assert "without its certificate" in error.found
+    assert "lacks its certificate" in error.found
 
 
 def test_without_keytool_the_error_names_the_way_out(

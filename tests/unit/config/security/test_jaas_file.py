@@ -39,13 +39,13 @@ def test_sections_modules_comments_and_quotes() -> None:
         ("KafkaConnect", "'{' after KafkaConnect"),
         ("KafkaConnect {", "login module in section KafkaConnect"),
         ("KafkaConnect { a.B required; }", "';' after section KafkaConnect"),
-        ("KafkaConnect { a.B file=x; };", "'required' does not follow a.B"),
+        ("KafkaConnect { a.B file=x; };", "'required' is missing after a.B"),
         ("KafkaConnect { a.B; };", "'required' after a.B"),
         ("KafkaConnect { a.B required password; };", "'='"),
-        ('KafkaConnect { a.B required password="s3cret }; };', "never closed"),
+        ('KafkaConnect { a.B required password="s3cret }; };', "unclosed"),
         ("KafkaConnect { a.B required password=; };", "value of password"),
         ("A { }; A { };", "twice"),
-        ("/* KafkaConnect", "never closed"),
+        ("/* KafkaConnect", "unclosed"),
     ],
 )
 def test_what_is_wrong_is_named_and_no_value(text: str, says: str) -> None:

@@ -73,7 +73,7 @@ def test_the_converter_of_the_flow_reads_fields(text: str, converter: SmtConvert
         ("transforms = x\n", ":1: a->b.transforms.x.type: missing; expected the class of the transform 'x'"),
         (
             "transforms = x\ntransforms.x.type = com.example.Scrub\n",
-            ":2: a->b.transforms.x.type: 'com.example.Scrub' is no transform that is there; expected one of Connect's",
+            ":2: a->b.transforms.x.type: 'com.example.Scrub' is an unknown transform; expected a transform of Connect",
         ),
         ("transforms = x\ntransforms.x.type = com.example.Scrub\n", "a->b.transform = package.module:function"),
         (
@@ -82,42 +82,45 @@ def test_the_converter_of_the_flow_reads_fields(text: str, converter: SmtConvert
         ),
         ("transforms = x\ntransforms.x.type = RegexRouter\n", f"expected {PACKAGE}RegexRouter"),
         (ROUTE, ":2: a->b.transforms.r.regex: missing"),
-        (ROUTE + "transforms.r.regx = a\n", "RegexRouter has no setting 'regx'; expected"),
+        (ROUTE + "transforms.r.regx = a\n", "RegexRouter lacks a setting 'regx'; expected"),
         (ROUTE + "transforms.r.regx = a\n", "its settings: regex, replacement"),
         (
             ROUTE + "transforms.r.regex = (\ntransforms.r.replacement = x\n",
             ":3: a->b.transforms.r.regex: an unclosed parenthesis",
         ),
         (ROUTE + "transforms.r.regex = a\ntransforms.r.replacement = $1\n", ":4: a->b.transforms.r.replacement: '$1'"),
-        (ROUTE + "transforms.s.regex = a\n", "transforms does not name 's'; expected one of r; or name it there"),
-        ("transforms.s.regex = a\n", "transforms does not name 's'; expected nothing"),
-        (MASK + JSON + "transforms.m.negate = true\n", ":5: a->b.transforms.m.negate: there is no predicate"),
-        (MASK + JSON + "transforms.m.predicate = p\n", "a->b.transforms.m.predicate: predicates does not name 'p'"),
+        (ROUTE + "transforms.s.regex = a\n", "transforms lacks 's'; expected any of r; or name it there"),
+        ("transforms.s.regex = a\n", "transforms lacks 's'; expected an absent key"),
+        (
+            MASK + JSON + "transforms.m.negate = true\n",
+            ":5: a->b.transforms.m.negate: the predicate to negate is missing",
+        ),
+        (MASK + JSON + "transforms.m.predicate = p\n", "a->b.transforms.m.predicate: predicates lacks 'p'"),
         (MASK + JSON + "transforms.m.replace.null.with.default = 1\n", "'1'; expected true or false"),
         (MASK, ":2: a->b.value.converter: missing; expected a->b.value.converter = org.apache.kafka.connect.json.Json"),
         (
             MASK + "value.converter = org.apache.kafka.connect.converters.ByteArrayConverter\n",
             "because MaskField works on fields of the value",
         ),
-        (MASK + JSON + "value.converter.schema.content = {}\n", "has no setting 'schema.content' here"),
-        ("predicates = p\npredicates.p.type = com.example.P\n", "'com.example.P' is no predicate that is there"),
+        (MASK + JSON + "value.converter.schema.content = {}\n", "lacks a setting 'schema.content' here"),
+        ("predicates = p\npredicates.p.type = com.example.P\n", "'com.example.P' is an unknown predicate"),
         (
             f"transforms = t\ntransforms.t.type = {PACKAGE}TimestampRouter\ntransforms.t.timestamp.format = YYYY\n",
             "'YYYY' counts weeks",
         ),
         (
             f"transforms = i\ntransforms.i.type = {PACKAGE}InsertField$Value\ntransforms.i.offset.field = o\n" + JSON,
-            "a source connector has no offset yet",
+            "a source connector lacks an offset at this point",
         ),
         (
             f"transforms = i\ntransforms.i.type = {PACKAGE}InsertField$Value\n" + JSON,
-            ":2: a->b.transforms.i.type: InsertField without a field",
+            ":2: a->b.transforms.i.type: InsertField that lacks a field",
         ),
         (
             f"transforms = s\ntransforms.s.type = {PACKAGE}SetSchemaMetadata$Value\ntransforms.s.schema.name = N\n"
             + JSON
             + "value.converter.schemas.enable = false\n",
-            "SetSchemaMetadata, but there are no schemas",
+            "SetSchemaMetadata, but schemas are off",
         ),
         (
             f"transforms = h\ntransforms.h.type = {PACKAGE}InsertHeader\ntransforms.h.header = h\n{LITERAL}",
@@ -149,7 +152,7 @@ def test_a_predicate_that_nobody_asks_for_is_a_warning() -> None:
         MASK + JSON + f"predicates = p\npredicates.p.type = {PACKAGE}predicates.RecordIsTombstone\n"
     )
     assert problems == []
-    assert warnings == ["a->b.predicates: no transform asks for 'p'"]
+    assert warnings == ["a->b.predicates: all transforms ignore 'p'"]
 
 
 def test_every_transform_that_is_named_can_be_applied() -> None:

@@ -88,7 +88,7 @@ def test_a_connector_of_checkpoints_transforms_nothing_and_says_so(file: Path, t
     CliRunner().invoke(app, ["convert", str(file), "--to", "connectors", "-o", str(tmp_path / "out")])
     home = tmp_path / "out" / "east--west"
     words = ["check", *(str(home / name) for name in ("worker.properties", "MirrorCheckpointConnector.json"))]
-    assert "transforms has no effect; only records that a flow copies are transformed" in (
+    assert "transforms is ignored; only records that a flow copies are transformed" in (
         CliRunner().invoke(app, words).output
     )
 
@@ -98,7 +98,7 @@ def test_settings_at_top_level_lead_to_the_flow(file: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(file)
     assert "mm2.properties:9: east->west.transforms.mask.fields: missing" in str(caught.value)
-    assert any("transforms.mask.fields has no effect here; write" in warning for warning in caught.value.warnings)
+    assert any("transforms.mask.fields is ignored here; write" in warning for warning in caught.value.warnings)
 
 
 def test_the_documentation_names_every_transform_and_predicate() -> None:

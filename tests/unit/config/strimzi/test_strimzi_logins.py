@@ -19,7 +19,7 @@ def test_secrets_that_are_missing_name_where_they_were_looked_for(tmp_path: Path
         load_resource(HERE / "migration.yaml", tmp_path)
     first = str(caught.value.problems[0])
     assert ":13: spec.clusters[0].tls.trustedCertificates" in first
-    assert f"no file {tmp_path}/origin-cluster-ca-cert/ca.crt" in first
+    assert f"file {tmp_path}/origin-cluster-ca-cert/ca.crt is missing" in first
     assert "TWINLOG_SECRET_ORIGIN_CLUSTER_CA_CERT_CA_CRT" in first
     assert len(caught.value.problems) == 6
 
@@ -73,9 +73,9 @@ OLD_LOGIN = """\
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ("refreshToken: {secretName: s, key: k}", "there is no key 'k' of s"),
-        ("accessToken: {secretName: s, key: missing}", "there is no key 'missing' of s"),
-        ("username: u", "oauth.password.grant.username without a password"),
+        ("refreshToken: {secretName: s, key: k}", "the key 'k' of s"),
+        ("accessToken: {secretName: s, key: missing}", "the key 'missing' of s"),
+        ("username: u", "oauth.password.grant.username, but the password is missing"),
         ("maxTokenExpirySeconds: 59", "oauth.max.token.expiry.seconds below 60; expected at least 60"),
         ("clientId: x", "sasl.oauthbearer.token.endpoint.url is missing; expected the URL of a token endpoint"),
     ],

@@ -67,7 +67,7 @@ def test_the_resource_of_a_migration(tmp_path: Path) -> None:
     assert client.security_protocol == "SSL"
     assert client.tls is not None
     assert config.worker.settings.client.tls is not None
-    (named,) = [warning for warning in config.warnings if "these fields have no effect here" in warning]
+    (named,) = [warning for warning in config.warnings if "these fields are ignored here" in warning]
     for field, line in (("spec.version", 6), ("spec.readinessProbe", 71), ("spec.livenessProbe", 74)):
         assert f"{field} (line {line})" in named
     assert "spec.clusters[0].config.config.storage.replication.factor (line 23)" in named
@@ -109,7 +109,7 @@ def test_without_replicas_nothing_runs(tmp_path: Path) -> None:
         ('"orders.*, clicks"', '"orders.(*"', ":25: spec.mirrors[0].topicsPattern"),
         ("alias: east", "alias: west", ":15: spec.mirrors[0]: west would mirror itself; expected another cluster"),
         ("kafka.strimzi.io/v1", "kafka.strimzi.io/v2", ":1: apiVersion: 'kafka.strimzi.io/v2'; expected"),
-        ("KafkaMirrorMaker2", "KafkaConnect", ":1: kind: 'KafkaConnect'; expected one resource of kind"),
+        ("KafkaMirrorMaker2", "KafkaConnect", ":1: kind: 'KafkaConnect'; expected a single resource of kind"),
         ("  mirrors:", " mirrors:", ":14: (file): "),
     ],
 )  # fmt: skip
@@ -133,7 +133,7 @@ def test_settings_that_strimzi_drops_are_named(tmp_path: Path) -> None:
     config = read(tmp_path, text)
     (warning,) = config.warnings
     assert warning.endswith(
-        "no effect here: spec.target.config.sasl.mechanism (line 10), spec.target.config.group.id (line 11)"
+        "are ignored here: spec.target.config.sasl.mechanism (line 10), spec.target.config.group.id (line 11)"
     )
     assert config.worker.settings.client.sasl_mechanism is None
 

@@ -68,13 +68,13 @@ def test_what_is_no_reference_stays(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("${env:TWINLOG_TEST_NO_SUCH_VARIABLE}", "is not set"),
-        ("${env:a:TWINLOG_TEST_VARIABLE}", "has no path"),
-        ("${file:user.name}", "names no path"),
-        ("${file:SECRETS:no.such}", "has no key 'no.such'"),
-        ("${file:SECRETS.gone:a}", "cannot be read"),
-        ("${dir:FOLDER:gone}", "cannot be read"),
-        ("${dir:FOLDER:../password}", "not a file name"),
+        ("${env:TWINLOG_TEST_NO_SUCH_VARIABLE}", "is unset"),
+        ("${env:a:TWINLOG_TEST_VARIABLE}", "takes a name only"),
+        ("${file:user.name}", "lacks a path"),
+        ("${file:SECRETS:no.such}", "lacks a key 'no.such'"),
+        ("${file:SECRETS.gone:a}", "is unreadable"),
+        ("${dir:FOLDER:gone}", "is unreadable"),
+        ("${dir:FOLDER:../password}", "is an invalid file name"),
     ],
 )
 def test_references_to_nothing(text: str, reason: str, secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_a_provider_without_a_class_is_none() -> None:
     known = build_providers(("file",), {}, [])
     assert known.resolve("${file:/x:y}") == "${file:/x:y}"
     assert known.why_kept("${file:/x:y}") == "config.providers.file.class is missing"
-    assert known.why_kept("${vault:x:y}") == "config.providers names no 'vault'"
+    assert known.why_kept("${vault:x:y}") == "config.providers lacks 'vault'"
     assert known.why_kept("plain $ {file:x}") is None
 
 
@@ -148,12 +148,12 @@ def test_another_class_is_a_warning_until_a_value_needs_it(kind: str) -> None:
     warnings: list[str] = []
     key = "config.providers.vault.class"
     known = build_providers(("vault",), entries({key: kind}), warnings)
-    unreadable = "a value that refers to it as ${vault:...} cannot be read"
-    assert warnings == [f"f:1: {key}: the Java class {kind} cannot be loaded here; {unreadable}"]
+    unreadable = "a value that refers to it as ${vault:...} is unreadable"
+    assert warnings == [f"f:1: {key}: the Java class {kind} is unsupported here; {unreadable}"]
     assert known.why_kept("${vault:a:b}") is None
     with pytest.raises(MissingError) as caught:
         known.resolve("a ${vault:secret/mm2:password}")
-    why = f"${{vault:...}} needs the Java class {kind} ({key} of line 1), which cannot be loaded here"
+    why = f"${{vault:...}} needs the Java class {kind} ({key} of line 1), which is unsupported here"
     assert str(caught.value) == why
     for part in ("DirectoryConfigProvider (${vault:/FOLDER:FILE})", "FileConfigProvider (${vault:/FILE:KEY})"):
         assert PACKAGE + part in caught.value.way_out
@@ -166,6 +166,6 @@ def test_secrets_are_utf8(tmp_path: Path) -> None:
     assert known.resolve(f"${{file:{tmp_path}/s.properties:pw}}") == "pässwört €😀"
     assert known.resolve(f"${{file:{tmp_path}/s.properties:escaped}}") == "päss"
     assert known.resolve(f"${{dir:{tmp_path}:pw}}") == "pässwört"
-    with pytest.raises(MissingError, match=r"the value of 'old' in .*s\.properties is not UTF-8") as caught:
+    with pytest.raises(MissingError, match=r"the value of 'old' in .*s\.properties is invalid UTF-8") as caught:
         known.resolve(f"${{file:{tmp_path}/s.properties:old}}")
     assert caught.value.way_out == "a file in UTF-8, or \\uXXXX in it"

@@ -104,9 +104,9 @@ def test_what_is_wrong_names_its_line() -> None:
     colours = "expected red, green, blue or grey"
     assert problems == [
         f"f:5: a->b.twinlog.colour.a[: an unclosed [, at character 2 of 'a['; {expected}",
-        f"f:6: a->b.twinlog.colour.: nothing follows the last dot, in ''; {expected}",
+        f"f:6: a->b.twinlog.colour.: the part after the last dot is missing, in ''; {expected}",
         f"f:7: a->b.twinlog.colour.x: 'pink'; {colours}",
-        f"f:8: a->b.twinlog.colour.y: '${{env:NO}}', where config.providers names no 'env'; {colours}",
+        f"f:8: a->b.twinlog.colour.y: '${{env:NO}}', where config.providers lacks 'env'; {colours}",
     ]
 
 
@@ -115,16 +115,14 @@ def test_a_doubtful_pattern_is_a_warning() -> None:
     assert problems == []
     assert len(warnings) == 1
     assert warnings[0].startswith(
-        "f:5: a->b.twinlog.colour.orders*: 'orders*' is a regular expression, where * repeats"
+        "f:5: a->b.twinlog.colour.orders*: 'orders*' is a regular expression, and its * repeats"
     )
 
 
 def test_a_form_below_an_alias_has_no_effect() -> None:
     values, problems, warnings = read("a.twinlog.colour.x = green\n")
     assert (values.rules, problems) == ((), [])
-    assert warnings == [
-        "f:5: a.twinlog.colour.x has no effect here; write A->B.twinlog.colour.x, with the flow's aliases"
-    ]
+    assert warnings == ["f:5: a.twinlog.colour.x is ignored here; write A->B.twinlog.colour.x, with the flow's aliases"]
 
 
 def test_a_misspelled_key_is_still_unknown() -> None:

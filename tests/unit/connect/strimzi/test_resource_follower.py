@@ -133,7 +133,7 @@ def test_a_secret_that_comes_after_the_file_that_names_it(
     following: Following, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert following.look(("password: password", "password: new"), ("state: running", "state: paused")) == []
-    assert "there is no key 'new' of east" in caplog.text
+    assert "the key 'new' of east is missing" in caplog.text
     following.secret.with_name("new").write_text("two")
     following.clock.now += 10
     assert following.look() == ["PAUSED", "put None"]

@@ -76,7 +76,7 @@ def test_a_file_that_is_wrong_changes_nothing(process: Process, caplog: pytest.L
     report = process.reload(f"{FILE}a->b.topics = (x\ntopics.inclde = y\n")
     assert process.flows.taken == []
     assert [problem.split(": ")[1] for problem in report.problems] == ["a->b.topics", "topics.inclde"]
-    assert f"{process.file}:6: a->b.topics: a parenthesis" in caplog.text
+    assert f"{process.file}:6: a->b.topics: an unclosed parenthesis" in caplog.text
     assert caplog.messages[-1] == "f: this version is wrong, nothing was changed (read again for SIGHUP)"
     # It runs on as before, and what is right later is compared with that.
     report = process.reload(f"{FILE}a->b.topics = x\n")
