@@ -62,7 +62,7 @@ def steer_a_heartbeat(url: str, file: Path, name: str, alias: str) -> None:
     twinlog_connectors(url, "offsets", "alter", name, "0")
     assert f"{alias}  " in twinlog_connectors(url, "offsets", "list", name)
     twinlog_connectors(url, "offsets", "reset", name, "--yes")
-    assert twinlog_connectors(url, "offsets", "list", name) == f"{name} has no stored offsets\n"
+    assert twinlog_connectors(url, "offsets", "list", name) == f"{name} lacks stored offsets\n"
     assert twinlog_connectors(url, "delete", name, "--yes") == f"{name}: deleted\n"
 
     def gone() -> bool:

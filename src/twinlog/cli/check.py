@@ -1,4 +1,4 @@
-"""`twinlog check`: reads a configuration and prints its problems; it contacts no cluster."""
+"""`twinlog check`: reads a configuration and prints its problems, before any contact with a cluster."""
 
 from __future__ import annotations
 
@@ -226,9 +226,10 @@ def check(
     ] = None,
     secrets: Secrets = None,
 ) -> None:
-    """Read a configuration, print every problem and warning, and what each flow would do. Contacts no cluster.
+    """Read a configuration, print every problem and warning, and the topics and settings of each flow. Contacts no
+    cluster.
 
-    Where a flow has transform.sql, Spark analyses the query, which takes some seconds.
+    If a flow has transform.sql, Spark analyses the query, which takes some seconds.
 
     Ends with code 1 if something is wrong.
 

@@ -40,7 +40,7 @@ LEAST_SLOTS = 16
 
 @dataclass(frozen=True, slots=True)
 class WorkerExits:
-    """A program's exit codes: it cannot listen; the worker refused a connector of the command line."""
+    """A program's exit codes: its address is taken; the worker refused a connector of the command line."""
 
     listening: int
     connector: int
@@ -104,7 +104,7 @@ def allow_many_files() -> None:
 
 
 def rest_users(config: WorkerConfig) -> Users | None:
-    """The users of the REST API; None if it needs no login. Raises ConfigError."""
+    """The users of the REST API; None if it is open to everyone. Raises ConfigError."""
     if not config.settings.rest.extension_classes:
         return None
     from twinlog.connect.users import read_users  # noqa: PLC0415 - --help must not wait for it

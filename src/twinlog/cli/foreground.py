@@ -154,7 +154,7 @@ class _RunSignalHandler:
     def hang_up(self) -> None:
         """Read the file again, now or once there is something that runs by it."""
         if self._file is None:
-            log.warning("SIGHUP: a run that ends once all is copied does not read its file again")
+            log.warning("SIGHUP: a run that ends once all is copied keeps its settings")
             return
         with self._lock:
             self._hung_up, reloader = True, self._reloader

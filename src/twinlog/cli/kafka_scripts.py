@@ -82,7 +82,7 @@ def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = Fa
         found.remove("KAFKA_OPTS")
     if not found:
         return []
-    text = f"{', '.join(found)}: meant for a Java process of Kafka; nothing here reads it"
+    text = f"{', '.join(found)}: meant for a Java process of Kafka; twinlog ignores it"
     if named and not reads_login_file:
         text += ", and no login file either: write sasl.jaas.config into the properties"
     return [text]
@@ -119,7 +119,7 @@ def run_as_daemon(
     except OSError as error:
         sys.stderr.write(f"{program}: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
         raise SystemExit(EXIT_USAGE) from None
-    sys.stderr.write(f"{program}: goes on in the background and logs to {log}\n")
+    sys.stderr.write(f"{program}: continues in the background and logs to {log}\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,7 @@ def parse_mirror_maker(arguments: Sequence[str], environment: Mapping[str, str])
         action="store_true",
         help="As the first argument: continue in the background, log to mirrorMaker.out in $LOG_DIR or ./logs.",
     )
-    parser.add_argument(
-        "--clusters", nargs="+", metavar="CLUSTER", help="Run only flows whose target is one of these clusters."
-    )
+    parser.add_argument("--clusters", nargs="+", metavar="CLUSTER", help="Run only flows to these clusters.")
     parser.add_argument("file", metavar="mm2.properties", type=Path, help="MirrorMaker 2's configuration file.")
     found = parser.parse_args(arguments)
     if found.daemon and (arguments[0] != "-daemon" or arguments.count("-daemon") > 1):

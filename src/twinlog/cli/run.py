@@ -90,7 +90,7 @@ def run(
     """Run every enabled flow of FILE, and write heartbeats for the remaining flows.
 
     FILE may be Strimzi's KafkaMirrorMaker2: then its connectors run in a worker of Kafka Connect, in the states that
-    FILE asks for, and what changes in FILE acts while they run. A properties file is read again after SIGHUP, and when
+    FILE asks for, and changes of FILE act while they run. A properties file is read again after SIGHUP, and when
     `twinlog reload` asks for it.
 
     Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed, or twinlog itself; 2 when FILE is wrong,
@@ -127,13 +127,13 @@ def _check_options(until: Until | None, clusters: list[str] | None) -> None:
     """A worker's connectors come and go while it runs, and it runs until it is stopped."""
     if until is not None:
         raise typer.BadParameter(
-            "connectors of a resource belong to a group of workers, which no single process ends: it runs until it is "
-            "stopped",
+            "connectors of a resource belong to a group of workers, beyond the reach of a single process: it runs "
+            "until it is stopped",
             param_hint="--until",
         )
     if clusters is not None:
         raise typer.BadParameter(
-            "a resource has one target, and runs as a whole; leave --clusters out", param_hint="--clusters"
+            "a resource has a single target, and runs as a whole; leave --clusters out", param_hint="--clusters"
         )
 
 

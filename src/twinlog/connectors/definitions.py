@@ -114,7 +114,7 @@ def define(key: Key, order: int) -> KeyDefinition:
 
 
 def written(key: Key, value: Value) -> str:
-    """A value as a worker writes it (ConfigDef.convertToString); a secret is never shown."""
+    """A value as a worker writes it (ConfigDef.convertToString); a secret is hidden."""
     if key.secret:
         return _HIDDEN
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
 """Conflicts of connectors of a pair of clusters: each connector runs, but misses the records that the other writes.
 
-MirrorMaker 2 is silent about conflicts: groups are never translated, or records are copied twice, and its log has no
+MirrorMaker 2 is silent about conflicts: groups stay untranslated, or records are copied twice, and its log lacks the
 reason. Connectors belong together when they connect to the same clusters, under any alias.
 """
 

@@ -60,7 +60,7 @@ INITIAL_STATES: Mapping[str, TargetState] = {
 
 
 class ConnectorState(StrEnum):
-    """The state of a connector or a task (Kafka class AbstractStatus.State). Tasks are never STOPPED."""
+    """The state of a connector or a task (Kafka class AbstractStatus.State). STOPPED is a state of connectors only."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"

@@ -124,7 +124,7 @@ def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | 
         expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., such as {path} source.json"
         if kind is FileKind.CONNECTOR:
             expected = f"the file of its worker before it, such as connect-distributed.properties {path}"
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", "it alone names no flow", expected)])
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", "it lacks flows of its own", expected)])
 
     worker = load_worker(path)
     found, _ = read_connectors(connectors, worker, nameless=True)

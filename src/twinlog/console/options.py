@@ -27,7 +27,7 @@ Secrets = Annotated[
     ),
 ]
 
-MOMENT_HELP = "ms since 1970, or ISO 8601 as 2026-11-20T08:00:00Z; without a zone it is UTC."
+MOMENT_HELP = "ms since 1970, or ISO 8601 as 2026-11-20T08:00:00Z; the default zone is UTC."
 SECONDS_BELOW = 10**11
 """As milliseconds, a smaller number means March 1973 or earlier; as seconds it means a moment near now."""
 
@@ -46,7 +46,7 @@ def moment_ms(text: str | None, option: str, forms: str = MOMENT_HELP) -> int | 
     except OverflowError as error:
         raise typer.BadParameter(f"{error}; write {forms}", param_hint=option) from None
     if moment is None:
-        raise typer.BadParameter(f"{text!r} is no moment; write {forms}", param_hint=option)
+        raise typer.BadParameter(f"{text!r} is an unknown moment; write {forms}", param_hint=option)
     if digits.isdecimal() and 0 < moment < SECONDS_BELOW:
         typer.echo(f"twinlog: {option} {text} is {shown_moment(moment)}: numbers are milliseconds since 1970", err=True)
     return moment
@@ -135,7 +135,9 @@ def spark_options(master: str | None, conf: list[str] | None) -> tuple[str | Non
 def _master(named: str | None, settings: dict[str, str]) -> str | None:
     given = settings.pop("spark.master", None)
     if None not in (named, given) and named != given:
-        raise typer.BadParameter(f"spark.master={given} beside --master {named}: give one of them", param_hint="--conf")
+        raise typer.BadParameter(
+            f"spark.master={given} beside --master {named}: give only a single master", param_hint="--conf"
+        )
     return named if given is None else given
 
 

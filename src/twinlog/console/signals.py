@@ -1,9 +1,9 @@
 """SIGINT (Ctrl-C) and SIGTERM, from a command's first line to its last: they print a line and suppress stack traces.
 
 Until a part runs that has to end in order, a signal ends the process at once. Afterwards a signal is a call on a thread
-of its own: a handler interrupts the main thread at any point, and must neither wait for a lock nor write to a log. A
-signal that was ignored when the process began stays ignored, as in Java: a shell that lacks job control starts `... &`
-with SIGINT ignored, and SIGTERM ends the process then.
+of its own: a handler interrupts the main thread at any point, and must avoid locks and logs. A signal that was ignored
+when the process began stays ignored, as in Java: a shell that lacks job control starts `... &` with SIGINT ignored, and
+SIGTERM ends the process then.
 
 SIGHUP makes a program read its file again if the program can, even if the signal was ignored before (`nohup`). If the
 terminal of the program is gone, SIGHUP ends the program as SIGTERM does.
@@ -93,7 +93,7 @@ def call(stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | N
     try:
         Thread(target=listen, name="signals", daemon=True).start()
     except RuntimeError:
-        # As when this user may have no more threads: a stop at any point is better than a missing stop.
+        # As at this user's limit of threads: a stop at any point is better than a missing stop.
         _set(lambda number, frame: stop(Signals(number)))
         return
     _signal.set_wakeup_fd(into, warn_on_full_buffer=False)

@@ -18,7 +18,7 @@ def rate_of(text: str) -> float:
     if found is None or factor is None or not float(found[1]):
         units = ", ".join(filter(None, _FACTORS))
         raise typer.BadParameter(
-            f"{text!r} is no rate; write a number and a unit ({units}), such as 50MB/s", param_hint="--rate"
+            f"{text!r} is an unknown rate; write a number and a unit ({units}), as in 50MB/s", param_hint="--rate"
         )
     return float(found[1]) * factor
 

@@ -48,10 +48,10 @@ class Inventory:
     """A cluster's content, as far as it was asked for and as this principal may see it.
 
     `operations` are the operations that the principal may perform on the cluster, None when unknown. `hidden` are
-    topics with unreadable settings. `acls` is None if the cluster has no authorizer or the ACLs are unreadable.
+    topics with unreadable settings. `acls` is None if the cluster lacks an authorizer or the ACLs are unreadable.
     `quotas` are client quotas by entity, `users` have each user's SCRAM mechanisms; both are None if unread.
     `committed` are the offsets of each group. `sizes` are bytes of the largest replica of each partition. `unread` has
-    a sentence for each part that could not be read, with the missing permission.
+    a sentence for each unreadable part, with the missing permission.
     """
 
     alias: str
@@ -112,7 +112,7 @@ def read_inventory(
     committed: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Inventory:
-    """Return the content of the cluster of `admin`, which is connected; changes nothing.
+    """Return the content of the cluster of `admin`, which is connected; only reads.
 
     Settings and logs are read of topics that are `wanted`. With `committed` a log ends at its last stable offset. A
     missing permission leaves its part out, with a sentence in `unread`. Raises ClusterError when the cluster fails to
@@ -209,16 +209,15 @@ class _InventoryReader:
             broken = {name: code for name, code in wrong.items() if not error_codes.refused(code)}
             for name, code in broken.items():
                 self._unread.append(
-                    f"cluster {self._admin.alias}: offsets of group {name} could not be read: "
-                    f"{error_codes.explain(code)}"
+                    f"cluster {self._admin.alias}: offsets of group {name} are unreadable: {error_codes.explain(code)}"
                 )
             self._progress("groups", start + len(chunk), len(names))
         if hidden:
-            self._note_lack("DESCRIBE", f"group {listed(hidden)}", "reading what it has committed")
+            self._note_lack("DESCRIBE", f"group {listed(hidden)}", "reading its offsets")
         if unlisted := self._admin.call(admin.unlisted):
             self._unread.append(
-                f"cluster {self._admin.alias}: partitions of {GROUPS_TOPIC} without a leader: {unlisted}; it does not "
-                "list the groups there"
+                f"cluster {self._admin.alias}: partitions of {GROUPS_TOPIC} that lack a leader: {unlisted}; it leaves "
+                "out their groups"
             )
         return groups, found
 

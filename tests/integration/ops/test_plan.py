@@ -266,7 +266,7 @@ def test_what_a_run_would_fail_at_is_said_before(
     def says(kind: str, *words: str) -> bool:
         return any(kind == one and all(word in text for word in words) for one, text in found)
 
-    assert says("clash", f"north.{taken} is on south with 3 records that this flow has not copied")
+    assert says("clash", f"north.{taken} is on south with 3 records of another origin than this flow")
     assert says("clash", f"north.{wide} has 2 partitions on south, {wide} has 1")
     assert says("record-limit", f"records of up to 2000000 bytes (max.message.bytes) may come to north.{large}")
     assert says("replication-factor", f"cluster south refuses replication factor 3 of north.{large} (")

@@ -87,7 +87,7 @@ def test_as_a_daemon_it_copies_and_ends_at_sigterm(
     command = [*SCRIPT, "-daemon", str(file), "--clusters", there]
     started = subprocess.run(command, env=environment, timeout=120, check=False, capture_output=True, text=True)
     assert (started.returncode, started.stdout) == (0, "")
-    assert started.stderr.endswith(f"goes on in the background and logs to {logs / 'mirrorMaker.out'}\n")
+    assert started.stderr.endswith(f"continues in the background and logs to {logs / 'mirrorMaker.out'}\n")
     process = detached(file)
     children.append(process)
     remote = f"{topic}.of-{here}"

@@ -197,7 +197,7 @@ def test_every_process_of_a_file_is_asked_from_any_host(
     assert code == 2, said
     assert f"  left->right: runs with its new settings\n    {first.file}:" in said
     assert f"left->right.topics = {here}, {more} ({here} before): taken over" in said
-    assert f"({second.file}): its file is wrong, nothing was changed\n  problem: {second.file}:{line}: " in said
+    assert f"({second.file}): its file is wrong, and its flows are as before\n  problem: {second.file}:{line}: " in said
     has(first, right, f"left.{more}", 10)
     assert "audit: " in first.wait_for_line(
         r"audit: .* for twinlog reload of \S+ on \S+; taken over: left->right.topics"
@@ -205,7 +205,7 @@ def test_every_process_of_a_file_is_asked_from_any_host(
     write(second.file)
     code, said = reload(mine)
     assert code == 0, said
-    assert f"({first.file}): nothing has changed" in said
+    assert f"({first.file}): its file is as before" in said
     assert "left->right: stands by, and will run with its new settings" in said
     # A flow begins, and ends; the other one does not notice.
     before = copiers(first, right)

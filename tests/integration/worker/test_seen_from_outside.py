@@ -106,11 +106,11 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
     for partition in range(2):
         produce(source, topic, numbered(40), partition=partition)
     commit_offsets(source, {shop: {(topic, 0): 5, (topic, 1): 3}, other: {(topic, 0): 1}})
-    assert "has never run" in mirror.ask("groups").output
+    assert "is yet to run" in mirror.ask("groups").output
     with FlowWithoutSpark(mirror.settings):
         text = mirror.wait_for("groups", 0, "1 of 1 groups may move now")
         assert re.search(rf"{shop} +{topic} +0 +5 +\d+ +5 +5 +\d+ +yes\n", text), text
-        assert re.search(rf"not followed, see them with --group: {other}\n", text), text
+        assert re.search(rf"left out, see them with --group: {other}\n", text), text
         code, found = mirror.json("groups", "--group", other)
         (reason,) = found["flows"][0]["groups"][0]["partitions"][0]["reasons"]
         assert (code, reason["reason"]) == (3, "group-not-followed")
@@ -133,13 +133,13 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
         with Member(target, shop, [alien], "classic") as member:
             member.read(1)
             text = mirror.wait_for("groups", 3, "its name is that of another application, which reads alien-")
-            assert "somebody has to act" in text
+            assert "an operator has to act" in text
         mirror.wait_for("groups", 0, "1 of 1 groups may move now")
 
         # Somebody committed too far on the target.
         commit_offsets(target, {shop: {(remote, 0): 12}})
         text = mirror.wait_for("groups", 3, "it would skip them")
-        assert "somebody has to act" in text
+        assert "an operator has to act" in text
         commit_offsets(target, {shop: {(remote, 0): 9}})
         mirror.wait_for("groups", 0, "1 of 1 groups may move now")
 
@@ -154,7 +154,7 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
         first = waiting.stderr.readline()
-        assert re.search(r"^\d+ s of 600 s: .*1 of 1 groups may not move yet, .*before the commit$", first), first
+        assert re.search(r"^\d+ s of 600 s: .*1 of 1 groups have to wait, .*before the commit$", first), first
         with FlowWithoutSpark(mirror.settings):
             told, progress = waiting.communicate(timeout=600)
     assert (waiting.returncode, "1 of 1 groups may move now" in told) == (0, True), first + progress + told
@@ -169,7 +169,7 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
         assert [reason["reason"] for reason in parts[0]["reasons"]] == ["source-silent"]
         assert parts[0]["checkpoint"]["source_offset"] == end
         assert parts[0]["target_offset"] == parts[0]["checkpoint"]["target_offset"]
-        assert "the source does not answer, this is what the target knows" in mirror.ask("groups").output
+        assert "the source is silent, these are the facts of the target" in mirror.ask("groups").output
     finally:
         source.restart()
 
@@ -182,7 +182,7 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
     flow = settings.name
     for partition in range(2):
         produce(source, topic, numbered(50), partition=partition)
-    text = mirror.wait_for("status", 3, rf"^{flow}: not running: no process runs it, it has never reported\n")
+    text = mirror.wait_for("status", 3, rf"^{flow}: not running: no process runs it, it is yet to report\n")
     assert "standing by nobody" in text
     _, *lines = mirror.file.read_text().splitlines(keepends=True)
     process = run_twinlog(f"{settings.source}, there", "".join(lines))
@@ -198,7 +198,7 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
 
     # The group forgets its members meanwhile, and whoever comes back first leads it: there is one only.
     target.suspend()
-    text = mirror.wait_for("status", 1, rf"^{flow}: unknown: the target does not answer: ")
+    text = mirror.wait_for("status", 1, rf"^{flow}: unknown: the target is silent: ")
     assert not re.search("run by|rate|standing by", text), text
     target.resume()
     # The last report from before is believed for some seconds.

@@ -92,7 +92,7 @@ def test_help_names_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
 def test_java_options_are_reported_once() -> None:
     assert java_warnings({"KAFKA_HEAP_OPTS": "", "PATH": "/bin"}) == []
     (warning,) = java_warnings({"KAFKA_HEAP_OPTS": "-Xmx2G", "KAFKA_OPTS": "-Dx=y"})
-    assert warning == "KAFKA_HEAP_OPTS, KAFKA_OPTS: meant for a Java process of Kafka; nothing here reads it"
+    assert warning == "KAFKA_HEAP_OPTS, KAFKA_OPTS: meant for a Java process of Kafka; twinlog ignores it"
     (warning,) = java_warnings({"KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/jaas.conf"})
     assert warning.endswith("write sasl.jaas.config into the properties")
 
@@ -179,7 +179,7 @@ def test_the_login_file_is_read_and_nothing_else_of_java() -> None:
     login = {"KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/jaas.conf"}
     assert java_warnings(login, reads_login_file=True) == []
     (warning,) = java_warnings({**login, "KAFKA_HEAP_OPTS": "-Xmx1G"}, reads_login_file=True)
-    assert warning == "KAFKA_HEAP_OPTS: meant for a Java process of Kafka; nothing here reads it"
+    assert warning == "KAFKA_HEAP_OPTS: meant for a Java process of Kafka; twinlog ignores it"
 
 
 def ended(kind: str, *words: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -225,7 +225,7 @@ def test_a_daemon_says_where_it_logs(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "connectDistributed.out"
     assert (found.returncode, found.stderr) == (
         0,
-        f"connect-distributed: goes on in the background and logs to {log}\n",
+        f"connect-distributed: continues in the background and logs to {log}\n",
     )
     log.write_text("of another one\n")
     assert ended("distributed", "-daemon", worker, environment={"LOG_DIR": str(tmp_path / "logs")}).returncode == 0

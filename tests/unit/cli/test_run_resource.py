@@ -72,7 +72,7 @@ def test_users_of_the_rest_api(resource: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         (["--users", "/nowhere/users"], "/nowhere/users: file: it cannot be read"),
         (["--until", "caught-up"], "belong to a group of workers"),
-        (["--clusters", "b"], "a resource has one target"),
+        (["--clusters", "b"], "a resource has a single target"),
     ],
 )
 def test_what_a_resource_cannot_be_run_with(resource: Path, options: list[str], found: str) -> None:

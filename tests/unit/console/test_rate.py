@@ -18,7 +18,7 @@ def test_a_rate_has_a_unit(text: str, rate: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "50mb/s", "0", "-1MB", "MB/s"])
 def test_what_is_no_rate_is_refused_with_the_units(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="such as 50MB/s") as refused:
+    with pytest.raises(typer.BadParameter, match="as in 50MB/s") as refused:
         rate_of(text)
     assert refused.value.param_hint == "--rate"
 

@@ -82,7 +82,7 @@ def test_a_chain_of_clusters_that_only_other_mirrors_know_is_read_from_its_recor
 
 
 def test_a_chain_is_known_by_the_records_of_its_last_topic_alone() -> None:
-    """Where a mirror on the way writes no heartbeats of its own."""
+    """Where a mirror on the way has stopped its heartbeats of its own."""
     with hub() as here:
         here.create("north.island.heartbeats", ("rock", "island"))
         assert here.look().aliases == {"hub", "west", "north", "island", "rock"}

@@ -90,7 +90,7 @@ class GapCheck:
         if grant.heartbeats:
             # The writer of heartbeats creates a deleted topic again, and users lose no records.
             self._event(
-                "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
+                "heartbeats", f"{text}; the flow continues at offset {gap.resume_at}, as these are no user's records"
             )
             return self._after(gap, position, topic_id)
         policy = self._settings.gap_policy.for_topic(grant.source.topic)
@@ -99,7 +99,7 @@ class GapCheck:
                 self._event("gap", f"{text}; the flow stops on it")
             way_out = gap.way_out(grant.source, self._settings, with_ids=topic_id is not None)
             raise GapError(text, kind=gap.kind, resume_at=gap.resume_at, way_out=way_out)
-        self._event("gap", f"{text}; the flow goes on at offset {gap.resume_at}")
+        self._event("gap", f"{text}; the flow continues at offset {gap.resume_at}")
         return self._after(gap, position, topic_id)
 
     @staticmethod

@@ -79,11 +79,11 @@ def wait_for_states(rest: ConnectRest, names: Sequence[str], timeout_s: float) -
     while True:
         seen = look(rest, names)
         now = clock.monotonic()
-        waits = [f"{name} has no status yet" for name in seen.without]
+        waits = [f"{name} is still without status" for name in seen.without]
         for name, status in seen.statuses.items():
             pending = sorted({state for state in states(status) if state not in _STABLE})
             idle = sorted(set(states(status)) & _IDLE)
-            text = f"{name} is {', '.join(pending or idle)}" if pending or idle else f"{name} has no tasks yet"
+            text = f"{name} is {', '.join(pending or idle)}" if pending or idle else f"{name} is still without tasks"
             if pending:
                 waits.append(text)
             elif idle or not status["tasks"]:
@@ -131,9 +131,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 def connectors() -> None:
     """List, create and steer the connectors of a Connect worker over its REST API: of `twinlog connect`, or Kafka's.
 
-    Every command ends with code 0 when it did what was asked; 1 when the worker refused, did not answer, or something
-    failed; 2 when an option, a variable or FILE is wrong, or the worker finds a configuration wrong: nothing was
-    changed then.
+    Every command ends with code 0 when the request was fulfilled; 1 when the worker refused, was silent, or something
+    failed; 2 when an option, a variable or FILE is wrong, or the worker finds a configuration wrong: the worker is then
+    as before.
 
     Example: TWINLOG_CONNECT_URL=https://connect:8083 twinlog connectors list
     """
@@ -179,7 +179,7 @@ def _row(name: str, info: dict[str, Any], status: dict[str, Any] | None) -> dict
 def status(
     rest: ConnectRest,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME ...]", help="Connectors; all without.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[NAME ...]", help="Connectors; all by default.", show_default=False)
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until everything is RUNNING, or something has FAILED.")
@@ -190,7 +190,7 @@ def status(
 ) -> None:
     """Print connectors and tasks with their states and workers, and why any failed.
 
-    Ends with code 1 when anything has failed; with --wait also when anything is not RUNNING at the end.
+    Ends with code 1 when anything has failed; with --wait also when anything differs from RUNNING at the end.
 
     Example: twinlog connectors status 'east->west.Source' --wait
     """
@@ -216,7 +216,7 @@ def status(
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
 def pause(rest: ConnectRest, names: Names) -> None:
-    """Pause connectors: they keep their tasks with their memory, and copy nothing.
+    """Pause connectors: they keep their tasks with their memory, and stop copying.
 
     Example: twinlog connectors pause 'east->west.Source'
     """
@@ -257,18 +257,20 @@ def restart(
     rest: ConnectRest,
     names: Names,
     tasks: Annotated[bool, typer.Option("--tasks", help="Restart its tasks too.")] = False,
-    failed_only: Annotated[bool, typer.Option("--failed-only", help="Restart only what has failed.")] = False,
+    failed_only: Annotated[
+        bool, typer.Option("--failed-only", help="Restart only failed connectors and tasks.")
+    ] = False,
     task: Annotated[
         int | None, typer.Option(metavar="NUMBER", min=0, help="Restart this task alone.", show_default=False)
     ] = None,
 ) -> None:
-    """Restart connectors; without --tasks their tasks keep running.
+    """Restart connectors; their tasks keep running unless --tasks is given.
 
     Example: twinlog connectors restart 'east->west.Source' --tasks --failed-only
     """
     if task is not None and (tasks or failed_only or len(names) != 1):
         raise typer.BadParameter(
-            "goes with one connector, and with neither --tasks nor --failed-only", param_hint="--task"
+            "goes with a single connector, and excludes --tasks and --failed-only", param_hint="--task"
         )
 
     def step(name: str) -> None:

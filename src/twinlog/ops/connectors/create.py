@@ -69,12 +69,12 @@ def create(
         ),
     ],
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the connector, where its file has none.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Of the connector, if its file lacks a name.", show_default=False)
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Print what would happen, and change nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only print the changes.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Create connectors, or replace the configurations of those that exist, and print what changes.
+    """Create connectors, or replace the configurations of those that exist, and print the changes.
 
     The worker validates every FILE before anything is changed; each error is a line, and the code is 2 then. A
     connector that has its configuration already is left alone.
@@ -84,7 +84,7 @@ def create(
     Example: twinlog connectors create source.json --name 'east->west.Source' --check
     """
     if name is not None and len(files) != 1:
-        raise typer.BadParameter("names one connector, and there are several files", param_hint="--name")
+        raise typer.BadParameter("names a single connector, and there are several files", param_hint="--name")
     wanted = _read(files, name)
     problems = [problem for file, one in wanted for problem in _problems(rest, file, one)]
     if problems:
@@ -119,7 +119,7 @@ def _read(files: Sequence[Path], name: str | None) -> list[tuple[Path, Connector
             problems += error.problems
             continue
         if one.name in found:
-            expected = f"one file of a connector; {found[one.name][0]} has this name too"
+            expected = f"a single file of a connector; {found[one.name][0]} has this name too"
             problems.append(ConfigProblem(str(file), None, "name", repr(one.name), expected))
         found[one.name] = file, one
     if problems:

@@ -35,7 +35,7 @@ class _PartitionFormat:
 
 
 _FORMS: dict[ConnectorKind, _PartitionFormat] = {
-    "source": _PartitionFormat(("cluster", "topic", "partition"), "TOPIC:PARTITION=OFFSET, such as orders:3=1200"),
+    "source": _PartitionFormat(("cluster", "topic", "partition"), "TOPIC:PARTITION=OFFSET, as orders:3=1200"),
     "checkpoint": _PartitionFormat(("group", "topic", "partition"), "TOPIC:PARTITION=none with --group"),
     "heartbeat": _PartitionFormat(("sourceClusterAlias", "targetClusterAlias"), "none, or 0"),
 }
@@ -135,7 +135,7 @@ def list_(rest: ConnectRest, name: Name, as_json: Json = False) -> None:
         numbers = [at for at, cells in columns if all(cell.isdecimal() for cell in cells)]
         typer.echo("\n".join(table(rows, numbers)))
     else:
-        typer.echo(f"{name} has no stored offsets")
+        typer.echo(f"{name} lacks stored offsets")
 
 
 @offsets.command(epilog=LOGIN_HELP)
@@ -159,10 +159,11 @@ def alter(
         typer.Option(metavar="FILE", help="JSON as `list --json` prints it.", show_default=False),
     ] = None,
 ) -> None:
-    """Replace stored offsets of a stopped connector; those that are not named stay.
+    """Replace stored offsets of a stopped connector; all other offsets stay.
 
-    A source connector continues with the record after OFFSET, and at the beginning of a partition without one. Offsets
-    of checkpoints and heartbeats are 0 or `none`; a heartbeat connector has one, without TOPIC and PARTITION.
+    A source connector continues with the record after OFFSET, and a partition at `none` begins at its first record.
+    Offsets of checkpoints and heartbeats are 0 or `none`; a heartbeat connector has a single offset, which leaves out
+    TOPIC and PARTITION.
 
     Example: twinlog connectors offsets alter 'east->west.Source' orders:0=1199 orders:1=none
 
@@ -213,7 +214,9 @@ def _change(rest: ConnectRest, method: str, name: str, body: Any) -> None:
         answer = rest.send_request(method, "connectors", name, "offsets", body=body)[1]
     except RequestError as error:
         if error.status == 400 and "STOPPED" in error.message:
-            raise RequestError(400, f"{name} is not stopped: `twinlog connectors stop {word}` ends its tasks") from None
+            raise RequestError(
+                400, f"{name} is still running: `twinlog connectors stop {word}` ends its tasks"
+            ) from None
         raise
     typer.echo(answer["message"])
     typer.echo(f"`twinlog connectors resume {word}` starts it")

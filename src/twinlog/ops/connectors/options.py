@@ -18,7 +18,7 @@ from twinlog.ops.connectors.rest import DEFAULT_URL, URL, ConnectRest, TlsFiles,
 EXIT_TROUBLE, EXIT_USAGE = 1, 2
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question.")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME ...", help="Connectors.", show_default=False)]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A connector.", show_default=False)]
 
@@ -42,7 +42,7 @@ def _options(
         typer.Option(
             metavar="FILE",
             envvar="TWINLOG_CONNECT_CERT",
-            help="PEM file of the client's certificate, with its key or without.",
+            help="PEM file of the client's certificate, which may contain its key.",
             show_default=False,
         ),
     ] = None,
@@ -59,7 +59,7 @@ def _options(
         ),
     ] = CONNECT_REST.patience_s,
     listens_later: Annotated[
-        bool, typer.Option("--listens-later", help="Ask again also while nothing listens there yet.")
+        bool, typer.Option("--listens-later", help="Ask again also while the port is still closed.")
     ] = False,
 ) -> ConnectRest:
     """The worker that these options name."""
@@ -110,7 +110,7 @@ def confirm(question: str, yes: bool, otherwise: str) -> None:
         agreed = typer.confirm(question)
     except typer.Abort:
         note("")
-        raise typer.BadParameter("nobody answers here; give --yes to do it without being asked") from None
+        raise typer.BadParameter("the input is closed; give --yes to skip the question") from None
     if not agreed:
         note(otherwise)
         raise typer.Exit(EXIT_TROUBLE)

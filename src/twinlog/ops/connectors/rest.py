@@ -81,7 +81,7 @@ def access(
     if parts.username is not None or parts.password is not None:
         raise _wrong("--url", "a login in it, which everybody sees", f"{USER} and {PASSWORD}, or a netrc file")
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == -1 or parts.query or parts.fragment:
-        raise _wrong("--url", repr(url), f"an address such as {DEFAULT_URL}")
+        raise _wrong("--url", repr(url), f"an address, for example {DEFAULT_URL}")
     secure = parts.scheme == "https"
     if not secure and files != TlsFiles():
         raise _wrong("--url", repr(url), "https, since --cacert, --cert and --key are for that")
@@ -120,7 +120,7 @@ def _of_netrc(host: str, environment: Mapping[str, str], warn: Callable[[str], N
         what = error.strerror if isinstance(error, OSError) else _netrc_trouble(error)
         if named is not None:
             raise _wrong(NETRC, f"{named}: {what}", "a netrc file") from None
-        warn(f"~/.netrc is not used: {what}")
+        warn(f"~/.netrc is ignored: {what}")
         return None, None
     return (None, None) if found is None else (found[0], found[2])
 
@@ -128,9 +128,9 @@ def _of_netrc(host: str, environment: Mapping[str, str], warn: Callable[[str], N
 def _netrc_trouble(error: Exception) -> str:
     if isinstance(error, netrc.NetrcParseError):
         if "permissive" in error.msg or "owner" in error.msg:
-            return "others may read it (chmod 600 ends that)"
-        return f"it cannot be understood at line {error.lineno}"
-    return "it is no text"
+            return "other users may read it (chmod 600 ends that)"
+        return f"it is wrong at line {error.lineno}"
+    return "it is binary"
 
 
 def _context(files: TlsFiles, environment: Mapping[str, str]) -> ssl.SSLContext:
@@ -142,7 +142,7 @@ def _context(files: TlsFiles, environment: Mapping[str, str]) -> ssl.SSLContext:
             raise _wrong("--cacert", _why(files.cacert, error), "a PEM file with certificates of authorities") from None
     if files.cert is None:
         if files.key is not None:
-            raise _wrong("--key", "given without --cert", "both, or --cert alone with a file that has both")
+            raise _wrong("--key", "--cert is missing beside it", "both, or --cert alone with a file that has both")
         return context
 
     def passphrase() -> str:
@@ -193,7 +193,7 @@ class _Response:
 class ConnectRest:
     """The REST API of a worker. A failed request raises TwinlogError, a request that the worker refuses RequestError.
 
-    A request that the worker cannot fulfil now, while its group rebalances (409, or 500 with that reason) or it still
+    A request that the worker refuses for now, while its group rebalances (409, or 500 with that reason) or it still
     starts (503), is sent again for `patience_s` seconds. With `listens_later` this includes refused connections. `note`
     gets a line for each thing that is waited for.
     """
@@ -232,13 +232,13 @@ class ConnectRest:
             if answer is not None and waits_for is None:
                 if answer.status == 400 and answer.message is None and any("/" in part for part in path):
                     # Jetty's word for it is "Ambiguous URI path separator".
-                    raise RequestError(400, "this worker takes no request about a name with a slash in it")
+                    raise RequestError(400, "this worker refuses requests about a name with a slash in it")
                 return self._read(answer)
             wait_s, left_s = backoff.count_failure(), until - self.clock.monotonic()
             if left_s < wait_s:
                 if answer is None:
                     raise TwinlogError(f"{waits_for}")
-                raise RequestError(answer.status, f"{waits_for}, and that did not end in {self._patience_s:g} s")
+                raise RequestError(answer.status, f"{waits_for}, and that took longer than {self._patience_s:g} s")
             if waits_for != noted:
                 self.note(f"{waits_for}; trying again for at most {left_s:.0f} s")
                 noted = waits_for or ""
@@ -249,11 +249,11 @@ class ConnectRest:
         try:
             answer = self._send(method, target, content)
         except ConnectionRefusedError:
-            nothing = f"nothing listens at {self.access.url}"
+            nothing = f"the port is closed at {self.access.url}"
             if self._listens_later:
                 return None, nothing
             raise TwinlogError(
-                f"{nothing}: name the address of a worker with --url; --listens-later waits until one listens"
+                f"{nothing}: name the address of a worker with --url; --listens-later waits until a worker listens"
             ) from None
         message = answer.message
         # For requests that only read, Kafka's worker answers a rebalance with 500 in place of 409.
@@ -262,7 +262,7 @@ class ConnectRest:
         if answer.status == 409 and "already exists" not in (message or ""):
             return answer, f"the workers rebalance: {message}"
         if answer.status == 503:
-            return answer, f"the worker cannot answer yet: {message or 'HTTP 503'}"
+            return answer, f"the worker is still starting: {message or 'HTTP 503'}"
         if answer.status == 404 and message is None and self._starts():
             return answer, "the worker still starts"
         return answer, None
@@ -294,15 +294,15 @@ class ConnectRest:
         except ConnectionRefusedError:
             raise
         except TimeoutError:
-            raise TwinlogError(f"{access.url} did not answer within {REQUEST_S:g} s") from None
+            raise TwinlogError(f"{access.url} was silent for {REQUEST_S:g} s") from None
         except ssl.SSLCertVerificationError as error:
             raise TwinlogError(
-                f"the certificate of {access.url} is not trusted: {error.verify_message}; --cacert names an authority"
+                f"the certificate of {access.url} is untrusted: {error.verify_message}; --cacert names an authority"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            changed = "" if method == "GET" else "; whether it did what was asked is not known"
-            raise TwinlogError(f"no answer of {access.url}: {reason or type(error).__name__}{changed}") from None
+            changed = "" if method == "GET" else "; the outcome of the request is unknown"
+            raise TwinlogError(f"{access.url} failed to answer: {reason or type(error).__name__}{changed}") from None
         finally:
             connection.close()
 
@@ -310,11 +310,11 @@ class ConnectRest:
         """Raises RequestError for every status but a success."""
         if answer.status < 300:
             if answer.content and answer.json is None:
-                raise TwinlogError(f"{self.access.url} answers, but not as a worker of Kafka Connect does")
+                raise TwinlogError(f"{self.access.url} answers, but differs from a worker of Kafka Connect")
             return answer.status, answer.json
         if answer.status == 401:
             way_in = f"{USER} and {PASSWORD}, or the entry for {self.access.host} in the netrc file ({NETRC})"
-            sent = "does not let the given login in" if self.access.authorization else "asks for a login"
+            sent = "refuses the given login" if self.access.authorization else "asks for a login"
             raise RequestError(401, f"{self.access.url} {sent}: set {way_in}")
         if answer.status < 400:
             raise RequestError(

@@ -1,4 +1,4 @@
-"""`twinlog convert`: the same mirror in another form, and the settings that have no place in that form."""
+"""`twinlog convert`: the same mirror in another form, and the settings that lack a place in that form."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def convert(
         typer.Argument(
             metavar="INPUT...",
             help="A MirrorMaker 2 properties file; or Strimzi's KafkaMirrorMaker2; or connectors as JSON or "
-            "properties, with the file of their worker if there is one.",
+            "properties, with the file of their worker if they have a worker.",
             show_default=False,
         ),
     ],
@@ -60,7 +60,7 @@ def convert(
             "-o",
             "--output",
             metavar="DIR",
-            help="Write files there, and none over another. Without, a single file is printed.",
+            help="Write files there, and keep existing files. By default a single file is printed.",
             show_default=False,
         ),
     ] = None,
@@ -68,18 +68,18 @@ def convert(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where references to Secrets lead, DIR/NAME/KEY; with -o the values in INPUT are written "
-            "there. Default: DIR/secrets of -o, or /mnt/secrets.",
+            help="Folder of Secrets, DIR/NAME/KEY; with -o the values in INPUT are written there. Default: "
+            "DIR/secrets of -o, or /mnt/secrets.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Write a mirror in another form: MirrorMaker 2's properties, connectors of Kafka Connect, Strimzi's resource.
 
-    What has no place in the form is listed with its line. No secret is printed, or written but into files of its own
-    that nobody else may read. Contacts no cluster.
+    Settings that lack a place in the form are listed with their lines. Secrets only go into files of their own that
+    only you may read. Works without clusters.
 
-    Ends with code 0, 2 when INPUT is wrong, and nothing is written then, and 3 when something has no place in the form.
+    Ends with code 0, 2 when INPUT is wrong, before any write, and 3 when something lacks a place in the form.
 
     Example: twinlog convert mm2.properties --to strimzi -o mirror
 
@@ -99,7 +99,7 @@ def convert(
     if output is None:
         for name, key in made.secrets:
             typer.echo(
-                f"note: INPUT has {key} of the Secret {name}, which is not printed; -o DIR writes it to a file",
+                f"note: INPUT has {key} of the Secret {name}, which is left out; -o DIR writes it to a file",
                 err=True,
             )
     for one in made.not_converted:
@@ -115,7 +115,7 @@ def _version(api: StrimziApiVersion) -> Version:
 def _made(inputs: Sequence[Path], to: OutputFormat, version: Version, vault: SecretStore) -> Output:
     kinds = [kind_of(path) for path in inputs]
     if len(inputs) > 1 and set(kinds) & {FileKind.MIRROR, FileKind.RESOURCE}:
-        raise typer.BadParameter("one such file at a time; only connectors and their worker come together")
+        raise typer.BadParameter("a single file of this kind at a time; only connectors and their worker come together")
     if kinds == [FileKind.RESOURCE] and to is OutputFormat.STRIMZI:
         return to_version(inputs[0], version)
     mirrors, form = _read(inputs, kinds)
@@ -133,7 +133,7 @@ def _read(inputs: Sequence[Path], kinds: Sequence[FileKind]) -> tuple[Mirrors, O
         return mirrors_of_properties(read_properties(inputs[0]), str(inputs[0])), OutputFormat.PROPERTIES
     workers = [path for path, kind in zip(inputs, kinds, strict=True) if kind is FileKind.WORKER]
     if len(workers) > 1:
-        raise typer.BadParameter(f"{workers[1]} is the file of another worker: one at a time")
+        raise typer.BadParameter(f"{workers[1]} is the file of another worker: a single worker at a time")
     connectors = [path for path in inputs if path not in workers]
     return mirrors_of_connectors(workers[0] if workers else None, connectors), OutputFormat.CONNECTORS
 
@@ -147,7 +147,7 @@ def _write(made: Output, output: Path, folder: Path) -> None:
     files |= {folder / name / key: (value, 0o600) for (name, key), value in made.secrets.items()}
     there = [path for path in files if path.exists()]
     if there:
-        typer.echo(f"problem: {there[0]} exists; nothing was written", err=True)
+        typer.echo(f"problem: {there[0]} exists; DIR is as before", err=True)
         raise typer.Exit(EXIT_CONFIG)
     try:
         for path, (text, mode) in files.items():

@@ -55,7 +55,7 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class NotConverted:
-    """A setting that has no place in the target form; `place` is file and line."""
+    """A setting that lacks a place in the target form; `place` is file and line."""
 
     place: str
     key: str
@@ -72,8 +72,8 @@ def not_converted(entry: PropertyEntry, why: str) -> NotConverted:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """A configuration that was read. `not_converted` lists settings that no other form can express, for example logging
-    in a resource."""
+    """A configuration that was read. `not_converted` lists settings that only their own form can express, for example
+    logging in a resource."""
 
     workers: tuple[WorkerSpec, ...]
     not_converted: tuple[NotConverted, ...] = ()

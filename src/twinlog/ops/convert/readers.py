@@ -74,7 +74,7 @@ def mirrors_of_properties(entries: Iterable[PropertyEntry], file: str) -> Mirror
         if connectors:
             workers.append(WorkerSpec(ends[1], _worker(found, ends, FIRST_PORT + len(workers)), connectors))
     if not workers:
-        raise ConfigError([], [f"{file}: all flows are off, and no heartbeats are written"])
+        raise ConfigError([], [f"{file}: all flows are off, and so are heartbeats"])
     return Mirrors(tuple(workers), tuple(_left(entries, found, workers)))
 
 
@@ -179,7 +179,7 @@ def _left(entries: Iterable[PropertyEntry], found: ParsedFile, workers: Iterable
 def _is_moot(flow: SourceAndTarget | None, name: str, found: ParsedFile) -> bool:
     """Whether the setting belongs to a disabled flow, or turns off a feature that is absent anyway."""
     if owner(name) == "heartbeat":
-        # Heartbeats that are turned off have no connector.
+        # Heartbeats that are turned off lack a connector.
         return True
     if flow is None:
         return CONNECTOR.find_key(name) is not None or SECURITY.find_key(name) is not None
@@ -200,14 +200,16 @@ def mirrors_of_connectors(worker: Path | None, connectors: Sequence[Path]) -> Mi
             problems += error.problems
             continue
         if one.name in found:
-            problems.append(ConfigProblem(str(path), None, "name", repr(one.name), "another name than in the others"))
+            problems.append(
+                ConfigProblem(str(path), None, "name", repr(one.name), "another name than in all other files")
+            )
         found[one.name] = one
     targets = dict.fromkeys(one.target for one in found.values())
     if not found and not problems:
         expected = "the files of connectors beside that of their worker"
         problems.append(ConfigProblem(str(worker), None, "(files)", "no connector", expected))
     if len(targets) > 1:
-        expected = "one; convert the connectors of each target by themselves"
+        expected = "a single target; convert the connectors of each target by themselves"
         problems.append(ConfigProblem(str(connectors[0]), None, "target.cluster.alias", ", ".join(targets), expected))
     if problems:
         raise ConfigError(problems)

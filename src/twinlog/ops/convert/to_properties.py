@@ -152,7 +152,7 @@ class _PropertiesWriter:
             elif WORKER.find_key(key) is not None or SECURITY.find_key(key) is not None or key.startswith("producer."):
                 cluster.setdefault(key, value)
             elif WORKER_FILE.find_key(key) is not None or entry.line is not None:
-                self._not_converted.append(not_converted(entry, "a dedicated MirrorMaker 2 has no such setting"))
+                self._not_converted.append(not_converted(entry, "a dedicated MirrorMaker 2 lacks this setting"))
 
     # -- a flow
 
@@ -162,7 +162,7 @@ class _PropertiesWriter:
         if "source" not in connectors and "checkpoint" in connectors:
             one = connectors["checkpoint"]
             self._not_converted.append(
-                NotConverted(_file(one), one.name, "groups cannot be followed here without copying records")
+                NotConverted(_file(one), one.name, "groups are followed here only beside copied records")
             )
         for kind in ("source", "checkpoint", "heartbeat"):
             one_or_none = connectors.get(kind)
@@ -185,7 +185,7 @@ class _PropertiesWriter:
         if connector.state != "RUNNING":
             what = f"to begin {connector.state.lower()}"
             self._not_converted.append(
-                NotConverted(_file(connector), connector.name, f"{what} has no form in a properties file")
+                NotConverted(_file(connector), connector.name, f"{what} lacks a form in a properties file")
             )
         switched_off = connector.entries.get("enabled")
         if switched_off is not None and raw(switched_off).strip().lower() == "false" and connector.kind == "source":
@@ -197,11 +197,9 @@ class _PropertiesWriter:
                 continue
             owned = owner(key)
             if owned is not None and owned != connector.kind:
-                # The key has no effect there.
+                # The key is ignored there.
                 if owned not in connectors:
-                    self._not_converted.append(
-                        not_converted(entry, f"it means nothing to a {connector.kind} connector")
-                    )
+                    self._not_converted.append(not_converted(entry, f"a {connector.kind} connector ignores it"))
                 continue
             value = self._vault.without_secrets(key, entry, ends[0] if key.startswith("source.") else ends[1])
             if connector is not first and owned is None:
@@ -213,7 +211,7 @@ class _PropertiesWriter:
                 if self._is_shared(key, connector.kind) and key not in connector.entries and key not in _CONNECTORS_OWN:
                     self._not_converted.append(
                         not_converted(
-                            entry, f"it counts for the whole flow here, and {connector.name} has no such setting"
+                            entry, f"it counts for the whole flow here, and {connector.name} lacks this setting"
                         )
                     )
 
@@ -228,7 +226,9 @@ class _PropertiesWriter:
             if connector is first and value != alias:
                 flow[key] = value
             elif entry is not None and value != known:
-                self._not_converted.append(not_converted(entry, f"one flow has one {key}, {known!r} of {first.name}"))
+                self._not_converted.append(
+                    not_converted(entry, f"a flow has a single {key}, {known!r} of {first.name}")
+                )
 
     def _compare(
         self,
@@ -250,7 +250,7 @@ class _PropertiesWriter:
                 not_converted(entry, f"it counts for the whole flow here, and {first.name} has {other_has}")
             )
         elif other is not None and raw(other) != raw(entry) and key == "tasks.max":
-            self._not_converted.append(not_converted(entry, f"one flow has one tasks.max, that of {first.name}"))
+            self._not_converted.append(not_converted(entry, f"a flow has a single tasks.max, as in {first.name}"))
 
     def _is_shared(self, key: str, kind: ConnectorKind) -> bool:
         """Whether several connectors of a flow go by it."""
@@ -279,7 +279,7 @@ class _PropertiesWriter:
             where = "its worker's topic" if stored is None else raw(stored)
             self._remarks.append(
                 f"{'->'.join(ends)}: its positions are in {where} under the name {source.name!r}, and looked for "
-                f"under {default_name('source')!r}: the flow begins anew unless they are written there"
+                f"under {default_name('source')!r}: the flow begins again unless they are written there"
             )
 
 

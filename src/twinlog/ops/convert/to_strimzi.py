@@ -59,7 +59,7 @@ def to_strimzi(mirrors: Mirrors, vault: SecretStore, version: Version, name: str
         if resource is not None:
             files[f"{resource['metadata']['name']}.yaml"] = dumped(resource)
     if NAMESPACE in vault.used:
-        writer.remarks.append(f"{NAMESPACE} in references is to be the namespace of the Secrets, for Strimzi")
+        writer.remarks.append(f"{NAMESPACE} in references means the namespace of the Secrets, for Strimzi")
     return Output(files, vault.kept, tuple(writer.not_converted), tuple(writer.remarks))
 
 
@@ -87,7 +87,7 @@ class _StrimziWriter:
             for one in connectors:
                 if one.kind == "heartbeat":
                     key = f"{one.source}->{one.target}: {one.name}"
-                    self.not_converted.append(NotConverted(_place(one), key, "v1 has no heartbeatConnector"))
+                    self.not_converted.append(NotConverted(_place(one), key, "v1 lacks heartbeatConnector"))
             connectors = [one for one in connectors if one.kind != "heartbeat"]
             if not connectors:
                 return None
@@ -133,16 +133,14 @@ class _StrimziWriter:
                 if key in storage and len(workers) > 1:
                     # Each flow had its own.
                     if entry.line is not None:
-                        self.not_converted.append(
-                            not_converted(entry, "the flows to one target share one worker there")
-                        )
+                        self.not_converted.append(not_converted(entry, "the flows to a target share a worker there"))
                     continue
                 if key == "listeners" and entry.line is None:
                     continue
                 if forbidden(key, "v1beta2", storage=True) or key.startswith("admin."):
                     self.not_converted.append(not_converted(entry, "the operator sets it by itself"))
                 elif found.setdefault(key, value) != value:
-                    self.not_converted.append(not_converted(entry, "the flows to one target share one worker there"))
+                    self.not_converted.append(not_converted(entry, "the flows to a target share a worker there"))
         return found
 
     def _note_positions(self, workers: list[WorkerSpec]) -> None:
@@ -154,7 +152,7 @@ class _StrimziWriter:
                     where = "its worker's topic" if stored is None else raw(stored)
                     self.remarks.append(
                         f"{one.source}->{one.target}: its positions are in {where} under the name {one.name!r}, and "
-                        f"looked for under {name!r}: the flow begins anew unless they are written there"
+                        f"looked for under {name!r}: the flow begins again unless they are written there"
                     )
 
     # -- clusters
@@ -174,7 +172,7 @@ class _StrimziWriter:
         for key, entry in left.items():
             if forbidden(key, "v1", storage=False):
                 if protocol != "PLAINTEXT":
-                    self.not_converted.append(not_converted(entry, "a resource has no field for it"))
+                    self.not_converted.append(not_converted(entry, "a resource lacks a field for it"))
             else:
                 config[key] = self._value(key, entry, alias)
         storage = {key for key, _ in STORAGE.values()}
@@ -207,7 +205,7 @@ class _StrimziWriter:
         for password in ("ssl.keystore.password", "ssl.key.password"):
             entry = left.pop(password, None)
             if entry is not None and password == "ssl.key.password" and location is None:
-                self.not_converted.append(not_converted(entry, "the key in a Secret has no password"))
+                self.not_converted.append(not_converted(entry, "the key in a Secret is unencrypted"))
         name = secret_name(f"{alias}-user")
         names = {"certificate": "user.crt", "key": "user.key"}
         if chain is not None and key is not None:

@@ -75,7 +75,7 @@ def _to_v1(spec: Any, lines: _KeyLines) -> Iterator[NotConverted]:
         path = f"spec.mirrors[{number}]"
         if "heartbeatConnector" in mirror:
             yield lines.not_converted(
-                mirror, "heartbeatConnector", f"{path}.heartbeatConnector", "v1 has no such connector"
+                mirror, "heartbeatConnector", f"{path}.heartbeatConnector", "v1 lacks this connector"
             )
             del mirror["heartbeatConnector"]
         for old, new in _RENAMED.items():
@@ -93,7 +93,7 @@ def _to_v1(spec: Any, lines: _KeyLines) -> Iterator[NotConverted]:
         )
         del spec["externalConfiguration"]
     if spec.get("tracing", {}).get("type") == "jaeger":
-        yield lines.not_converted(spec, "tracing", "spec.tracing", "v1 has no jaeger")
+        yield lines.not_converted(spec, "tracing", "spec.tracing", "v1 lacks jaeger")
         del spec["tracing"]
     for path, cluster in _clusters(spec):
         if cluster.get("authentication", {}).get("type") == "oauth":
@@ -103,13 +103,16 @@ def _to_v1(spec: Any, lines: _KeyLines) -> Iterator[NotConverted]:
 
 
 def _unused(spec: Any, lines: _KeyLines) -> Iterator[NotConverted]:
-    """Clusters that no mirror names: v1 has clusters within mirrors alone."""
+    """Clusters outside of all mirrors: v1 has clusters within mirrors alone."""
     used = {mirror.get(field) for mirror in spec["mirrors"] for field in ("sourceCluster", "targetCluster")}
     for number, one in enumerate(spec["clusters"]):
         if one["alias"] not in used | {spec["connectCluster"]}:
             path = f"spec.clusters[{number}]"
             yield lines.not_converted(
-                one, "alias", f"{path}.alias", f"no mirror is of {one['alias']}, and v1 has no others"
+                one,
+                "alias",
+                f"{path}.alias",
+                f"all mirrors leave out {one['alias']}, and v1 has clusters within mirrors alone",
             )
 
 

@@ -65,8 +65,8 @@ def diff(
     Where FILE has a flow from A to B, or else from B to A, a topic is compared with its copy, by the flow's filters
     and rules, its source on the left; otherwise with the topic of the same name.
 
-    Ends with code 0 when nothing differs, 1 when something does, 2 when a file is wrong, a cluster does not answer, or
-    a part may not be read and nothing else differs.
+    Ends with code 0 when both are equal, 1 when they differ, 2 when a file is wrong, a cluster is silent, or a part is
+    unreadable and the rest is equal.
 
     Example: twinlog diff mm2.properties east west
 
@@ -75,7 +75,7 @@ def diff(
     if right is None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
         raise typer.BadParameter(f"missing: {file} has flows, and two of its clusters are compared", param_hint="B")
     if left == right:
-        raise typer.BadParameter(f"{left} twice: a cluster does not differ from itself", param_hint="A and B")
+        raise typer.BadParameter(f"{left} twice: a cluster is equal to itself", param_hint="A and B")
     with ends_if_wrong(TROUBLE):
         sides = _of_clients(file, Path(left)) if right is None else _of_file(file, left, right, secrets)
     log_checks()

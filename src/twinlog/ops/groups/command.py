@@ -25,7 +25,7 @@ EXIT_SAFE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_SAFE = 0, 1, 2, 3
 LOOK_S = 1.0
 _HEAD = ("GROUP", "TOPIC", "PARTITION", "SOURCE", "LAG", "TRANSLATED", "TARGET", "LAG", "SAFE TO MOVE")
 _NUMBERS = range(2, 8)
-NOTHING = "it has committed nothing on the source any more"
+NOTHING = "its offsets on the source are gone"
 
 
 def groups(
@@ -35,10 +35,10 @@ def groups(
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP", help="Only this group, also one that is not followed; may be repeated."),
+        typer.Option(metavar="GROUP", help="Only this group, even if the flow leaves it out; may be repeated."),
     ] = None,
     flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all.", show_default=False)
+        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
     ] = None,
     repeats: Annotated[
         int, typer.Option(min=0, help="Accept that a group repeats so many records of a partition.")
@@ -53,9 +53,9 @@ def groups(
     A group that may move skips no record on the target and repeats none. Without --group these are the groups that the
     flow follows and that have committed in a mirrored topic.
 
-    Ends with code 0 when all may move or have moved; 3 when one may not, or there is none; 1 when a cluster that is
-    needed does not answer, or a group is nowhere; 2 when FILE is wrong. With --wait it asks again every second, prints
-    on stderr what is missing, and ends with 0 or, after --timeout, with 3 or 1.
+    Ends with code 0 when all may move or have moved; 3 when a group has to wait, or the list is empty; 1 when a needed
+    cluster is silent, or a group is nowhere; 2 when FILE is wrong. With --wait it asks again every second, prints the
+    reasons on stderr, and ends with 0 or, after --timeout, with 3 or 1.
 
     Example: twinlog groups mm2.properties --flow 'east->west'
 
@@ -148,7 +148,7 @@ def missing(seen: GroupsSnapshot) -> str:
         return "" if seen.groups else f"{seen.flow}: no group to move"
     first = late[0]
     why = first.reasons[0].text if first.reasons else NOTHING
-    return f"{seen.flow}: {len(late)} of {len(seen.groups)} groups may not move yet, {first.group}: {why}"
+    return f"{seen.flow}: {len(late)} of {len(seen.groups)} groups have to wait, {first.group}: {why}"
 
 
 def lines(seen: GroupsSnapshot) -> list[str]:
@@ -164,23 +164,23 @@ def lines(seen: GroupsSnapshot) -> list[str]:
 def _notes(seen: GroupsSnapshot) -> list[str]:
     notes = []
     if seen.source_trouble is not None:
-        notes.append(f"the source does not answer, this is what the target knows: {seen.source_trouble}")
+        notes.append(f"the source is silent, these are the facts of the target: {seen.source_trouble}")
     if seen.unlisted:
-        notes.append(f"{_unlisted(seen)}, and those without a checkpoint are not shown")
+        notes.append(f"{_unlisted(seen)}, and groups that lack a checkpoint are left out")
     if seen.left_out:
         names = ", ".join(seen.left_out[:5]) + (" ..." if len(seen.left_out) > 5 else "")
-        notes.append(f"not followed, see them with --group: {names}")
+        notes.append(f"left out, see them with --group: {names}")
     return notes
 
 
 def _unlisted(seen: GroupsSnapshot) -> str:
-    return f"partitions of {GROUPS_TOPIC} without a leader: {seen.unlisted}; the source does not list the groups there"
+    return f"partitions of {GROUPS_TOPIC} that lack a leader: {seen.unlisted}; the source leaves out their groups"
 
 
 def summary(seen: GroupsSnapshot) -> str:
     """How many groups may move, and the obstacles of the remaining groups."""
     if not seen.groups:
-        return f"{seen.flow}: no group that it follows has committed anything in a topic that it mirrors"
+        return f"{seen.flow}: all groups that it follows lack offsets in the topics that it mirrors"
     safe, moved = sum(group.safe for group in seen.groups), sum(group.moved for group in seen.groups)
     text = f"{seen.flow}: {safe} of {len(seen.groups)} groups may move now"
     if moved:
@@ -192,7 +192,7 @@ def summary(seen: GroupsSnapshot) -> str:
         acts = [
             group.group for group in late if not group.partitions or any(not reason.heals for reason in group.reasons)
         ]
-        text += f"; somebody has to act for {', '.join(acts[:5])}" if acts else "; that passes with time"
+        text += f"; an operator has to act for {', '.join(acts[:5])}" if acts else "; that passes with time"
     return text
 
 

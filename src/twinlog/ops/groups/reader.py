@@ -48,7 +48,9 @@ def followers(flows: Sequence[FlowSettings]) -> list[Follower]:
     """Every flow that follows groups. Raises TwinlogError with the way out if all flows leave groups alone."""
     found = [_follower(flow, flows) for flow in flows if flow.enabled and flow.kind in (None, "checkpoint")]
     if not found:
-        raise TwinlogError("no flow of the file follows consumer groups: add that of a MirrorCheckpointConnector")
+        raise TwinlogError(
+            "all flows of the file leave out consumer groups: add the file of a MirrorCheckpointConnector"
+        )
     return found
 
 
@@ -110,8 +112,8 @@ class GroupStatus:
 class GroupsSnapshot:
     """The groups of a flow at a moment (`at_ms`, Unix).
 
-    `left_out` are groups with offsets in mirrored topics that the flow does not follow; it is empty if groups were
-    asked for by name.
+    `left_out` are groups with offsets in mirrored topics that the flow leaves out; it is empty if groups were asked for
+    by name.
 
     `source_trouble` is the reason why the source fails to answer, None if it answers; with a reason, the target alone
     decides. `unlisted` counts the leaderless partitions of the source's topic of groups: groups in these partitions are
@@ -212,7 +214,7 @@ class GroupsReader(ClustersReader):
         try:
             self._translator.refresh(topics)
         except TopicGoneError as error:
-            raise ClusterError(f"{error}: {self.settings.name} has never run") from error
+            raise ClusterError(f"{error}: {self.settings.name} is yet to run") from error
 
     def _read_checkpoints(self) -> None:
         self._checkpoints.read_last(self._news)
@@ -248,15 +250,15 @@ class GroupsReader(ClustersReader):
 
     def _nowhere(self, group: GroupId, here: ClusterGroups, trouble: str | None) -> str:
         if trouble is not None:
-            return f"there is no checkpoint of group {group} on {self._target.alias}, and {trouble}"
+            return f"a checkpoint of group {group} is missing on {self._target.alias}, and {trouble}"
         if group in here.silent:
             return f"cluster {self._source.alias}: {here.silent[group]}"
         close = get_close_matches(group, [*here.listed, *self._last], n=3)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        return f"cluster {self._source.alias}: group {group} has committed no offsets{hint}"
+        return f"cluster {self._source.alias}: group {group} lacks committed offsets{hint}"
 
     def _not_mirrored(self, topic: TopicName) -> str | None:
-        """The reason why groups cannot read a source topic on the target, None if they can."""
+        """The reason why groups cannot read a source topic on the target, None if they can read it."""
         if self._translator.came_from_target(topic):
             return self._topics.refusal(topic)
         refusals = [one.refusal(topic) for one in self._topologies]
@@ -348,8 +350,8 @@ class GroupsReader(ClustersReader):
     def _other_application(
         self, group: GroupId, there: ClusterGroups, remotes: set[TopicPartition | None]
     ) -> str | None:
-        """Describe the application with the group's name on the target, if its members read none of the remote topics;
-        in this case the group has yet to move."""
+        """Describe the application with the group's name on the target, if its members leave out all remote topics; in
+        this case the group has yet to move."""
         if not there.active(group):
             return None
         try:

@@ -30,7 +30,7 @@ def plan(
         list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
     ] = None,
     flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all.", show_default=False)
+        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
     ] = None,
     rate: Annotated[
         str, typer.Option(metavar="RATE", help="How fast records are copied, for the estimate of time.")
@@ -39,12 +39,13 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
     secrets: Secrets = None,
 ) -> None:
-    """Read both clusters of each flow, and print what a run would create, change and copy, and what it would not.
+    """Read both clusters of each flow, and print the topics that a run would create, change and copy, and those that it
+    would leave out.
 
-    Changes nothing, on neither cluster. The target is asked whether it would take what would be created.
+    Leaves both clusters as they are. The target is asked whether it would take the new topics.
 
-    Ends with code 0 when a run would succeed, also where nothing is left to do; 1 when a cluster does not answer or
-    refuses the login; 2 when FILE is wrong; 3 when a run would fail at something, such as a missing permission.
+    Ends with code 0 when a run would succeed, also with an empty plan; 1 when a cluster is silent or refuses the login;
+    2 when FILE is wrong; 3 when a run would fail at something, for example a missing permission.
 
     Example: twinlog plan mm2.properties --flow 'east->west' --rate 200MB/s
 

@@ -228,7 +228,7 @@ def plan_lines(plan: FlowPlan, *, everything: bool = False) -> list[str]:
     remotes = [one for one in plan.create if one.source is not None]
     own = [one for one in plan.create if one.source is None]
     sections: list[tuple[str, list[str]]] = [
-        ("a run would fail, or not do all of it", [f"! {problem.kind}: {problem.text}" for problem in plan.problems]),
+        ("a run would fail, or skip a part of it", [f"! {problem.kind}: {problem.text}" for problem in plan.problems]),
         (f"topics to create on {plan.target}", [f"+ {_new(one)}" for one in remotes]),
         ("topics to create for twinlog itself", [f"+ {one.cluster}: {_new(one, configs=False)}" for one in own]),
         (
@@ -277,7 +277,7 @@ def _summary(plan: FlowPlan) -> str:
         does = [f"{what} {_many(count, one)}" for what, count, one in counts if count]
         if plan.records:
             does.append(f"copy {_amount(plan.records, plan.bytes)}")
-        text = "a run would " + (", ".join(does) or "fail, or not do all of it")
+        text = "a run would " + (", ".join(does) or "fail, or skip a part of it")
         if plan.seconds:
             text += f", in about {shown_duration(plan.seconds)} at {shown_bytes(plan.rate)}/s (--rate)"
     problems = f"; {_many(len(plan.problems), 'problem')}" if plan.problems else ""

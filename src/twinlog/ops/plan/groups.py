@@ -64,10 +64,10 @@ def plan_groups(
 
 def _switched_off(flow: FlowSettings) -> str | None:
     if flow.emit_checkpoints_interval_s is None:
-        return f"no checkpoints are written, as {flow.switch('emit_checkpoints_interval_s')} is false"
+        return f"checkpoints are off, as {flow.switch('emit_checkpoints_interval_s')} is false"
     if flow.sync_group_offsets_interval_s is None:
         return (
-            "its checkpoints are written, and no offsets committed on the target, as "
+            "its checkpoints are written, and commits on the target are off, as "
             f"{flow.switch('sync_group_offsets_interval_s')} is false"
         )
     return None

@@ -42,8 +42,8 @@ def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Prob
     return [
         Problem(
             "clash",
-            f"{', '.join(names)}: Kafka takes no two names that differ in dots and underscores only; choose another "
-            "separator, or leave one of the topics out",
+            f"{', '.join(names)}: Kafka refuses two names that differ in dots and underscores only; choose another "
+            "separator, or leave out all of these topics but a single topic",
         )
         for names in by_metric.values()
         if len(names) > 1 and fresh.intersection(names)
@@ -67,8 +67,8 @@ def written_by_others(
     problems, notes = [], []
     if others == "MirrorMaker 2":
         notes.append(
-            f"{others} runs the flow now, and a run waits until it has ended; what is to be copied counts from the "
-            "positions that it stored last, up to a minute ago by its defaults"
+            f"{others} runs the flow now, and a run waits until it has ended; the volume counts from the positions "
+            "that it stored last, up to a minute ago by its defaults"
         )
     for pair in pairs:
         there = target.get(pair.remote)
@@ -78,16 +78,15 @@ def written_by_others(
         held = sum(logs[part].offsets for part in parts if part in logs)
         if pair.source.name not in known and held and others is not None:
             notes.append(
-                f"{pair.remote} is on {alias} with {held} records, and no position is stored for {pair.source.name}: "
-                f"{others} may have copied them and not stored that yet; make this plan again once it has ended"
+                f"{pair.remote} is on {alias} with {held} records, and a position is missing for {pair.source.name}: "
+                f"{others} may have copied them and may still store it; make this plan again once it has ended"
             )
         elif pair.source.name not in known and held:
             problems.append(
                 Problem(
                     "clash",
-                    f"{pair.remote} is on {alias} with {held} records that this flow has not copied: copies of "
-                    f"{pair.source.name} would follow them; delete or rename it there, or leave "
-                    f"{pair.source.name} out",
+                    f"{pair.remote} is on {alias} with {held} records of another origin than this flow: copies of "
+                    f"{pair.source.name} would follow them; delete or rename it there, or leave {pair.source.name} out",
                 )
             )
         elif there.partitions > pair.source.partitions:
@@ -96,7 +95,7 @@ def written_by_others(
                 f"{pair.source.partitions}"
             )
             if pair.source.name in known:
-                notes.append(f"{text}: the last {there.partitions - pair.source.partitions} get no copies")
+                notes.append(f"{text}: the last {there.partitions - pair.source.partitions} stay empty")
             else:
                 problems.append(
                     Problem(
@@ -128,8 +127,8 @@ def after_last_copy(
                 found[pair.remote] += more if more > markers else 0
     return [
         f"{name} holds {count} records after the last copy of which a position is stored: a copier that runs or was "
-        "killed appended them, or somebody else writes there; a run finds out which are its copies, reports the others "
-        "and leaves them among its own"
+        "killed appended them, or another producer writes there; a run finds its copies among them, reports all "
+        "other records and leaves them in place"
         for name, count in found.items()
         if count
     ]
@@ -149,7 +148,7 @@ def too_small_limits(
     for (mine_bytes, their_bytes, policy), names in smaller.items():
         text = (
             f"records of up to {mine_bytes} bytes ({MAX_MESSAGE_BYTES}) may come to {listed(names)}, which takes "
-            f"{their_bytes}: a larger one "
+            f"{their_bytes}: a larger record "
         )
         if policy in ("hold", "stop"):
             way_out = f"raise {MAX_MESSAGE_BYTES} there, or message.max.bytes of the brokers of {flow.target}"
@@ -175,8 +174,8 @@ def shorter_retention(flow: FlowSettings, pairs: Iterable[TopicPair], source: _C
         if float(theirs) >= 0 and not 0 <= float(mine) <= float(theirs):
             shorter[mine, theirs].append(pair.remote)
     return [
-        f"{listed(names)}: {RETENTION} is {theirs} on {flow.target} and {mine} on {flow.source}; what is older is "
-        "deleted there soon after it is copied"
+        f"{listed(names)}: {RETENTION} is {theirs} on {flow.target} and {mine} on {flow.source}; older records are "
+        "deleted there soon after their copy"
         for (mine, theirs), names in shorter.items()
     ]
 
@@ -187,9 +186,9 @@ def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alia
     if not size:
         return [], []
     if not usable:
-        return [], [f"the free space of {alias}'s disks is not known"]
+        return [], [f"the free space of {alias}'s disks is unknown"]
     needed = size * max(1, replicas)
-    text = f"{shown_bytes(needed)} are to be written on {alias} ({replicas} replicas), whose disks have "
+    text = f"{shown_bytes(needed)} will be written on {alias} ({replicas} replicas), whose disks have "
     # All directories of a volume report the space of the volume.
     volumes = {(disk.broker, disk.total, disk.usable): disk.usable or 0 for disk in disks if disk.usable is not None}
     room = sum(volumes.values())
@@ -307,8 +306,8 @@ def missing_rights(
         *source.topics(AclOperation.DESCRIBE_CONFIGS, mirrored, "reading its settings"),
         *target.topics(AclOperation.WRITE, remotes, "copying to remote topics"),
         *target.topics(AclOperation.DESCRIBE_CONFIGS, remotes, "knowing the largest batch it takes"),
-        *target.topics(AclOperation.WRITE, own, "storing what the flow knows"),
-        *target.topics(AclOperation.READ, read_back, "going on where the flow stood"),
+        *target.topics(AclOperation.WRITE, own, "storing the flow's positions"),
+        *target.topics(AclOperation.READ, read_back, "continuing from the flow's positions"),
         *target.topics(AclOperation.DESCRIBE_CONFIGS, own, "checking that it is compacted"),
     ]
     if flow.copies and flow.emit_offset_syncs:

@@ -114,7 +114,7 @@ class FlowPlanner:
         plan = FlowPlan(flow.name, flow.source, flow.target, rate)
         self._target.connect(COMMAND_CONNECT_S)
         if not flow.enabled:
-            # A disabled flow writes heartbeats to its target, and never reads its source.
+            # A disabled flow writes heartbeats to its target, and leaves its source alone.
             there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
             nothing = Inventory(flow.source, None, ())
             deciding = PlannedChanges(flow, self._topology, self._source, self._target, nothing, there, findings)
@@ -146,8 +146,8 @@ class FlowPlanner:
         deciding = PlannedChanges(flow, self._topology, self._source, self._target, here, there, findings)
         if flow.transform is not None:
             findings.notes.append(
-                f"records pass through {flow.transform.steps}; what that drops, adds or routes to other topics is not "
-                "counted here"
+                f"records pass through {flow.transform.steps}; records that it drops, adds or routes to other topics "
+                "are left out here"
             )
         if not flow.copies:
             plan = replace(plan, create=tuple(deciding.internal()[0]))
@@ -193,7 +193,7 @@ class FlowPlanner:
         waiting = leaderless(pairs, here.logs)
         if waiting:
             names = listed(f"{part.topic}-{part.partition}" for part in waiting)
-            text = f"no broker of {flow.source} leads {names}: what is to be copied of that is not in this plan"
+            text = f"{names} of {flow.source} lack a leader: their volume is missing in this plan"
             findings.problems.append(Problem("unread", f"{text}; bring its brokers back"))
         will_be = {**there.configs, **changed_configs, **new_configs}
         new = [one.name for one in plan.create if one.cluster == flow.target]
@@ -242,7 +242,7 @@ class FlowPlanner:
         # An unreadable part is a problem only if the run needs it: see `missing_rights`.
         findings.notes += [*here.unread, *there.unread]
         if not here.topics:
-            findings.notes.append(f"no topic of {flow.source} can be seen; does the login have DESCRIBE on them?")
+            findings.notes.append(f"all topics of {flow.source} are hidden; does the login have DESCRIBE on them?")
         return here, there
 
     def _positions(
@@ -284,19 +284,19 @@ class FlowPlanner:
                 result = "the partition is held" if policy == "hold" else "the flow stops on it"
                 findings.problems.append(Problem("gap", f"{text}; {result}; {gap.way_out(part, flow)}"))
             else:
-                findings.notes.append(f"{text}; the flow goes on at offset {gap.resume_at}")
+                findings.notes.append(f"{text}; the flow continues at offset {gap.resume_at}")
         mirrored = {pair.source.name for pair in pairs}
         fresh = {part: log for part, log in here.logs.items() if part.topic in mirrored and part not in positions}
         findings.notes += starts.notes
         if starts.nowhere:
             reset = key_of(ConsumerSettings, "auto_offset_reset")
-            text = f"the consumer of {flow.source} has {reset} = none, and there are partitions without a position"
+            text = f"the consumer of {flow.source} has {reset} = none, and some partitions lack a position"
             findings.problems.append(Problem("gap", f"{text}: of {listed(starts.nowhere)}; set earliest or latest"))
         moved = {part.topic for part, log in fresh.items() if log.start > 0}
         if moved:
             findings.notes.append(
                 f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "
-                "are others than here; offsets that are kept outside Kafka have to be translated (twinlog translate)"
+                "differ from here; offsets that are kept outside Kafka have to be translated (twinlog translate)"
             )
 
     def _gaps(self, pairs: Sequence[TopicPair], here: Inventory, positions: _Positions) -> Mapping[TopicPartition, Gap]:
@@ -339,7 +339,7 @@ class FlowPlanner:
                 return topology.refusal(topic)
             if topic in mirrored:
                 return None
-            return others.get(topic) or topology.refusal(topic) or f"{flow.source} has no such topic"
+            return others.get(topic) or topology.refusal(topic) or f"{flow.source} lacks this topic"
 
         def accepts(topic: TopicName) -> bool:
             # Within a cluster, copies are there as well, and their offsets belong to consumers of the copies.

@@ -89,7 +89,7 @@ class PlannedStarts:
     """The planned starts.
 
     `begins` are offsets of partitions that begin after their first record, `notes` are for people, and `nowhere` are
-    topics that may not begin (`auto.offset.reset = none`).
+    topics that are kept from beginning (`auto.offset.reset = none`).
     """
 
     begins: Mapping[TopicPartition, SourceOffset]
@@ -134,11 +134,11 @@ def planned_starts(
             when = (
                 "there already" if start.kind == "latest" else f"older than {shown_moment(start.since_ms(first.at_ms))}"
             )
-            passed[f"that are {when} are not copied, as {key}"] += max(0, min(begins[part], log.end) - log.start)
+            passed[f"that are {when} are left out, as {key}"] += max(0, min(begins[part], log.end) - log.start)
     notes = [f"{count} records {what}" for what, count in passed.items()]
     notes += [
-        f"{listed(names)} appeared after the flow's first start, or have partitions that did: without a position each "
-        f"begins at its earliest record, not by {key}"
+        f"{listed(names)} appeared after the flow's first start, or have partitions that did: as it lacks a position, "
+        f"each begins at its earliest record instead of {key}"
         for key, names in later.items()
     ]
     nowhere = [

@@ -41,25 +41,25 @@ _WOULD = {
 def reload(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the keys that each process would take over; change nothing.")
+        bool, typer.Option("--dry-run", help="Only print the keys that each process would take over.")
     ] = False,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=1.0, help="Seconds to wait for the answers of the processes.")
     ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
-    """Change a running mirror with no restart: every process that runs the flows of FILE reads its file again.
+    """Change a running mirror while it runs: every process that runs the flows of FILE reads its file again.
 
     Filters, intervals, the switches of sync and emit, policies and A->B.enabled act at once, or after a pause of a
-    second or two; no record is lost or repeated. All other keys are printed with their line, and keep their values
-    until the process is restarted. A process whose file is wrong continues with the values of before.
+    second or two; each record is copied once. All other keys are printed with their line, and keep their values until
+    the process is restarted. A process whose file is wrong continues with the values of before.
 
     Each process reads the file of its own start: change the file on every host first. The command may run on any host
     that reaches the targets; request and answers are records of the topic mm2-twinlog-reload.internal there. On the
-    host of a process, `kill -HUP PID` needs no right on a cluster, and the log of the process has the answer.
+    host of a process, `kill -HUP PID` works without rights on a cluster, and the log of the process has the answer.
 
-    Ends with code 0 when every process has taken over the whole file; 4 when a key needs a restart; 2 when FILE, or
-    the file of a process, is wrong; 3 when no process runs the flows; 1 when a process or a target does not answer.
+    Ends with code 0 when every process has taken over the whole file; 4 when a key needs a restart; 2 when FILE, or the
+    file of a process, is wrong; 3 when all processes of the flows have ended; 1 when a process or a target is silent.
 
     Example: twinlog reload mm2.properties
 
@@ -67,8 +67,8 @@ def reload(
     """
     if kind_of(file) is not FileKind.MIRROR:
         raise typer.BadParameter(
-            f"{file} is no file of MirrorMaker 2: Strimzi's resource is followed while it changes, and connectors are "
-            "changed over the REST API of their worker",
+            f"{file} is another kind than MirrorMaker 2's properties: Strimzi's resource is followed while it "
+            "changes, and connectors are changed over the REST API of their worker",
             param_hint="FILE",
         )
     with ends_if_wrong(EXIT_CONFIG):
@@ -112,24 +112,24 @@ def lines(asked: ReloadAnswers) -> Iterator[str]:
     for report in asked.reports:
         yield from _report(report)
     for process, flows in asked.silent.items():
-        yield f"{process} runs or stands by for {', '.join(flows)} and did not answer: its version knows no reload, it"
-        yield "  may not read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID"
+        yield f"{process} runs or waits for {', '.join(flows)} and was silent: its version lacks the reload, it"
+        yield "  lacks the right to read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID"
     for flow, others in asked.others.items():
         yield f"{flow}: {others}"
     for target, trouble in asked.troubles.items():
         yield f"{target}: {trouble}"
     if asked.nobody and not asked.troubles:
-        yield "no process runs these flows, or stands by for them"
+        yield "every process that runs these flows, or waits for them, has ended"
 
 
 def _report(report: ReloadReport) -> Iterator[str]:
     where = f"{report.process} ({report.file})"
     if report.problems:
-        yield f"{where}: its file is wrong, nothing was changed"
+        yield f"{where}: its file is wrong, and its flows are as before"
         yield from (f"  problem: {problem}" for problem in report.problems)
         return
     if report.same:
-        yield f"{where}: nothing has changed"
+        yield f"{where}: its file is as before"
         return
     yield where
     how = _WOULD if report.only_looked else _TAKES

@@ -80,7 +80,7 @@ class ReloadAsker:
         with self._lock:
             silent = sorted(self._asked.keys() - self._reports.keys())
             clusters = [text for admin in self._admins if (text := admin.waits()) is not None]
-        return clusters + [f"{process} has not answered yet" for process in silent]
+        return clusters + [f"{process} has yet to answer" for process in silent]
 
     def request_reload(self) -> ReloadAnswers:
         """Ask on every target at the same time, and wait for the answer of each process that is found there."""

@@ -26,7 +26,7 @@ MOST_BYTES = 32 << 20
 
 WATCH_S = 0.5
 
-_NO_TROUBLE = "no answer yet"
+_NO_TROUBLE = "the answer is due"
 
 
 class PartitionAppender:
@@ -64,7 +64,7 @@ class PartitionAppender:
     async def append(self, appends: Sequence[Append]) -> None:
         """Append them all; each is acknowledged by all in-sync replicas when this returns.
 
-        Raises ClusterError when the target takes no batch for `patience_s`, CopyError if it has other records.
+        Raises ClusterError when the target refuses batches for `patience_s`, CopyError if it has other records.
         """
         if not appends:
             return
@@ -80,11 +80,11 @@ class PartitionAppender:
         while self._error is None and not queue.idle:
             await self._changed.wait(WATCH_S)
             if queue.overdue(self._now(), self._patience_s):
-                trouble = "no broker leads it" if self._client.leader(self._into) is None else self._trouble
+                trouble = "it lacks a leader" if self._client.leader(self._into) is None else self._trouble
                 self._fail(
                     ClusterError(
-                        f"cluster {self._client.alias}: {self._into} has taken nothing for {self._patience_s:g} s: "
-                        f"{trouble}; the same command goes on after what it took"
+                        f"cluster {self._client.alias}: {self._into} has refused records for {self._patience_s:g} s: "
+                        f"{trouble}; the same command continues after the last record there"
                     )
                 )
         if self._error is not None:
@@ -102,8 +102,9 @@ class PartitionAppender:
         if base_offset not in (expected, NOWHERE):
             self._fail(
                 CopyError(
-                    f"cluster {self._client.alias}: {self._into} got records of somebody else from offset {expected} "
-                    "on while it was written; delete the topic and replay again, or give another one (--into)"
+                    f"cluster {self._client.alias}: {self._into} got records of another producer from offset "
+                    f"{expected} on while it was written; delete the topic and replay again, or give another topic "
+                    "(--into)"
                 )
             )
         self._changed.set()
@@ -126,14 +127,14 @@ class PartitionAppender:
             case Remedy.SPLIT:
                 self._fail(
                     CopyError(
-                        f"{cluster}: {into} takes no batch of {sent.append.bytes} bytes; raise its max.message.bytes"
+                        f"{cluster}: {into} refuses a batch of {sent.append.bytes} bytes; raise its max.message.bytes"
                     )
                 )
             case Remedy.RESOLVE | Remedy.FENCE:
                 self._fail(
                     ClusterError(
-                        f"{cluster}: {into} has lost track of what was appended ({self._trouble}); the same command "
-                        "goes on after what is there"
+                        f"{cluster}: {into} has lost track of its appends ({self._trouble}); the same command "
+                        "continues after the last record there"
                     )
                 )
             case _:

@@ -42,7 +42,7 @@ def require_order(start: ReplayBound, end: ReplayBound) -> None:
     """Raise OptionError if the range between two bounds is empty in any cluster."""
     comparable = start.kind == end.kind and start.kind in ("offset", "timestamp")
     if start.kind == "latest" or end.kind == "earliest" or (comparable and start.value >= end.value):
-        raise OptionError(f"nothing lies from {start} to {end}: --from has to be the older one")
+        raise OptionError(f"the range from {start} to {end} is empty: --from has to be the older bound")
 
 
 def offsets_of(
@@ -52,10 +52,10 @@ def offsets_of(
     found: Mapping[TopicPartition, int],
     option: Option,
 ) -> dict[TopicPartition, int]:
-    """The offset of each log that a bound stands for, within the log. Raises OptionError for one that is not there.
+    """The offset in each log that a bound means, within the log. Raises OptionError for an offset outside of the log.
 
-    `hidden` is what an open transaction hides beyond the end of a log, `found` the first offset as new as a timestamp,
-    -1 where there is none.
+    `hidden` are the records that an open transaction hides beyond the end of a log, `found` the first offset as new as
+    a timestamp, or -1.
     """
     if bound.kind == "earliest":
         return {part: one.start for part, one in logs.items()}
@@ -86,8 +86,8 @@ def _require_there(
     beyond = all(bound.value > hidden.get(part, one).end for part, one in logs.items())
     if beyond and (option == "--from" or bound.value >= _A_TIME):
         raise OptionError(
-            f"{option} {bound.value}: no partition has so many offsets; a time in ms since 1970 is written "
-            f"with an @ before it (@{bound.value})"
+            f"{option} {bound.value}: every partition ends before it; a time in ms since 1970 is written with an @ "
+            f"before it (@{bound.value})"
         )
 
 
@@ -98,7 +98,8 @@ def _require_seen(
     hidden: Mapping[TopicPartition, LogOffsets],
     option: Option,
 ) -> None:
-    """Raise OptionError where a range ends beyond what readers of committed records see, or all of it lies there."""
+    """Raise OptionError if a range ends beyond the records that readers of committed records see, or lies there as a
+    whole."""
     if option == "--from" and not all(wanted.get(part, -1) >= one.end for part, one in logs.items()):
         return
     for part, one in sorted(hidden.items()):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twinlog.ops.replay.planner import ReplayOptions, ReplayPlan
     from twinlog.settings.flow import FlowSettings
 
-_FORMS = "an offset, earliest, latest, ISO 8601 as 2026-11-20T08:00:00Z (UTC without a zone), or @ and ms since 1970."
+_FORMS = "an offset, earliest, latest, ISO 8601 as 2026-11-20T08:00:00Z (UTC by default), or @ and ms since 1970."
 _HEAD = ("TOPIC", "PARTITION", "FROM", "TO", "", "TOPIC", "")
 _BOUND = "an offset, a time (2026-11-20T08:00:00Z, or @ and ms since 1970), earliest, or latest"
 
@@ -38,9 +38,9 @@ def replay(
     topics: Annotated[
         str, typer.Option(metavar="TOPICS", help="Topics of the source, as in `topics`.", show_default=False)
     ],
-    start: Annotated[str, typer.Option("--from", metavar="WHERE", help=f"Where to begin: {_BOUND}.")] = "earliest",
+    start: Annotated[str, typer.Option("--from", metavar="WHERE", help=f"The begin: {_BOUND}.")] = "earliest",
     end: Annotated[
-        str, typer.Option("--to", metavar="WHERE", help="Where to end, that record excluded, in the same forms.")
+        str, typer.Option("--to", metavar="WHERE", help="The end, that record excluded, in the same forms.")
     ] = "latest",
     partitions: Annotated[
         list[int] | None,
@@ -50,13 +50,13 @@ def replay(
         str,
         typer.Option(
             metavar="NAME",
-            help="Topics on the target; {topic} stands for the source topic's name, {remote} for that of its copy.",
+            help="Topics on the target; {topic} is the source topic's name, {remote} the name of its copy.",
         ),
     ] = INTO,
     flow: Annotated[
         str | None, typer.Option(metavar="A->B", help="The flow, if the file has several.", show_default=False)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be copied, and copy nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the volume of the copy.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
     master: Master = None,
     conf: Conf = None,
@@ -64,12 +64,12 @@ def replay(
 ) -> None:
     """Copy a range of records of a flow's source into topics of their own on its target, with timestamps and headers.
 
-    The topics are created where they do not exist, and keep their records until you delete them. The flow may run
-    meanwhile; its remote topics are refused. The same command goes on after what an earlier one has copied, after it
-    was ended in whatever way: what is there is compared with the source first.
+    Missing topics are created, and keep their records until you delete them. The flow may run meanwhile; its remote
+    topics are refused. The same command continues after the last copy of an earlier run, after any end of that run: the
+    copies are compared with the source first.
 
-    Ends with code 0 when the whole range is there; 1 when something of it is not, or a cluster does not answer; 2 when
-    FILE or the command line is wrong.
+    Ends with code 0 when the whole range is there; 1 when a part of it is missing, or a cluster is silent; 2 when FILE
+    or the command line is wrong.
 
     Example: twinlog replay mm2.properties --topics orders --from 2026-11-20T08:00:00Z --to 2026-11-20T09:00:00Z
 
@@ -81,7 +81,7 @@ def replay(
     found = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)
     if len(found) > 1:
         names = ", ".join(one.name for one in found)
-        raise typer.BadParameter(f"several flows copy, name one: {names}", param_hint="--flow")
+        raise typer.BadParameter(f"several flows copy, choose from: {names}", param_hint="--flow")
 
     from twinlog.ops.replay.planner import ReplayOptions  # noqa: PLC0415 - Kafka's library is slow to import for --help
     from twinlog.ops.verify.planner import expressions  # noqa: PLC0415
@@ -94,7 +94,7 @@ def replay(
         into,
     )
     log_warnings()
-    stop = SparkSignalHandler("; the same command goes on after what was copied")
+    stop = SparkSignalHandler("; the same command continues after the last copy")
     signals.call(stop)
     try:
         plan, rows = _replay(found[0], options, known, spark_master, settings, stop, dry_run=dry_run)
@@ -161,7 +161,7 @@ def _bound(text: str, option: str) -> ReplayBound:
 
 def _plan_lines(plan: ReplayPlan) -> list[str]:
     if not plan.parts:
-        return ["there is no record in this range"]
+        return ["this range is empty"]
     new = {topic.name for topic in plan.create}
     rows: list[tuple[str, ...]] = [_HEAD]
     for part in plan.parts:
@@ -180,12 +180,12 @@ def _plan_lines(plan: ReplayPlan) -> list[str]:
             )
         )
     total = sum(part.offsets for part in plan.parts)
-    return [*table(rows, numbers=(1, 2, 3)), f"{total} offsets would be copied; nothing was changed"]
+    return [*table(rows, numbers=(1, 2, 3)), f"{total} offsets would be copied; the target is as before"]
 
 
 def _lines(rows: Sequence[ReplayResult]) -> list[str]:
     if not rows:
-        return ["there is no record in this range"]
+        return ["this range is empty"]
     lines = []
     for row in rows:
         part = row.part

@@ -119,7 +119,7 @@ class ReplayPlanner:
         ]
         lacking_numbers = options.partitions - {part.partition for part in parts}
         if lacking_numbers:
-            raise OptionError(f"the topics have no partition {', '.join(map(str, sorted(lacking_numbers)))}")
+            raise OptionError(f"the topics lack partition {', '.join(map(str, sorted(lacking_numbers)))}")
         committed = settings.consumer.isolation_level == "read_committed"
         logs = logs_of(self._source, parts, committed=committed)
         _require_leaders(settings.source, parts, logs)
@@ -127,7 +127,9 @@ class ReplayPlanner:
         starts = self._offsets(start, logs, hidden, "--from")
         ends = self._offsets(end, logs, hidden, "--to")
         if parts and all(starts[part] > ends[part] for part in parts):
-            raise OptionError(f"nothing lies from {start} to {end} in any partition: --from has to be the older one")
+            raise OptionError(
+                f"the range from {start} to {end} is empty in every partition: --from has to be the older bound"
+            )
         found = [
             PartitionToReplay(
                 part,
@@ -168,7 +170,7 @@ class ReplayPlanner:
         usable = [name for name in topics if not _is_internal(topology, name)]
         found, lacking = named(self._options.topics, usable)
         if lacking or not found:
-            raise OptionError(f"cluster {self._settings.source} has no topic {lacking}, or it is an internal one")
+            raise OptionError(f"cluster {self._settings.source} lacks the topic {lacking}, or it is an internal topic")
         return [topics[name] for name in found]
 
     def _named(
@@ -187,18 +189,18 @@ class ReplayPlanner:
             try:
                 name = TopicName(self._options.into.format(topic=topic.name, remote=topology.remote_name(topic.name)))
             except (KeyError, IndexError, ValueError, AttributeError, TypeError):
-                raise OptionError("--into is a name in which {topic} and {remote} may stand") from None
+                raise OptionError("--into is a name that may contain {topic} and {remote}") from None
             if name in copies:
                 copied, by = copies[name]
                 raise OptionError(
-                    f"{name} is the remote topic of {copied}: its readers would get old records again, after "
-                    f"newer ones, and {by} takes them for somebody else's; choose another name (--into)"
+                    f"{name} is the remote topic of {copied}: its readers would get old records again, after newer "
+                    f"ones, and {by} takes them for foreign records; choose another name (--into)"
                 )
             owner = next((flow for flow in self._others if _writes(flow, settings, name)), None)
             if owner is not None:
                 raise OptionError(f"{name} is a remote topic of flow {owner.name}; choose another name (--into)")
             if _is_internal(topology, name):
-                raise OptionError(f"{name} is the name of an internal topic; choose another one (--into)")
+                raise OptionError(f"{name} is the name of an internal topic; choose another name (--into)")
             if name in written.values():
                 raise OptionError(f"several topics would go into {name}; --into needs {{topic}} or {{remote}} in it")
             written[topic.name] = name
@@ -228,8 +230,8 @@ class ReplayPlanner:
                 )
             if own.get("message.timestamp.type") == "LogAppendTime" or "compact" in (own.get("cleanup.policy") or ""):
                 raise OptionError(
-                    f"{name} is compacted, or stamps records with the time of appending: it would not keep what "
-                    "is replayed; choose another name (--into)"
+                    f"{name} is compacted, or stamps records with the time of appending: it would change the replayed "
+                    "records; choose another name (--into)"
                 )
         return found
 
@@ -291,7 +293,7 @@ def _require_leaders(
 ) -> None:
     lacking = sorted(set(partitions) - answered.keys())
     if lacking:
-        raise ClusterError(f"cluster {alias}: {lacking[0]} has no leader")
+        raise ClusterError(f"cluster {alias}: {lacking[0]} lacks a leader")
 
 
 def _is_internal(topology: Topology, name: TopicName) -> bool:

@@ -62,13 +62,14 @@ def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False
             if begin_lost and not count and not same:
                 raise CopyError(
                     f"{source.partition} begins at offset {source.position} by now (retention), and {into.partition} "
-                    "with another record: what an earlier replay has copied from before cannot be compared any more; "
-                    "give another topic for what is left (--into), or delete this one"
+                    "with another record: earlier copies of an earlier replay are impossible to compare by now; give "
+                    "another topic for the rest (--into), or delete this topic"
                 )
             at, place = int(there.offsets[same]), source.position if mine is None else int(mine.offsets[same])
             raise CopyError(
-                f"{into.partition} has at offset {at} another record than {source.partition} at offset {place}: it is "
-                "not what an earlier replay of this range has left; give another topic (--into), or delete this one"
+                f"{into.partition} has at offset {at} another record than {source.partition} at offset {place}: an "
+                "earlier replay of this range would have left the same record; give another topic (--into), or "
+                "delete this topic"
             )
         count += same
         source.discard_before(int(mine.offsets[same - 1]) + 1)
@@ -124,8 +125,8 @@ class Replay:
             )
             if arrived.records != end:
                 raise CopyError(
-                    f"{part.into} has {end - arrived.records} offsets without records, so it was written by somebody "
-                    "else, too; give another topic (--into), or delete this one"
+                    f"{part.into} has {end - arrived.records} empty offsets, so another producer wrote to it, too; "
+                    "give another topic (--into), or delete this topic"
                 )
             end = self._end(part)
         return arrived
@@ -148,13 +149,13 @@ class Replay:
             start, own_end, end = self._loop.run(ask)
             if start > 0:
                 raise CopyError(
-                    f"{into} has lost its first {start} offsets, so that nobody knows what it had; give another topic "
-                    "(--into), or delete this one"
+                    f"{into} has lost its first {start} offsets, so that its former records are unknown; give another "
+                    "topic (--into), or delete this topic"
                 )
             if start == 0 and own_end == end:
                 return end
             if clock.monotonic() > give_up_at:
-                raise ClusterError(f"cluster {client.alias}: {into} has no leader, or its replicas do not catch up")
+                raise ClusterError(f"cluster {client.alias}: {into} lacks a leader, or its replicas lag behind")
             self._loop.run(self._loop.sleep, LOOK_S)
 
     def _appended(self, part: PartitionToReplay, arrived: ReplayedRecords) -> Generator[tuple[int, int, int]]:
@@ -209,8 +210,8 @@ def before(append: Append, end: int) -> Append | None:
 def _refuse_to_compare(part: PartitionToReplay) -> Callable[[int, int], None]:
     def lost(start: int, end: int) -> None:
         raise GapError(
-            f"{part.source}: the source deleted offsets {start} to {end - 1} (retention) before they were compared "
-            f"with what {part.into} has of them; give another topic for what is left (--into), or delete this one"
+            f"{part.source}: the source deleted offsets {start} to {end - 1} (retention) before their comparison with "
+            f"the copies in {part.into}; give another topic for the rest (--into), or delete this topic"
         )
 
     return lost

@@ -39,9 +39,7 @@ class MaxLag:
         """Parse a limit, for example `1000` or `30s`. Raises BadParameter."""
         found = _LIMIT.fullmatch(text.strip())
         if found is None:
-            raise typer.BadParameter(
-                f"{text!r}; expected records such as 1000, or seconds such as 30s", param_hint="--max-lag"
-            )
+            raise typer.BadParameter(f"{text!r}; expected records as 1000, or seconds as 30s", param_hint="--max-lag")
         return cls(float(found[1]), bool(found[2]))
 
     def kept_by(self, seen: FlowSnapshot) -> bool:
@@ -61,7 +59,7 @@ def status(
         list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
     ] = None,
     flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all.", show_default=False)
+        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
     ] = None,
     max_lag: Annotated[
         str | None,
@@ -69,15 +67,17 @@ def status(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds until Ctrl-C.")] = False,
     secrets: Secrets = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with --watch one a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object, with --watch an object a line.")
+    ] = False,
 ) -> None:
-    """Show how flows do, wherever they run: state, lag, rates, last error, groups, who leads and who stands by.
+    """Show the condition of flows, wherever they run: state, lag, rates, last error, groups, leader and standby.
 
-    What is shown was read from the target, where the processes report: a process that died shows so within seconds.
+    All figures come from the target, the place of the processes' reports: a process that died shows so within seconds.
 
-    Ends with code 0 when every flow runs, and is within --max-lag if that is given; 3 when one does not run; 4 when all
-    run and one is beyond --max-lag or its lag is unknown; 5 when all run and partitions are held; 1 when a target does
-    not answer; 2 when FILE is wrong.
+    Ends with code 0 when every flow runs, and is within --max-lag if that is given; 3 when a flow has ended; 4 when all
+    run and a flow is beyond --max-lag or its lag is unknown; 5 when all run and partitions are held; 1 when a target is
+    silent; 2 when FILE is wrong.
 
     Example: twinlog status mm2.properties --flow 'east->west' --watch
 

@@ -146,7 +146,7 @@ def read_offsets(
         found.update(news)
         for group, code in wrong.items():
             if error_codes.refused(code):
-                raise cluster.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
+                raise cluster.client.lacks("DESCRIBE", f"group {group}", "reading its offsets")
         left = [group for group, code in wrong.items() if code in error_codes.RETRIABLE]
         if len(left) < len(wrong) or not left or cluster.clock.monotonic() >= deadline:
             break
@@ -154,8 +154,7 @@ def read_offsets(
             return found, {}
         cluster.clock.sleep(MOVING_COORDINATOR.first_s)
     why = {
-        group: f"offsets of group {group} could not be read: {error_codes.explain(code)}"
-        for group, code in wrong.items()
+        group: f"offsets of group {group} are unreadable: {error_codes.explain(code)}" for group, code in wrong.items()
     }
     for group, code in wrong.items():
         if code != Code.COORDINATOR_NOT_AVAILABLE:
@@ -259,7 +258,7 @@ def _reported(value: bytes | None, at_ms: int) -> ReportedState | None:
 
 
 def _first_line(reported: ReportedState) -> str:
-    return (reported.trace or "").strip().partition("\n")[0] or f"worker {reported.worker} gives no reason"
+    return (reported.trace or "").strip().partition("\n")[0] or f"worker {reported.worker} hides the reason"
 
 
 class SyncedOffsets:

@@ -1,6 +1,6 @@
 """The state of a flow by the facts that its target has: old reports, members of the election, heartbeats.
 
-A flow that may be dead is never reported as running. `ops.status.flow` reads the facts. The clock of the reporting
+A flow that may be dead has another word than running. `ops.status.flow` reads the facts. The clock of the reporting
 process is compared with the clock of the reader.
 """
 
@@ -61,7 +61,7 @@ class Clocks:
 
 
 STALE_S = 5 * EVERY_S
-"""After so long without a report, a process that runs a flow is gone, hangs, or does not reach the target."""
+"""After so long a silence, a process that runs a flow is gone, hangs, or has lost the target."""
 
 BEATS_S = 30.0
 """How old a heartbeat may be, or as old as five of its intervals, while its flow counts as alive."""
@@ -142,7 +142,7 @@ class FlowStatusFacts:
 
     @property
     def running(self) -> DriverReport | None:
-        """The report, if it is fresh and its process runs: an ended process counts no later record."""
+        """The report, if it is fresh and its process runs: an ended process misses later records."""
         report = self.report
         return report if self.fresh and report is not None and report.state not in ENDED else None
 
@@ -171,7 +171,7 @@ class ShownState:
 def state_of(facts: FlowStatusFacts) -> ShownState:
     """Return the state of a flow by its facts."""
     if facts.target_trouble is not None:
-        return ShownState(FlowCondition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
+        return ShownState(FlowCondition.UNKNOWN, "unknown", f"the target is silent: {facts.target_trouble}")
     if facts.others is not None:
         return _of_others(facts, facts.others)
     report, age_s = facts.report, facts.report_age_s
@@ -184,12 +184,12 @@ def state_of(facts: FlowStatusFacts) -> ShownState:
         if not facts.elected or facts.leader == report.process:
             return _reported(report)
         if facts.leader is not None:
-            text = f"{facts.leader} took over from {report.process} and has not reported yet"
+            text = f"{facts.leader} took over from {report.process} and its report is due"
             return ShownState(FlowCondition.NOT_YET, "starting", text)
         return ShownState(
-            FlowCondition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now"
+            FlowCondition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and has left the group"
         )
-    last = "it has never reported" if age_s is None else f"its last report is {shown_age(age_s)} old"
+    last = "it is yet to report" if age_s is None else f"its last report is {shown_age(age_s)} old"
     if facts.leader is not None:
         who = "" if report is None or report.process == facts.leader else f", of {report.process}"
         return ShownState(FlowCondition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
@@ -200,7 +200,9 @@ def state_of(facts: FlowStatusFacts) -> ShownState:
             FlowCondition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}"
         )
     if facts.beats and not facts.elected:
-        return ShownState(FlowCondition.RUNNING, "alive", "heartbeats are written, but nobody reports its state")
+        return ShownState(
+            FlowCondition.RUNNING, "alive", "heartbeats are written, but reports of its state are missing"
+        )
     return ShownState(FlowCondition.DOWN, "not running", f"no process runs it, {last}")
 
 
@@ -217,17 +219,17 @@ def _of_connector(facts: FlowStatusFacts, seen: ConnectorSnapshot) -> ShownState
     report, reported = facts.report, seen.reported
     if seen.members == 0:
         word = "not running" if report is None else report.state if report.state in ENDED else "dead"
-        return ShownState(FlowCondition.DOWN, word, f"no worker is in group {seen.group}")
+        return ShownState(FlowCondition.DOWN, word, f"group {seen.group} is empty")
     if reported is None:
         return ShownState(
-            FlowCondition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}"
+            FlowCondition.DOWN, "not running", f"the workers of group {seen.group} lack a connector {seen.name}"
         )
     if seen.failure is not None:
         return ShownState(FlowCondition.DOWN, "failed", seen.failure)
     if reported.state == "STOPPED":
-        return ShownState(FlowCondition.DOWN, "stopped", "somebody stopped the connector")
+        return ShownState(FlowCondition.DOWN, "stopped", "the connector was stopped by a request")
     if reported.state == "PAUSED":
-        return ShownState(FlowCondition.NOT_YET, "paused", "somebody paused the connector")
+        return ShownState(FlowCondition.NOT_YET, "paused", "the connector was paused by a request")
     if reported.state != "RUNNING":
         return ShownState(FlowCondition.NOT_YET, "starting", f"the connector is {reported.state.lower()}")
     if report is not None and report.at_ms >= seen.at_ms and report.state not in ENDED:
@@ -238,10 +240,12 @@ def _of_connector(facts: FlowStatusFacts, seen: ConnectorSnapshot) -> ShownState
         text = (
             f"worker {reported.worker} writes heartbeats"
             if facts.beats
-            else f"worker {reported.worker} writes no heartbeats"
+            else f"worker {reported.worker} has stopped its heartbeats"
         )
         return ShownState(FlowCondition.RUNNING if facts.beats else FlowCondition.NOT_YET, word, text)
-    text = f"worker {reported.worker} of group {seen.group} runs it, and reports nothing: Kafka's, or one that begins"
+    text = (
+        f"worker {reported.worker} of group {seen.group} runs it silently: a worker of Kafka, or a worker that begins"
+    )
     return ShownState(FlowCondition.RUNNING, BY_OTHERS, text)
 
 
@@ -258,5 +262,5 @@ def _of_others(facts: FlowStatusFacts, others: str) -> ShownState:
         state = facts.connector.reported.state
         condition = FlowCondition.RUNNING if state == "RUNNING" else FlowCondition.NOT_YET
         return ShownState(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
-    beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {shown_age(age_s)} old"
+    beat = "the first heartbeat is due" if age_s is None else f"the last heartbeat is {shown_age(age_s)} old"
     return ShownState(FlowCondition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")

@@ -112,7 +112,7 @@ def _paused(report: DriverReport) -> str | None:
         return None
     behind = "" if report.paused_lag is None else f", {_records(report.paused_lag)} behind"
     partitions = counted(report.paused, "partition")
-    return f"{partitions}{behind}, which count in no other figure; `twinlog topics` shows them"
+    return f"{partitions}{behind}, which all other figures leave out; `twinlog topics` shows them"
 
 
 def _missing(report: DriverReport) -> str | None:
@@ -122,7 +122,9 @@ def _missing(report: DriverReport) -> str | None:
     one = report.missing == 1
     count = f"{counted(report.missing, 'remote topic')} {'is' if one else 'are'}"
     why = f": {report.missing_topics[0][1]}" if report.missing_topics else ""
-    return f"{count} not created or grown yet, and {'its' if one else 'their'} records count in no figure: {names}{why}"
+    return (
+        f"{count} still to create or grow, and all figures leave out {'its' if one else 'their'} records: {names}{why}"
+    )
 
 
 def _rate(report: DriverReport) -> str:
@@ -154,7 +156,7 @@ def _groups(facts: FlowStatusFacts) -> str | None:
         return None
     groups = report.groups
     followed = "not looked at yet" if groups.followed is None else f"{groups.followed} followed"
-    inexact = f", {groups.inexact} with offsets that have no exact translation" if groups.inexact else ""
+    inexact = f", {groups.inexact} with offsets that lack an exact translation" if groups.inexact else ""
     checkpoints = f"; checkpoints {_since(facts, groups.checkpoints_ms)}"
     sync = f", committed on the target {_since(facts, groups.sync_ms)}" if groups.syncs else ", not committed there"
     trouble = f"; {groups.trouble}" if groups.trouble else ""

@@ -115,7 +115,7 @@ def _show(
         agreed = typer.confirm("Do it?", err=asking.as_json)
     except typer.Abort:
         typer.echo("", err=True)
-        raise typer.BadParameter("nobody answers here; give --yes to do it without being asked") from None
+        raise typer.BadParameter("the input is closed; give --yes to skip the question") from None
     if agreed:
         return None
     typer.echo("nothing was asked", err=True)

@@ -85,7 +85,7 @@ def _copying(flows: Sequence[FlowSettings], name: str | None) -> FlowSettings:
     found = chosen(flows, name, fits=lambda flow: flow.kind in (None, "source"), doing="that copies", idle=True)
     if len(found) > 1:
         names = ", ".join(flow.name for flow in found)
-        raise typer.BadParameter(f"several flows copy, name one: {names}", param_hint="--flow")
+        raise typer.BadParameter(f"several flows copy, choose from: {names}", param_hint="--flow")
     return found[0]
 
 

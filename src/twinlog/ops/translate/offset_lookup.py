@@ -69,7 +69,7 @@ class Lookup(ClustersReader):
             known = [str(name) for name in self._here.call(GroupAdmin(self._here.client).listed)]
             close = get_close_matches(group, known, n=3)
             hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            raise ClusterError(f"cluster {self._here.alias}: group {group} has committed no offsets{hint}")
+            raise ClusterError(f"cluster {self._here.alias}: group {group} lacks committed offsets{hint}")
         ask_twice(self._target, self._learn)
         return [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())]
 

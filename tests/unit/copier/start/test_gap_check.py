@@ -52,7 +52,7 @@ def test_heartbeats_that_were_recreated_stop_no_flow_and_count_as_no_gap() -> No
     assert check.handle_gap(ANEW, replace(GRANT, heartbeats=True), POSITION, "id").next_source == 0
     ((kind, text),) = events
     assert kind == "heartbeats"
-    assert "the flow goes on at offset 0" in text
+    assert "the flow continues at offset 0" in text
 
 
 def test_a_topic_of_a_user_is_guarded_whatever_its_name_ends_in() -> None:

@@ -103,7 +103,7 @@ def test_waiting_ends_when_everything_runs(worker: ScriptedWorker) -> None:
     worker.on("GET /connectors/c/status", none, starts, state("c", "RUNNING", "RUNNING"))
     code, out, err = run(worker, "status", "c", "--wait")
     assert (code, out.count("RUNNING")) == (0, 2)
-    assert err.splitlines() == ["waiting: c has no status yet", "waiting: c is UNASSIGNED"]
+    assert err.splitlines() == ["waiting: c is still without status", "waiting: c is UNASSIGNED"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_was_just_resumed_is_still_shown_as_paused(worker: ScriptedWorker) 
     paused = state("c", "PAUSED", "PAUSED")
     worker.on("GET /connectors/c/status", paused, state("c", "RUNNING"), state("c", "RUNNING", "RUNNING"))
     code, _, err = run(worker, "status", "c", "--wait")
-    assert (code, err.splitlines()) == (0, ["waiting: c is PAUSED", "waiting: c has no tasks yet"])
+    assert (code, err.splitlines()) == (0, ["waiting: c is PAUSED", "waiting: c is still without tasks"])
 
 
 def test_waiting_ends_in_time(worker: ScriptedWorker) -> None:
@@ -297,7 +297,7 @@ OFFSETS = [
             [{"partition": {"filename": "f"}, "offset": {"position": 3}}],
             ["PARTITION          OFFSET", "{'filename': 'f'}  {'position': 3}"],
         ),
-        ([], [f"{NAME} has no stored offsets"]),
+        ([], [f"{NAME} lacks stored offsets"]),
     ],
 )
 def test_offsets_of_each_kind(worker: ScriptedWorker, found: Any, table: list[str]) -> None:
@@ -368,7 +368,7 @@ def test_offsets_of_a_running_connector(worker: ScriptedWorker) -> None:
     code, _, err = run(worker, "offsets", "reset", NAME, "--yes")
     assert (code, err) == (
         1,
-        f"twinlog: {NAME} is not stopped: `twinlog connectors stop 'a->b /1'` ends its tasks\n",
+        f"twinlog: {NAME} is still running: `twinlog connectors stop 'a->b /1'` ends its tasks\n",
     )
     assert run(worker, "offsets", "reset", NAME)[0] == 2, "nobody answers whether it is meant"
     assert run(worker, "offsets", "reset", NAME, "-y")[:2] == (

@@ -102,7 +102,7 @@ def test_what_v1_cannot_say_is_said(properties: Path, tmp_path: Path) -> None:
     result = run(properties, "--to", "strimzi", "-o", tmp_path / "out")
     assert result.exit_code == 3
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("not converted: ")]
-    assert line.endswith(": west->east: MirrorHeartbeatConnector: v1 has no heartbeatConnector")
+    assert line.endswith(": west->east: MirrorHeartbeatConnector: v1 lacks heartbeatConnector")
 
 
 def test_connectors_refer_to_secrets_in_files(properties: Path, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_nothing_is_written_over(properties: Path, tmp_path: Path) -> None:
     (out / "worker.properties").write_text("mine")
     result = run(properties, "--to", "connectors", "-o", out)
     assert result.exit_code == 2
-    assert "worker.properties exists; nothing was written" in result.stderr
+    assert "worker.properties exists; DIR is as before" in result.stderr
     assert [path.name for path in out.iterdir()] == ["worker.properties"]
 
 
@@ -169,7 +169,7 @@ def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
     [
         (("--to", "properties"), "has this form already"),
         (("--to", "connectors"), "files: name a folder"),
-        (("mm2.properties", "--to", "strimzi"), "one such file at a time"),
+        (("mm2.properties", "--to", "strimzi"), "a single file of this kind at a time"),
     ],
 )
 def test_command_lines_that_mean_nothing(properties: Path, words: tuple[str, ...], found: str) -> None:
@@ -222,7 +222,7 @@ def test_the_newer_version_of_a_resource(tmp_path: Path) -> None:
     path.write_text(OLD)
     result = run(path, "--to", "strimzi", "-o", tmp_path / "out")
     assert result.exit_code == 3
-    assert f"not converted: {path}:20: spec.mirrors[0].heartbeatConnector: v1 has no such connector" in result.stderr
+    assert f"not converted: {path}:20: spec.mirrors[0].heartbeatConnector: v1 lacks this connector" in result.stderr
     found = read_yaml(tmp_path / "out" / "mirror.yaml")
     jsonschema.validate(found, schema("v1"))
     assert found["spec"]["target"] == {
@@ -277,7 +277,7 @@ def test_connectors_that_differ_are_no_flow(tmp_path: Path) -> None:
     result = run(source, checkpoint, "--to", "properties")
     assert result.exit_code == 3
     assert f"{checkpoint}:9: topics: it counts for the whole flow here, and s has another value" in result.stderr
-    assert "s: to begin paused has no form in a properties file" in result.stderr
+    assert "s: to begin paused lacks a form in a properties file" in result.stderr
     assert "under the name 's', and looked for under 'MirrorSourceConnector'" in result.stderr
     assert "a->b.topics = x" in result.stdout.replace("\\>", ">")
 
@@ -288,7 +288,7 @@ def test_connectors_of_two_targets_are_refused(tmp_path: Path) -> None:
     second.write_text(json.dumps({"name": "2", "config": {**CONNECTOR, "target.cluster.alias": "c"}}))
     result = run(first, second, "--to", "strimzi")
     assert result.exit_code == 2
-    assert "target.cluster.alias: b, c; expected one" in result.stderr
+    assert "target.cluster.alias: b, c; expected a single target" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -346,4 +346,4 @@ def test_the_connectors_of_a_flow_have_one_alias(tmp_path: Path) -> None:
     second.write_text(json.dumps({"name": "c", "config": other}))
     result = run(first, second, "--to", "properties")
     assert "source->b.source.cluster.alias = " in result.stdout.replace("\\>", ">")
-    assert "source.cluster.alias: one flow has one source.cluster.alias, '' of s" in result.stderr
+    assert "source.cluster.alias: a flow has a single source.cluster.alias, '' of s" in result.stderr

@@ -48,25 +48,25 @@ def test_each_partition_is_a_line_and_the_last_line_sums_up() -> None:
     assert text[4].endswith("no: the flow has copied up to 90, 10 before the commit")
     assert text[5].endswith("has moved (Stable on the target)")
     assert text[-2:] == [
-        "not followed, see them with --group: other",
+        "left out, see them with --group: other",
         "a->b: 1 of 3 groups may move now, 1 has moved; 1 may not: flow-behind; that passes with time",
     ]
 
 
 def test_somebody_who_has_to_act_is_told_for_which_group() -> None:
     assert summary(seen(AHEAD, SAFE)) == (
-        "a->b: 1 of 2 groups may move now; 1 may not: target-ahead; somebody has to act for ahead"
+        "a->b: 1 of 2 groups may move now; 1 may not: target-ahead; an operator has to act for ahead"
     )
-    assert "no group that it follows" in summary(seen())
+    assert "all groups that it follows" in summary(seen())
 
 
 def test_a_group_that_the_source_has_forgotten_may_not_move() -> None:
     text = lines(seen(group("gone")))
     assert text[2].startswith("gone")
-    assert text[2].endswith("no: it has committed nothing on the source any more")
+    assert text[2].endswith("no: its offsets on the source are gone")
     assert text[-1] == (
-        "a->b: 0 of 1 groups may move now; 1 may not: it has committed nothing on the source any more; "
-        "somebody has to act for gone"
+        "a->b: 0 of 1 groups may move now; 1 may not: its offsets on the source are gone; an operator has to act for "
+        "gone"
     )
 
 
@@ -103,7 +103,7 @@ def test_waiting_ends_when_all_may_move_and_tells_what_is_missing_once(capsys: p
     assert time.wait(60) == [seen(SAFE, MOVED)]
     assert time.now == 3.0
     assert capsys.readouterr().err.splitlines() == [
-        "0 s of 60 s: a->b: 1 of 1 groups may not move yet, late: the flow has copied up to 90, 10 before the commit",
+        "0 s of 60 s: a->b: 1 of 1 groups have to wait, late: the flow has copied up to 90, 10 before the commit",
         "2 s of 60 s: away",
     ]
 
@@ -135,7 +135,7 @@ def test_a_checkpoint_connector_follows_what_the_source_connectors_of_its_cluste
     follows = replace(SETTINGS, kind="checkpoint", connector_name="follow")
     (found,) = followers([source, other, follows])
     assert (found.settings, found.copied_by, found.reverse) == (follows, (source,), None)
-    with pytest.raises(TwinlogError, match="add that of a MirrorCheckpointConnector"):
+    with pytest.raises(TwinlogError, match="add the file of a MirrorCheckpointConnector"):
         followers([source])
     back = replace(SETTINGS, source="b", target="a", enabled=False)
     assert followers([SETTINGS, back])[0].reverse == back
@@ -185,10 +185,10 @@ def test_a_cluster_is_asked_again_before_it_counts_as_dead(
     code, out = run(tmp_path)
     assert clusters[side].faults_left == 0
     if answers:
-        assert (code, out) == (3, "s->w: no group that it follows has committed anything in a topic that it mirrors\n")
+        assert (code, out) == (3, "s->w: all groups that it follows lack offsets in the topics that it mirrors\n")
     else:
         assert code == 1
-        assert ("the source does not answer" in out) == (side == 0)
+        assert ("the source is silent" in out) == (side == 0)
 
 
 def test_what_the_flow_has_stored_is_asked_for_again(clusters: Clusters, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_wrong_file_or_command_line_ends_with_2(tmp_path: Path) -> None:
     code, printed = call(tmp_path, "plan", "--flow", "b->c")
     assert (code, "there is no flow b->c; the file has a->b" in " ".join(printed.split())) == (2, True)
     code, printed = call(tmp_path, "plan", "--rate", "fast")
-    assert (code, "is no rate" in printed) == (2, True)
+    assert (code, "is an unknown rate" in printed) == (2, True)
     code, printed = call(tmp_path, "diff", "a", "c")
     assert code == 2
     assert "alias: 'c'; expected two clusters of flows of the file: a, b" in printed
@@ -104,7 +104,7 @@ def test_a_plan_has_a_section_for_all_that_would_be_done() -> None:
             "east->west: a run would create 2 topics, add partitions to 1 topic, change 1 setting, move 1 group, "
             "copy 5,001 records, 90.0 kB, in about 1 min 30 s at 1.0 kB/s (--rate); 1 problem"
         ),
-        "  a run would fail, or not do all of it",
+        "  a run would fail, or skip a part of it",
         "    ! disk: full",
         "  topics to create on west",
         "    + east.t: 3 partitions, replicas: the broker's default, retention.ms=1",
@@ -133,7 +133,7 @@ def test_what_is_done_says_so_and_long_lists_are_cut() -> None:
     done = FlowPlan("east->west", Alias("east"), WEST, 1.0, groups=(GroupPlan(GroupId("h"), 1, "in-step"),))
     assert plan_lines(done)[0] == "east->west: nothing is left to do"
     unknown = replace(done, problems=(Problem("unread", "no broker leads t-0"),))
-    assert plan_lines(unknown)[0] == "east->west: a run would fail, or not do all of it; 1 problem"
+    assert plan_lines(unknown)[0] == "east->west: a run would fail, or skip a part of it; 1 problem"
     assert not unknown.done
     many = tuple(PartitionGrowth(TopicName(f"t{number}"), 1, 2) for number in range(MOST + 5))
     long = FlowPlan("east->west", Alias("east"), WEST, 1.0, grow=many)

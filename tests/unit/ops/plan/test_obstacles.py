@@ -46,11 +46,11 @@ def test_records_of_others_in_a_remote_topic_are_a_clash() -> None:
     held = {TopicPartition(REMOTE, 0): LogOffsets(5, 5), TopicPartition(REMOTE, 1): LogOffsets(3, 10)}
     (problem,), notes = written_by_others([PAIR], there, held, [], WEST)
     assert (problem.kind, notes) == ("clash", [])
-    assert "a.t is on b with 7 records that this flow has not copied" in problem.text
+    assert "a.t is on b with 7 records of another origin than this flow" in problem.text
     problems, notes = written_by_others([PAIR], there, held, [], WEST, "MirrorMaker 2")
     assert problems == []
     assert "MirrorMaker 2 runs the flow now, and a run waits" in notes[0]
-    assert "MirrorMaker 2 may have copied them and not stored that yet" in notes[1]
+    assert "MirrorMaker 2 may have copied them and may still store it" in notes[1]
     assert written_by_others([PAIR], there, held, [TopicPartition(TOPIC, 0)], WEST) == ([], [])
     assert written_by_others([PAIR], {}, {}, [], WEST) == ([], [])
 
@@ -77,7 +77,7 @@ def test_more_partitions_than_the_source_are_a_clash_until_something_was_copied(
     assert notes == []
     problems, (note,) = written_by_others([PAIR], there, {}, [TopicPartition(TOPIC, 1)], WEST)
     assert problems == []
-    assert note == "a.t has 5 partitions on b, t has 2: the last 3 get no copies"
+    assert note == "a.t has 5 partitions on b, t has 2: the last 3 stay empty"
     # Fewer are added.
     assert written_by_others([PAIR], {REMOTE: Topic(REMOTE, 1)}, {}, [], WEST) == ([], [])
 
@@ -114,11 +114,11 @@ def test_room_on_the_target_counts_each_replica_once_and_each_volume_once() -> N
     disks = [Disk(1, "/a", 1000, 300), Disk(1, "/b", 1000, 300), Disk(2, "/a", 1000, 500)]
     assert too_full(disks, 300, 1, WEST) == ([], [])
     problems, (note,) = too_full(disks, 300, 2, WEST)
-    assert (problems, note) == ([], "600 B are to be written on b (2 replicas), whose disks have 800 B of room")
+    assert (problems, note) == ([], "600 B will be written on b (2 replicas), whose disks have 800 B of room")
     (problem,), _ = too_full(disks, 300, 3, WEST)
     assert problem.kind == "disk"
-    assert problem.text.startswith("900 B are to be written on b (3 replicas), whose disks have 800 B of room; ")
-    assert too_full([Disk(1, "/a")], 300, 1, WEST) == ([], ["the free space of b's disks is not known"])
+    assert problem.text.startswith("900 B will be written on b (3 replicas), whose disks have 800 B of room; ")
+    assert too_full([Disk(1, "/a")], 300, 1, WEST) == ([], ["the free space of b's disks is unknown"])
     assert too_full([], None, 1, WEST) == ([], [])
 
 

@@ -53,11 +53,11 @@ def test_each_process_tells_what_its_flows_do() -> None:
         "    f:7: twinlog.metrics.listeners = http://:1 (not written before): NEEDS A RESTART",
         "    f:8: errors.retry.timeout = 1 (not written before): has no effect here",
         "  and 2 more keys, which are in the log of the process",
-        "h-2 (g): nothing has changed",
-        "h-3 (g): its file is wrong, nothing was changed",
+        "h-2 (g): its file is as before",
+        "h-3 (g): its file is wrong, and its flows are as before",
         "  problem: g:5: topics: wrong; expected right",
-        "h-4 runs or stands by for a->b, b->a and did not answer: its version knows no reload, it",
-        "  may not read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID",
+        "h-4 runs or waits for a->b, b->a and was silent: its version lacks the reload, it",
+        "  lacks the right to read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID",
         "c->b: MirrorMaker 2 runs it: ...",
     ]
 
@@ -132,7 +132,7 @@ def test_only_files_of_mirror_maker_are_read_again(file: Path, text: str) -> Non
     file.write_text(text)
     done = CliRunner().invoke(app, ["reload", str(file)])
     assert (done.exit_code, Asker.asked) == (2, ())
-    assert "is no file of MirrorMaker 2" in " ".join(done.output.split())
+    assert "is another kind than MirrorMaker 2's properties" in " ".join(done.output.split())
 
 
 def test_who_asks_is_named_even_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_who_writes_there_meanwhile_is_noticed(clusters: Clusters) -> None:
 
     target.carried_out = intrude
     row = replay(clusters, 0, 400)
-    assert "got records of somebody else" in (row.problem or "")
+    assert "got records of another producer" in (row.problem or "")
     assert row.appended < 400
 
 
@@ -113,9 +113,9 @@ def test_who_writes_there_meanwhile_is_noticed(clusters: Clusters) -> None:
     ("code", "words"),
     [
         (Code.TOPIC_AUTHORIZATION_FAILED, "WRITE on topic s.t.replay"),
-        (Code.MESSAGE_TOO_LARGE, "s.t.replay-0 takes no batch of "),
-        (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "s.t.replay-0 has lost track of what was appended"),
-        (Code.INVALID_PRODUCER_EPOCH, "s.t.replay-0 has lost track of what was appended"),
+        (Code.MESSAGE_TOO_LARGE, "s.t.replay-0 refuses a batch of "),
+        (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "s.t.replay-0 has lost track of its appends"),
+        (Code.INVALID_PRODUCER_EPOCH, "s.t.replay-0 has lost track of its appends"),
         (Code.INVALID_RECORD, "s.t.replay-0 refuses a batch: "),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_target_that_takes_nothing_is_given_up(clusters: Clusters) -> None:
     began = clusters[0].now()
     clusters[1].fault(PRODUCE, Fault(lost=True), times=1_000)
     row = replay(clusters, 0, 100)
-    assert "s.t.replay-0 has taken nothing for 20 s: no answer; the same command goes on" in (row.problem or "")
+    assert "s.t.replay-0 has refused records for 20 s: no answer; the same command continues" in (row.problem or "")
     assert clusters[0].now() - began < 120
 
 
@@ -165,7 +165,9 @@ def test_what_the_source_has_deleted_since_an_earlier_replay_is_said(clusters: C
     assert replay(clusters, 10, 60).appended == 50
     clusters[0].log("t").delete_before(30)
     row = replay(clusters, 10, 100)
-    assert "deleted offsets 10 to 29 (retention) before they were compared with what s.t.replay-0" in str(row.problem)
+    assert "deleted offsets 10 to 29 (retention) before their comparison with the copies in s.t.replay-0" in str(
+        row.problem
+    )
     # A later run of the same command plans where the log begins by then.
     with planner_of(clusters, options_of()) as planner:
         (part,) = planner.plan().parts

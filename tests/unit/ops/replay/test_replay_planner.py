@@ -24,15 +24,15 @@ from twinlog.ops.replay.command import _bound
     [
         (
             {"start": ReplayBound("offset", 7), "end": ReplayBound("offset", 7)},
-            "nothing lies from offset 7 to offset 7: --from",
+            "the range from offset 7 to offset 7 is empty: --from",
         ),
         (
             {"start": ReplayBound("timestamp", 9), "end": ReplayBound("timestamp", 7)},
-            "nothing lies from timestamp 9 to timestamp",
+            "the range from timestamp 9 to timestamp",
         ),
-        ({"partitions": frozenset({0, 4, 3})}, "the topics have no partition 3, 4"),
-        ({"topics": ("t", "nowhere")}, "cluster s has no topic nowhere, or it is an internal one"),
-        ({"topics": ("__consumer_offsets",)}, "cluster s has no topic __consumer_offsets"),
+        ({"partitions": frozenset({0, 4, 3})}, "the topics lack partition 3, 4"),
+        ({"topics": ("t", "nowhere")}, "cluster s lacks the topic nowhere, or it is an internal topic"),
+        ({"topics": ("__consumer_offsets",)}, "cluster s lacks the topic __consumer_offsets"),
     ],
 )
 def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
@@ -51,16 +51,20 @@ def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
         (
             ReplayBound("offset", 8),
             ReplayBound("timestamp", NOW + 5),
-            f"from offset 8 to timestamp {NOW + 5} in any partition",
+            f"from offset 8 to timestamp {NOW + 5} is empty in every partition",
         ),
         (
             ReplayBound("timestamp", NOW + 8),
             ReplayBound("offset", 5),
-            f"from timestamp {NOW + 8} to offset 5 in any partition",
+            f"from timestamp {NOW + 8} to offset 5 is empty in every partition",
         ),
-        (ReplayBound("latest"), ReplayBound("earliest"), "from latest to earliest: --from has to be the older one"),
-        (ReplayBound("latest"), ReplayBound("offset", 5), "from latest to offset 5: --from has"),
-        (ReplayBound("offset", 5), ReplayBound("earliest"), "from offset 5 to earliest: --from has"),
+        (
+            ReplayBound("latest"),
+            ReplayBound("earliest"),
+            "from latest to earliest is empty: --from has to be the older bound",
+        ),
+        (ReplayBound("latest"), ReplayBound("offset", 5), "from latest to offset 5 is empty: --from has"),
+        (ReplayBound("offset", 5), ReplayBound("earliest"), "from offset 5 to earliest is empty: --from has"),
     ],
 )
 def test_a_range_that_begins_after_its_end_is_refused(
@@ -69,7 +73,7 @@ def test_a_range_that_begins_after_its_end_is_refused(
     put(clusters[0], "t", 10, 1)
     with (
         planner_of(clusters, options_of(start=start, end=end)) as planner,
-        pytest.raises(OptionError, match=f"nothing lies {words}"),
+        pytest.raises(OptionError, match=f"the range {words}"),
     ):
         planner.plan()
 
@@ -94,7 +98,7 @@ def test_where_a_leader_is_lost_nobody_knows_what_an_open_transaction_hides(clus
     options = options_of(start=ReplayBound("offset", 2))
     with (
         planner_of(clusters, options, isolation_level="read_committed") as planner,
-        pytest.raises(ClusterError, match="cluster s: t-0 has no leader"),
+        pytest.raises(ClusterError, match="cluster s: t-0 lacks a leader"),
     ):
         planner.plan()
     assert clusters[0].faults_left == 0
@@ -127,7 +131,7 @@ def test_what_an_open_transaction_hides_is_named(clusters: Clusters) -> None:
     assert planned(first, last) == planned(first, ReplayBound("offset", 10)) == [(0, 10)]
     # What comes later is not there yet, whoever hides what.
     assert planned(first, ReplayBound("timestamp", NOW + 3_600_000)) == [(0, 10)]
-    with pytest.raises(OptionError, match="no partition has so many offsets"):
+    with pytest.raises(OptionError, match="every partition ends before it"):
         planned(ReplayBound("offset", 21), last)
 
 
@@ -165,7 +169,7 @@ def test_a_time_that_is_written_as_an_offset_is_no_empty_range(clusters: Cluster
     ):
         with (
             planner_of(clusters, options_of(**wrong)) as planner,
-            pytest.raises(OptionError, match=rf"{option} {NOW}: no partition has so many offsets; .* \(@{NOW}\)"),
+            pytest.raises(OptionError, match=rf"{option} {NOW}: every partition ends before it; .* \(@{NOW}\)"),
         ):
             planner.plan()
     # What comes next is not there yet.
@@ -220,9 +224,9 @@ def test_a_range_that_begins_in_a_hole_after_old_records_is_no_old_one(clusters:
         ("s.u", r"s\.u is the remote topic of u"),
         ("mm2-offsets.s.internal", "is the name of an internal topic"),
         ("__consumer_offsets", "is the name of an internal topic"),
-        ("{nothing}", "in which {topic} and {remote} may stand"),
-        ("{topic.name}", "in which {topic} and {remote} may stand"),
-        ("{topic[name]}", "in which {topic} and {remote} may stand"),
+        ("{nothing}", "that may contain {topic} and {remote}"),
+        ("{topic.name}", "that may contain {topic} and {remote}"),
+        ("{topic[name]}", "that may contain {topic} and {remote}"),
         ("all", "several topics would go into all"),
         ("z.copied", r"z\.copied is a remote topic of flow z->w"),
     ],
@@ -251,5 +255,7 @@ def test_a_time_is_named_as_it_was_written() -> None:
     newer, older = "2026-11-20T07:00:00Z", "@1763625600000"
     assert str(_bound(newer, "--to")) == newer
     assert _bound(older, "--to").option == older
-    with pytest.raises(OptionError, match=f"nothing lies from {newer} to {older}: --from has to be the older one"):
+    with pytest.raises(
+        OptionError, match=f"the range from {newer} to {older} is empty: --from has to be the older bound"
+    ):
         require_order(_bound(newer, "--from"), _bound(older, "--to"))

@@ -61,8 +61,8 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
     assert line(seen(), "lag") == "lag         1,204 records, 1.2 MB, 3 s old (known 1 s ago); ETA 2 s"
     assert "1,000 records/s, 2.0 MB/s, by 1 task; 12,000 records copied since 19" in line(seen(), "rate")
     assert line(seen(), "groups") == (
-        "groups      12 followed, 1 with offsets that have no exact translation; checkpoints 1 s ago, "
-        "committed on the target 4 s ago"
+        "groups      12 followed, 1 with offsets that lack an exact translation; checkpoints 1 s ago, committed on "
+        "the target 4 s ago"
     )
     assert line(seen(), "last error") == "last error  gap: lost (3 min ago)"
     assert line(seen(), "orders").split() == ["orders", "2", "1,204", "1.2", "MB", "3", "1,000", "2.0"]
@@ -89,7 +89,7 @@ def test_topics_that_the_target_has_not_created_are_named_and_found() -> None:
     reasons = (("bills", "the controller is busy"), ("orders", "it lacks CREATE"))
     found = seen(replace(REPORTED, lag=0, missing=9, missing_topics=reasons))
     assert line(found, "missing") == (
-        "missing     9 remote topics are not created or grown yet, and their records count in no figure: "
+        "missing     9 remote topics are still to create or grow, and all figures leave out their records: "
         "bills, orders and 7 more: the controller is busy"
     )
     assert flow_json(found)["missing"] == {"topics": 9, "first": dict(reasons)}
@@ -125,7 +125,7 @@ def test_what_is_not_known_is_called_unknown() -> None:
 
 def test_a_target_that_does_not_answer_shows_nothing_but_that() -> None:
     found = seen(target_trouble="no broker of b answers")
-    assert lines(found)[0] == "a->b: unknown: the target does not answer: no broker of b answers"
+    assert lines(found)[0] == "a->b: unknown: the target is silent: no broker of b answers"
     assert (line(found, "run by"), line(found, "standing by")) == ("", "")
 
 
@@ -159,7 +159,7 @@ def test_scripts_get_the_worst(found: list[FlowSnapshot], limit: str | None, cod
 def test_a_limit_is_records_or_seconds() -> None:
     assert (MaxLag.of("1000"), MaxLag.of("2.5s")) == (MaxLag(1000, False), MaxLag(2.5, True))
     for text in ("", "s", "-1", "1m", "x"):
-        with pytest.raises(typer.BadParameter, match="expected records such as 1000") as refused:
+        with pytest.raises(typer.BadParameter, match="expected records as 1000") as refused:
             MaxLag.of(text)
         assert refused.value.param_hint == "--max-lag"
 
@@ -211,7 +211,7 @@ def test_what_is_paused_is_shown_apart_from_the_rest() -> None:
     )
     found = seen(replace(REPORTED, topics=topics, paused=6, paused_lag=None))
     assert line(found, "paused") == (
-        "paused      6 partitions, which count in no other figure; `twinlog topics` shows them"
+        "paused      6 partitions, which all other figures leave out; `twinlog topics` shows them"
     )
     assert line(found, "orders").endswith("2 more partitions are paused")
     assert line(found, "logs").split() == ["logs", "3", "1,500", "-", "-", "-", "-", "paused"]

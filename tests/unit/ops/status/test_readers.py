@@ -103,8 +103,8 @@ def test_a_group_that_nobody_lists_is_shown_by_its_checkpoints(scene: Scene) -> 
     assert billing.safe
     assert seen.source_trouble is None
     assert (
-        "partitions of __consumer_offsets without a leader: 1; the source does not list the groups there, and those "
-        "without a checkpoint are not shown"
+        "partitions of __consumer_offsets that lack a leader: 1; the source leaves out their groups, and groups that "
+        "lack a checkpoint are left out"
     ) in lines(seen)
 
 
@@ -143,13 +143,13 @@ def test_a_target_that_never_had_a_group_is_no_silent_one(scene: Scene) -> None:
 def test_a_named_group_is_not_said_to_have_committed_nothing(scene: Scene) -> None:
     scene.source.code = Code.COORDINATOR_NOT_AVAILABLE
     scene.reader._last.clear()
-    with pytest.raises(ClusterError, match=r"offsets of group shop could not be read: .*\(error code 15\)"):
+    with pytest.raises(ClusterError, match=r"offsets of group shop are unreadable: .*\(error code 15\)"):
         scene.read(SHOP)
 
 
 def test_nobody_waits_for_no_group_where_some_cannot_be_listed() -> None:
     assert missing(GroupsSnapshot("a->b", 0, unlisted=2)) == (
-        "a->b: partitions of __consumer_offsets without a leader: 2; the source does not list the groups there"
+        "a->b: partitions of __consumer_offsets that lack a leader: 2; the source leaves out their groups"
     )
 
 

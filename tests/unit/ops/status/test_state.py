@@ -53,16 +53,16 @@ def test_a_flow_whose_leader_reports_is_what_it_reports() -> None:
 @pytest.mark.parametrize(
     ("changes", "condition", "word", "text"),
     [
-        ({"target_trouble": "no broker"}, "UNKNOWN", "unknown", "the target does not answer: no broker"),
+        ({"target_trouble": "no broker"}, "UNKNOWN", "unknown", "the target is silent: no broker"),
         ({"report": OLD}, "NOT_YET", "silent", "host-1 runs the flow, but its last report is 11 s old"),
-        ({"report": None}, "NOT_YET", "silent", "host-1 runs the flow, but it has never reported"),
-        ({"processes": ()}, "DOWN", "no leader", "host-1 reported 1 s ago and is in no group now"),
+        ({"report": None}, "NOT_YET", "silent", "host-1 runs the flow, but it is yet to report"),
+        ({"processes": ()}, "DOWN", "no leader", "host-1 reported 1 s ago and has left the group"),
         ({"report": OLD, "processes": ()}, "DOWN", "dead", "last report is 11 s old, when host-1 had it running"),
-        ({"report": None, "processes": ()}, "DOWN", "not running", "no process runs it, it has never reported"),
+        ({"report": None, "processes": ()}, "DOWN", "not running", "no process runs it, it is yet to report"),
         ({"report": None, "processes": (STANDS_BY,)}, "NOT_YET", "starting", "no process leads yet"),
         (
             {"processes": (replace(STANDS_BY, leads=True),)},
-            *("NOT_YET", "starting", "host-2 took over from host-1 and has not reported yet"),
+            *("NOT_YET", "starting", "host-2 took over from host-1 and its report is due"),
         ),
         (
             {"report": OLD, "processes": (replace(STANDS_BY, leads=True),)},
@@ -154,7 +154,7 @@ BROKEN = replace(RUN, tasks=(reported("RUNNING"), reported("FAILED", trace="java
 @pytest.mark.parametrize(
     ("seen", "report", "condition", "word", "text"),
     [
-        (RUN, None, "RUNNING", "run by others", "worker host:8083 of group w runs it, and reports nothing"),
+        (RUN, None, "RUNNING", "run by others", "worker host:8083 of group w runs it silently"),
         (RUN, REPORT, "RUNNING", "running", ""),
         (replace(RUN, reported=reported("PAUSED")), REPORT, "RUNNING", "running", ""),
         (RUN, OLD, "RUNNING", "run by others", "host:8083"),
@@ -166,21 +166,21 @@ BROKEN = replace(RUN, tasks=(reported("RUNNING"), reported("FAILED", trace="java
             "its last report is 11 s old",
         ),
         (RUN, replace(OLD, state="stopped"), "RUNNING", "run by others", "host:8083"),
-        (replace(RUN, members=0), None, "DOWN", "not running", "no worker is in group w"),
-        (replace(RUN, members=0), OLD, "DOWN", "dead", "no worker is in group w"),
-        (replace(RUN, members=0), replace(OLD, state="stopped"), "DOWN", "stopped", "no worker is in group w"),
+        (replace(RUN, members=0), None, "DOWN", "not running", "group w is empty"),
+        (replace(RUN, members=0), OLD, "DOWN", "dead", "group w is empty"),
+        (replace(RUN, members=0), replace(OLD, state="stopped"), "DOWN", "stopped", "group w is empty"),
         (replace(RUN, members=None), None, "RUNNING", "run by others", "host:8083"),
         (
             replace(RUN, reported=None, tasks=()),
             None,
             "DOWN",
             "not running",
-            "the workers of group w have no connector c",
+            "the workers of group w lack a connector c",
         ),
         (BROKEN, None, "DOWN", "failed", "1 of 2 tasks: java.lang.Oops: no"),
         (replace(RUN, reported=reported("FAILED", trace="gap")), OLD, "DOWN", "failed", "gap"),
-        (replace(RUN, reported=reported("PAUSED"), tasks=()), None, "NOT_YET", "paused", "somebody paused"),
-        (replace(RUN, reported=reported("STOPPED"), tasks=()), None, "DOWN", "stopped", "somebody stopped"),
+        (replace(RUN, reported=reported("PAUSED"), tasks=()), None, "NOT_YET", "paused", "was paused by a request"),
+        (replace(RUN, reported=reported("STOPPED"), tasks=()), None, "DOWN", "stopped", "was stopped by a request"),
         (replace(RUN, reported=reported("UNASSIGNED"), tasks=()), None, "NOT_YET", "starting", "unassigned"),
     ],
 )

@@ -192,7 +192,7 @@ def test_what_is_lost_is_shown_and_confirmed(here: Scene) -> None:
     # Nobody is there to confirm it.
     code, _, err = here.call("skip-to", "orders", "--offset", "9")
     assert code == 2
-    assert "nobody answers here; give --yes" in flat(err)
+    assert "the input is closed; give --yes" in flat(err)
     assert flow_of(here.call("list", "--json")[1])["commands"] == []
     code, out, err = here.call("skip-to", "orders", "--offset", "9", answer="y\n")
     assert code == 0

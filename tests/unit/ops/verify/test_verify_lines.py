@@ -79,9 +79,9 @@ def test_moments() -> None:
     assert moment_ms("2023-11-14T22:13:20Z", "--until") == 1_700_000_000_000
     assert moment_ms("2023-11-14T22:13:20", "--until") == 1_700_000_000_000
     assert moment_ms("2023-11-14T23:13:20.5+01:00", "--until") == 1_700_000_000_500
-    with pytest.raises(typer.BadParameter, match="is no moment"):
+    with pytest.raises(typer.BadParameter, match="is an unknown moment"):
         moment_ms("yesterday", "--until")
-    with pytest.raises(typer.BadParameter, match="is no moment; write @ and ms"):
+    with pytest.raises(typer.BadParameter, match="is an unknown moment; write @ and ms"):
         moment_ms("yesterday", "--from", "@ and ms")
     # Brokers take -1 and -2 for the ends of a log.
     for text in ("1969-12-31T23:59:59.999Z", "9" * 20):
