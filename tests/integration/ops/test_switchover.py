@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,7 +27,7 @@ from harness.wait import wait_for
 from tests.integration.consuming import Member
 from tests.integration.light_flow import LightFlow
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.users import describe_producer_quotas
+from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
 from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
@@ -149,6 +150,17 @@ def quotas(cluster: KafkaCluster) -> list[str]:
         admin.close()
 
 
+def lift_quotas(cluster: KafkaCluster) -> None:
+    """Remove the quotas that a switchover leaves on a closed cluster, for the tests after it."""
+    admin = ClusterAdmin("any", ClientSettings((cluster.bootstrap,)))
+    try:
+        admin.connect()
+        found = admin.call(describe_producer_quotas, admin.client)
+        admin.call(alter_producer_quotas, admin.client, [replace(quota, rate=None) for quota in found])
+    finally:
+        admin.close()
+
+
 def wait_refused(load: Load, why: str) -> None:
     wait_for(lambda: any(why in error for error in load.errors), 60, f"the producer gets {why}")
 
@@ -249,6 +261,7 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
     finally:
         load.abandon()
         flow.stop()
+        lift_quotas(west)
 
 
 def test_there_and_back_where_names_stay(
