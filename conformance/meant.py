@@ -138,7 +138,7 @@ OF_TWINLOG: Sequence[Known] = (
         r".*: body\.message",
         "This worker runs three connectors, and says which.",
         one=r'"Failed to find any class that implements Connector.*',
-        other=r".* is no connector that this worker runs.*",
+        other=r".* is unknown to this worker.*",
     ),
     Known(
         r"(http / .*|(names|names-refused) / .*): (body(\..*)?|status|header (Content-Type|Location))",

@@ -57,7 +57,7 @@ def steer_a_heartbeat(url: str, file: Path, name: str, alias: str) -> None:
     twinlog_connectors(url, "status", name, "--wait")
     code, _, err = ask_connectors(url, "offsets", "reset", name, "--yes")
     assert code == 1
-    assert "is not stopped: `twinlog connectors stop " in err
+    assert "is still running: `twinlog connectors stop " in err
     twinlog_connectors(url, "stop", name)
     twinlog_connectors(url, "offsets", "alter", name, "0")
     assert f"{alias}  " in twinlog_connectors(url, "offsets", "list", name)

@@ -14,7 +14,7 @@ from twinlog.errors import PatternError
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 
 DRAWN = 10_000
-LEFT_OUT = ("a group that refers to itself", "for canonical equivalence", "&& without a right side")
+LEFT_OUT = ("a group that refers to itself", "for canonical equivalence", "&& that lacks its right side")
 """What Java takes and no user needs. It fails itself at the last one as soon as there is a name."""
 
 

@@ -161,7 +161,7 @@ class SupervisedEngine:
                 self._loss = loss
                 wait_s = self._restarts.count_loss(self._clock.monotonic())
                 if wait_s is None:
-                    raise EngineLostError(f"{loss}, again after it was started anew {self._restarts.rule}")
+                    raise EngineLostError(f"{loss}, again after its restart {self._restarts.rule}")
                 log.warning(
                     "%s: nothing is copied until it is started again, %s (%d of %s)",
                     loss,

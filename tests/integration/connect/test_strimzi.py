@@ -155,7 +155,7 @@ def test_a_resource_runs_and_follows_its_file(
     run = started(resource(source, target, alias, topic_name))
     run.wait_for_state(copier, "RUNNING", tasks=2)
     copied(target, remote, 50)
-    assert run.log.count("these fields have no effect here") == 1
+    assert run.log.count("these fields are ignored here") == 1
     assert "spec.version (line 7)" in run.log
     # The worker's topic has the name of the Secret, and nobody sees what it holds.
     config = run.ask("GET", f"{path_of(copier)}/config")[1]

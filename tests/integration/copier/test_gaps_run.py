@@ -80,7 +80,7 @@ def test_gaps_stop_their_flow_or_are_recorded(
     assert "the flow stops on it" in halted
     (leapt,) = gaps(target_cluster, "leaps")
     assert "50 to 69 (20 offsets)" in leapt
-    assert "goes on at offset 70" in leapt
+    assert "continues at offset 70" in leapt
     (recreated,) = gaps(target_cluster, "anew")
     assert "deleted and created again" in recreated
     assert gaps(target_cluster, "whole") == []

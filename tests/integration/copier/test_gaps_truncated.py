@@ -151,7 +151,7 @@ def test_the_source_was_cut_back(torn: Torn, case: Case) -> None:
         expected = list(range(COPIED))
     else:
         text = running.wait_for_event("gap")
-        assert f"goes on at offset {KEPT}" in text
+        assert f"continues at offset {KEPT}" in text
         wait_for(lambda: running.position(topic).next_source == KEPT + case.grown, 60, "the rest is copied")
         expected = [*range(COPIED), *range(NEW, NEW + case.grown)]
     assert all(word in text for word in words), text

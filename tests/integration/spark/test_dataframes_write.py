@@ -223,6 +223,6 @@ def test_a_micro_batch_that_runs_again_is_written_once(
     for path in [*(checkpoint / "commits").glob("*"), *(checkpoint / "offsets").glob("*")]:
         if path.name.strip(".").split(".")[0] != "0":
             path.unlink()
-    with pytest.raises(PySparkException, match="the checkpoint is older than what was written"):
+    with pytest.raises(PySparkException, match="the checkpoint is older than the written rows"):
         run_stream(spark, stream.load().select(columns), target, topic, checkpoint)
     assert len(consume(target, topic)) == 205

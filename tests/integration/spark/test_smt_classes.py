@@ -39,13 +39,13 @@ CHAINS_OF_A_KIND = 6
 RECORDS = 12
 MEANT = (
     # Connect writes Struct{a=1}.
-    "several fields are not written as text",
+    "the text form takes a single field",
     # Java takes the hyphen for a sign, and the month for the one before January.
     "'2024-02-29' differs from yyyyMMdd",
     # Connect fails when the record is written, unless another transform has removed the field by then.
     "schemaless JSON lacks",
     # Connect writes "Infinity" as text, which its own converter does not read again.
-    "a number has no form in JSON",
+    "a number lacks a form in JSON",
     "is outside of the years 1582 to 9999",
     # Java leaves out the higher bits.
     "is beyond the days that Connect can count to",

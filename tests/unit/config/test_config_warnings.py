@@ -88,7 +88,7 @@ def test_two_targets_whose_offset_syncs_would_mix_are_warned_of(tmp_path: Path) 
     assert "a->b and a->c write offset syncs to the same topic, mm2-offset-syncsinternal on a" in mixed
     assert "write a->b.target.cluster.alias and a->c.target.cluster.alias with an alias each" in mixed
     there = text + "target.cluster.alias =\noffset-syncs.topic.location = target\n"
-    assert not [one for one in read(tmp_path, there).warnings if "offset syncs to one topic" in one]
+    assert not [one for one in read(tmp_path, there).warnings if "offset syncs to the same topic" in one]
 
 
 def test_an_alias_with_the_separator_inside_is_warned_of(tmp_path: Path) -> None:

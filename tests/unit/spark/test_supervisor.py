@@ -149,7 +149,7 @@ def test_an_engine_that_another_thread_found_lost_is_replaced_once() -> None:
 def test_too_many_losses_end_it() -> None:
     engines = [Engine(killed()) for _ in range(3)]
     assert wait_until_given_up(supervise(*engines)) == (
-        "Spark's JVM was killed by SIGKILL, again after it was started anew 2 times within 10 min"
+        "Spark's JVM was killed by SIGKILL, again after its restart 2 times within 10 min"
     )
     assert all(engine.stopped.is_set() for engine in engines)
 

@@ -265,7 +265,7 @@ def _compared(
     if resumes > true:
         skips = resumes - true if exact else None
         many = f"{resumes - true}" if exact else f"up to {resumes - true}"
-        text = f"on the target the group goes on at {resumes}, {many} after its position there: it would skip them"
+        text = f"on the target the group continues at {resumes}, {many} after its position there: it would skip them"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if resumes < true and (repeats is None or repeats > most_repeats):
@@ -282,10 +282,10 @@ def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
     if not facts.target_leader:
         return Reason(Obstacle.TARGET_SILENT, f"{facts.remote} is not on the target, or has no leader there")
     if facts.target_start is not None and resumes < facts.target_start:
-        text = f"on the target the group goes on at {resumes}, and the log begins at {facts.target_start}: what was "
+        text = f"on the target the group continues at {resumes}, and the log begins at {facts.target_start}: what was "
         return Reason(Obstacle.BEFORE_START, text + "before is deleted there, and auto.offset.reset may skip the rest")
     if facts.target_end is not None and resumes > facts.target_end:
-        text = f"on the target the group goes on at {resumes}, and the log ends at {facts.target_end}: it lost "
+        text = f"on the target the group continues at {resumes}, and the log ends at {facts.target_end}: it lost "
         return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
     return None
 
@@ -311,11 +311,11 @@ def _without_source(facts: MoveFacts) -> MoveVerdict:
     if where is None:
         text = "the source does not report what the group has committed, and the target has nothing of it"
     elif checkpoint is None:
-        text = f"the source does not report what the group has committed; on the target it goes on at {where}"
+        text = f"the source does not report what the group has committed; on the target it continues at {where}"
     else:
         text = (
-            f"the source does not report what the group has committed; by its last checkpoint that was "
-            f"{facts.checkpoint_source}, {checkpoint} on the target, where it goes on at {where}"
+            "the source does not report what the group has committed; by its last checkpoint that was "
+            f"{facts.checkpoint_source}, {checkpoint} on the target, where it continues at {where}"
         )
     return _unknown(Obstacle.SOURCE_SILENT, text)
 
