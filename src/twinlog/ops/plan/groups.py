@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from twinlog.mirror.groups.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import in_use
-from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, judge
+from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, Reason, judge
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset
@@ -113,15 +113,19 @@ def _facts(
 def _group_plan(flow: FlowSettings, group: GroupId, verdicts: Mapping[TopicPartition, MoveVerdict]) -> GroupPlan:
     if any(verdict.moved for verdict in verdicts.values()):
         return GroupPlan(group, len(verdicts), "stays", f"it is in use on {flow.target}, its offsets are left alone")
-    against: dict[str, list[TopicName]] = {}
+    against: dict[Reason, list[TopicName]] = {}
     waiting = False
     for where, verdict in verdicts.items():
         for reason in verdict.reasons:
             if reason.heals:
                 waiting = True
             else:
-                against.setdefault(reason.text, []).append(where.topic)
-    texts = [text if " is not mirrored" in text else f"{listed(set(names))}: {text}" for text, names in against.items()]
+                against.setdefault(reason, []).append(where.topic)
+    texts = [
+        # This text names its topic.
+        reason.text if reason.obstacle is Obstacle.NOT_MIRRORED else f"{listed(set(names))}: {reason.text}"
+        for reason, names in against.items()
+    ]
     why = "; ".join(texts) or None
     if waiting:
         return GroupPlan(group, len(verdicts), "moves", why)

@@ -12,7 +12,7 @@ from typing import Any
 
 from twinlog.errors import TransformError
 from twinlog.settings.transform import SmtConverter
-from twinlog.transforms.smt.java_forms import number_text
+from twinlog.transforms.smt.java_forms import DateFormat, number_text
 
 Schema = dict[str, Any]
 
@@ -32,6 +32,9 @@ TYPES = "org.apache.kafka.connect.data."
 
 DECIMAL = f"{TYPES}Decimal"
 DAY_MS = 86_400_000
+_UNIT_MS = {f"{TYPES}Date": DAY_MS, f"{TYPES}Time": 1, f"{TYPES}Timestamp": 1}
+JAVA_DATE = DateFormat("EEE MMM dd HH:mm:ss zzz yyyy")
+"""The form of `java.util.Date.toString`, for example `Thu Feb 29 00:00:00 UTC 2024`."""
 
 TEXT: Schema = {"type": "string", "optional": True}
 
@@ -191,7 +194,7 @@ def read(converter: SmtConverter, content: bytes | None, side: str) -> SchemaAnd
 def write(converter: SmtConverter, data: SchemaAndValue) -> bytes | None:
     """The bytes of a key or value; schemaless null is null. Raises TransformError for data impossible to encode."""
     if converter.kind == "text":
-        return None if data.value is None else _plain(data.value).encode()
+        return None if data.value is None else _text_of(data).encode()
     if data.value is None and (data.schema is None or not converter.schemas):
         return None if data.schema is None else b"null"
     content = {"schema": data.schema, "payload": data.value} if converter.schemas else data.value
@@ -203,7 +206,12 @@ def write(converter: SmtConverter, data: SchemaAndValue) -> bytes | None:
         raise TransformError(f"a number lacks a form in JSON: {error}") from None
 
 
-def _plain(value: Any) -> str:
+def _text_of(data: SchemaAndValue) -> str:
+    """`toString` of a key or value; a date or a time has the form of `java.util.Date`, in UTC."""
+    value = data.value
+    unit_ms = _UNIT_MS.get(str(data.schema.get("name"))) if isinstance(data.schema, dict) else None
+    if unit_ms is not None and isinstance(value, int):
+        return JAVA_DATE.format(value * unit_ms)
     if isinstance(value, str):
         return value
     if isinstance(value, (bool, int, float)):

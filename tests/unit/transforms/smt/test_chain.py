@@ -131,3 +131,19 @@ def test_only_the_schema_of_a_struct_is_named() -> None:
     struct = {"schema": {"type": "struct", "fields": [field], "optional": False}, "payload": {"a": 1}}
     (row,) = run(rows({"value": json.dumps(struct).encode()}), name, value=with_schemas)
     assert json.loads(row["value"])["schema"]["version"] == 7
+
+
+@pytest.mark.parametrize(
+    ("target", "written"),
+    [
+        ("Timestamp", b"Thu Feb 29 01:02:03 UTC 2024"),
+        ("Date", b"Thu Feb 29 00:00:00 UTC 2024"),
+        ("Time", b"Thu Jan 01 01:02:03 UTC 1970"),
+    ],
+)
+def test_a_time_in_the_text_form_is_written_as_java_writes_it(target: str, written: bytes) -> None:
+    """StringConverter takes `toString` of a `java.util.Date`."""
+    plain: dict[str, SmtValue] = {"field": "", "unix_precision": "milliseconds", "replace_null_with_default": True}
+    convert = stage("TimestampConverter", side="value", target_type=target, format="yyyy-MM-dd HH:mm:ss", **plain)
+    batch = rows({"value": b"2024-02-29 01:02:03"})
+    assert [row["value"] for row in run(batch, convert, value=SmtConverter("text"))] == [written]
