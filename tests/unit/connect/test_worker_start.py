@@ -24,6 +24,7 @@ from twinlog.connect import worker as worker_module
 from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.serving import Limits
 from twinlog.connect.worker import Worker
+from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.tls import TlsSettings, tls_context
 from twinlog.worker.spark_flows import SparkOptions
@@ -35,18 +36,24 @@ READING = re.compile(
 )
 
 
+class SilentClusters:
+    """Clusters that no call reaches before `over`; `asked` is set by the first call."""
+
+    def __init__(self) -> None:
+        self.asked, self.over = threading.Event(), threading.Event()
+
+    def connect(self, *_: object) -> None:
+        self.asked.set()
+        self.over.wait()
+        raise ClusterError("the test is over")
+
+
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Set once a cluster is asked for; nobody gets an answer before the test is over."""
-    event, over = threading.Event(), threading.Event()
-
-    def connect(*_: object) -> None:
-        event.set()
-        over.wait()
-
-    monkeypatch.setattr(ClusterAdmin, "connect", connect)
-    yield event
-    over.set()
+def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentClusters]:
+    silent = SilentClusters()
+    monkeypatch.setattr(ClusterAdmin, "connect", silent.connect)
+    yield silent
+    silent.over.set()
 
 
 def ask(url: str, path: str, tls: ssl.SSLContext) -> tuple[int, Any]:
@@ -59,7 +66,7 @@ def ask(url: str, path: str, tls: ssl.SSLContext) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("text", [kafkas_files.DISTRIBUTED, kafkas_files.STANDALONE], ids=["distributed", "standalone"])
 def test_every_address_answers_before_any_cluster_does(
-    text: str, asked: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, clusters: SilentClusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "RestApi", partial(RestApi, limits=Limits(request_s=0.5)))
     text = text.replace("/tmp/connect.offsets", str(tmp_path / "offsets"))
@@ -86,6 +93,10 @@ def test_every_address_answers_before_any_cluster_does(
             assert status == 500
             assert READING.fullmatch(found["message"]), found
         assert ask(admin, "/admin/loggers/root", tls)[0] == 200
-        assert asked.wait(60)
+        assert clusters.asked.wait(60)
     finally:
-        threading.Thread(target=worker.stop, daemon=True).start()
+        # A thread that is left would log in the tests after this test.
+        stopping = threading.Thread(target=worker.stop, daemon=True)
+        stopping.start()
+        clusters.over.set()
+        stopping.join(60)
