@@ -151,6 +151,7 @@ def run_worker(
                 master,
                 conf or {},
                 warm_up,
+                config.settings.bridge,
                 LEAST_SLOTS,
                 ahead=warm_up,
                 any_flow=True,

@@ -130,10 +130,15 @@ class CopierThread:
         ticket: LeaseTicket,
         loop: Loop | None = None,
         connect: Callable[[DriverAddress], Channel] = Channel.open,
+        *,
+        bridge: bool = False,
     ) -> None:
+        """With `bridge` the copier works in the bridge and has a name that begins with `bridge-`."""
+        self._bridge = bridge
         self._loop = Loop() if loop is None else loop
         self._now = self._loop.clock.monotonic
-        self.name = f"{socket.gethostname()}-{os.getpid()}-{int(self._now() * 1e9) & 0xFFFFFF:x}"
+        place = "bridge-" if bridge else ""
+        self.name = f"{place}{socket.gethostname()}-{os.getpid()}-{int(self._now() * 1e9) & 0xFFFFFF:x}"
         self.ended = threading.Event()
         self.error: TwinlogError | None = None
         self._ticket = ticket
@@ -182,12 +187,12 @@ class CopierThread:
             raise
 
     def join_lease(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> bool:
-        """Work under a lease from now on, for Spark's `task`.
+        """Work under a lease from now on, for Spark's `task`, or in the bridge.
 
         Returns False when this copier is about to end, so the task must start another copier. `over` is set once the
         copier has stopped working under this lease.
         """
-        claim = Claim(ticket.lease, task)
+        claim = Claim(ticket.lease, task, self._bridge)
         with self._lock:
             if self._leaving or self.ended.is_set():
                 return False

@@ -248,8 +248,8 @@ class Leases:
                 session.send(CopierHeartbeatResponse(at, min(VALID_S, self._leads_for_s())))
             case ReportMessage(report):
                 self._reported(report)
-            case Claim(lease, task):
-                session.task = task
+            case Claim(lease, task, bridge):
+                session.task, session.bridge = task, bridge
                 self._claim(session, lease)
             case TaskEnded(lease):
                 self._leave(session, lease)
@@ -294,6 +294,8 @@ class Leases:
     def _claim(self, session: CopierSession, lease: int) -> None:
         if self._take_share(session, lease):
             self._granting.submit(session)
+            if not session.bridge:
+                self._end_bridge()
             if self.refused is not None and not self.unclaimed:
                 self.refused = None
                 self._mismatch(None)
@@ -306,6 +308,27 @@ class Leases:
             if lease != self._ledger.lease or self._ledger.stopping or session not in self._ledger.sessions:
                 return False
             return self._ledger.shares.claim_share(session)
+
+    def _end_bridge(self) -> None:
+        """End the copiers of the bridge whose shares went to tasks; they release their partitions first."""
+        with self._ledger.changed:
+            displaced = self._ledger.shares.displaced(self._ledger.sessions)
+        for session in displaced:
+            session.send(Stop())
+
+    @property
+    def bridged(self) -> bool:
+        """Whether the bridge copies partitions of the flow."""
+        with self._ledger.changed:
+            return any(session.bridge and session.held for session in self._ledger.sessions)
+
+    @property
+    def left_without_tasks(self) -> list[int]:
+        """The shares that lack a copier, as long as all tasks of Spark lack a copier of the flow."""
+        with self._ledger.changed:
+            if self._ledger.stopping or any(not session.bridge for session in self._ledger.sessions):
+                return []
+            return self._ledger.shares.orphaned
 
     def _leave(self, session: CopierSession, lease: int) -> None:
         """The task of a copier ended before its lease: the share is claimed again, usually by the same copier."""

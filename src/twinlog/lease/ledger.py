@@ -27,6 +27,8 @@ class CopierSession:
         self.name = name
         self.task = -1
         """Spark's number of the copier's last task that claimed a share."""
+        self.bridge = False
+        """Whether the copier runs in the bridge in place of a task of Spark."""
         self.held: set[TopicPartition] = set()
         self.leaving: set[TopicPartition] = set()
         self.last_beat = clock.monotonic()
@@ -62,10 +64,15 @@ class Claims:
         self._by, self._lost = {}, {}
 
     def claim_share(self, session: CopierSession) -> bool:
-        """Give a copier the free share with most of its held partitions; False when all shares are taken."""
+        """Give a copier the free share with most of its held partitions; False when all shares are taken.
+
+        If all shares are taken, a task may take a share of the bridge.
+        """
         if session in self._by.values():
             return True
         free = [number for number in range(len(self.assignment)) if number not in self._by]
+        if not free and not session.bridge:
+            free = [number for number, holder in self._by.items() if holder.bridge]
         if not free:
             return False
         number = max(free, key=lambda one: (len(self.assignment[one] & session.held), bool(self.assignment[one]), -one))
@@ -109,8 +116,20 @@ class Claims:
 
     @property
     def unclaimed(self) -> bool:
-        """Whether a share with partitions waits for a copier."""
-        return any(share and number not in self._by for number, share in enumerate(self.assignment))
+        """Whether a share with partitions waits for a copier in a task."""
+        return any(
+            share and (number not in self._by or self._by[number].bridge)
+            for number, share in enumerate(self.assignment)
+        )
+
+    @property
+    def orphaned(self) -> list[int]:
+        """The shares with partitions that wait for their first copier, or for another copier."""
+        return [number for number, share in enumerate(self.assignment) if share and number not in self._by]
+
+    def displaced(self, sessions: Collection[CopierSession]) -> list[CopierSession]:
+        """The copiers of the bridge among `sessions` that lost their shares."""
+        return [session for session in sessions if session.bridge and session not in self._by.values()]
 
 
 class PartitionHolders:

@@ -21,7 +21,7 @@ from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
-VERSION = 20
+VERSION = 21
 """Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
 `tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version.
@@ -102,11 +102,13 @@ class Welcome:
 class Claim:
     """Work under a lease from now on, at a share that the driver chooses.
 
-    `task` is Spark's number of the task attempt.
+    `task` is Spark's number of the task attempt. The `bridge` copies while Spark lacks a task: it gets a free share,
+    and gives the share over to a task.
     """
 
     lease: int
     task: int = -1
+    bridge: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from twinlog.spark.settings import (
 )
 from twinlog.spark.supervisor import SupervisedEngine
 from twinlog.spark.warm_up import run_warm_up
+from twinlog.worker.bridge import Bridge
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_changes import copiers_view
 from twinlog.worker.flow.flow_host import FlowHost
@@ -50,6 +51,7 @@ HOLD_S = 10.0
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
     """Spark's master (None: local) and its settings. With `warm_up` later starts may be prepared in the background.
+    With `bridge`, a process beside the driver copies while Spark lacks a task.
 
     With `given`, flows run on that session instead, which has its own master and settings. `least_slots` is the least
     number of tasks that a local Spark runs at once. With `ahead`, a worker without connectors starts a local Spark at
@@ -59,6 +61,7 @@ class SparkOptions:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     warm_up: bool = True
+    bridge: bool = False
     least_slots: int = 1
     ahead: bool = False
     any_flow: bool = False
@@ -110,6 +113,7 @@ class SparkFlows:
         self._slots_at = LONG_AGO
         self._no_executor: str | None = None
         self._expected = 0
+        self._bridge = Bridge(wanted=options.bridge, clock=clock)
         self._warming = ArchiveJob(wanted=options.warm_up and self._local and options.given is None, clock=clock)
         self._logged = LogOnce(clock)
 
@@ -119,6 +123,8 @@ class SparkFlows:
         A local Spark has at least `expected` slots, independent of the `hosted_flows` at that time.
         """
         self._expected = expected
+        if self.hosted_flows or expected:
+            self._bridge.start()
         self._spark.start()
 
     def poll_flows(self) -> bool:
@@ -156,8 +162,9 @@ class SparkFlows:
             self._warm_up(engine, lease_server)
         for hosted in self.hosted_flows:
             hosted.poll_flow(lease_server)
+        flows = [flow for hosted in self.hosted_flows if (flow := hosted.running) is not None]
+        self._bridge.poll_flows(flows, lease_server)
         if engine is not None:
-            flows = [flow for hosted in self.hosted_flows if (flow := hosted.running) is not None]
             self._share_slots(flows)
             self.queries.poll_queries(engine, lease_server, flows, self._slots)
         return self._readiness.check_engine(
@@ -194,6 +201,7 @@ class SparkFlows:
         # The queries end together with Spark: their tasks have already ended.
         if self._lease_server is not None:
             self._lease_server.close()
+        self._bridge.close()
         self._spark.stop(max(0.5, deadline - self._clock.monotonic()))
         for hosted in self.hosted_flows:
             hosted.close()

@@ -186,7 +186,10 @@ def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: py
     def logged(why: str) -> bool:
         return why in caplog.text
 
-    for why in ("copier one sent LeaseEnded, which it may not send", "message Claim lacks field lease"):
+    for why in (
+        "copier one sent LeaseEnded, which it may not send",
+        "message Claim lacks field bridge, lacks field lease",
+    ):
         wait_for(partial(logged, why), 60, "it is logged")
     wait_for(lambda: not driver.leases._ledger.sessions, 60, "both are gone")
 

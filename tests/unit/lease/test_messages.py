@@ -77,7 +77,7 @@ BYTES: list[tuple[Message, str]] = [
     (CopierHello(VERSION, "0.1.0", "a->b", "c"), f'"version":{VERSION},"release":"0.1.0","flow":"a->b","copier":"c"'),
     (PlannerHello(VERSION, "0.1.0", "q"), f'"version":{VERSION},"release":"0.1.0","query":"q"'),
     (Welcome(VERSION, "0.1.0"), f'"version":{VERSION},"release":"0.1.0"'),
-    (Claim(3, 12), '"lease":3,"task":12'),
+    (Claim(3, 12), '"lease":3,"task":12,"bridge":false'),
     (TaskEnded(3), '"lease":3'),
     (Released((ONE, TWO), (ONE,)), '"partitions":[["t",0],["t",1]],"undrained":[["t",0]]'),
     (CopierHeartbeat(1.5), '"at":1.5'),
@@ -187,7 +187,9 @@ def test_a_wrong_value_deep_in_a_message_is_named() -> None:
 def test_missing_and_unknown_fields_are_named() -> None:
     with pytest.raises(MessageError, match="message Claim has unknown field colour"):
         decode(altered(Claim(1), colour="red"))
-    with pytest.raises(MessageError, match="message Claim lacks field lease, lacks field task, has unknown field x"):
+    with pytest.raises(
+        MessageError, match="message Claim lacks field bridge, lacks field lease, lacks field task, has unknown field x"
+    ):
         decode(b'{"type":"Claim","x":1}')
 
 

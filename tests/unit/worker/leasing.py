@@ -62,8 +62,8 @@ class Copier:
         with self._lock:
             self._line.send(message)
 
-    def claim(self, lease: int, task: int = -1) -> None:
-        self.send(Claim(lease, task))
+    def claim(self, lease: int, task: int = -1, *, bridge: bool = False) -> None:
+        self.send(Claim(lease, task, bridge))
 
     def die(self) -> None:
         """As a killed process does: its line ends. Both ends have seen that when this returns."""

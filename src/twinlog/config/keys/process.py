@@ -159,6 +159,15 @@ PROCESS_KEYS = (
             "`twinlog warm-up` does, if that is still to do."
         ),
     ),
+    _setting(
+        WorkerSettings,
+        "twinlog.bridge",
+        BOOL,
+        "Copy in a process beside the driver while Spark has no task for a flow: at a start, while Spark's JVM is "
+        "started again, while Spark waits for executors.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
     *DRIVER_KEYS,
     _process(
         "dedicated.mode.enable.internal.rest",

@@ -1,0 +1,60 @@
+"""The bridge copies while Spark has no task, and hands over to Spark's tasks: no record is lost or twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from harness.cluster import KafkaCluster
+from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
+from tests.integration.mirror_process import MirrorProcess, flow_properties
+from tests.integration.running import RunTwinlog
+
+PARTITIONS = 2
+RATE = 200
+BRIDGED = "left->right: the bridge copies until Spark has a task for the flow"
+TASKS = "left->right: Spark's tasks copy now"
+KILLED = r"Spark's JVM was killed by SIGKILL"
+
+
+def bridges(process: MirrorProcess) -> list[int]:
+    """The processes of the bridge."""
+    return [one.pid for one in process.descendants() if "twinlog.spark.bridge" in " ".join(one.cmdline())]
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
+    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str], mode: str
+) -> None:
+    left, right = clusters
+    flow, _ = both_ways(clusters, new_name, PARTITIONS, RATE)
+    process = run_twinlog(
+        "left, right",
+        flow_properties("left->right", left, right, {"topics": flow.load.topic})
+        + f"twinlog.bridge = true\nexactly.once.source.support = {mode}\n",
+    )
+    with flow.load:
+        process.wait_for_line(BRIDGED)
+        wait_until_copied(process, [flow])
+        assert TASKS not in process.log
+        assert len(bridges(process)) == 1
+        process.wait_for_line(TASKS)
+        wait_until_copied(process, [flow], RATE)
+        assert "does not release its partitions" not in process.log
+
+        process.jvm().kill()
+        process.wait_for_line(KILLED)
+        process.wait_for_line(BRIDGED, times=2)
+        wait_until_copied(process, [flow], RATE // 10)
+        assert "Spark runs again" not in process.log
+        process.wait_for_line(TASKS, times=2)
+        wait_until_copied(process, [flow], RATE)
+    wait_until_copied(process, [flow])
+    left_over = [psutil.Process(pid) for pid in bridges(process)]
+    assert process.terminate() == 0
+    _, alive = psutil.wait_procs(left_over, timeout=30)
+    assert alive == []
+    require_true_copies([flow])
+    assert "Traceback" not in process.log

@@ -1,0 +1,125 @@
+"""Which shares the driver gives to the bridge, and when it starts the bridge's process."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from twinlog.lease.channel import DriverAddress, LeaseTicket
+from twinlog.model.types import Alias
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.transform import TransformSettings
+from twinlog.worker import bridge as module
+from twinlog.worker.bridge import AGAIN_S, FAILURES, Bridge
+
+SERVER: Any = SimpleNamespace(address=DriverAddress("127.0.0.1", 1, b"secret"))
+
+
+class Process:
+    """The bridge's process; `started` are all of them."""
+
+    started: list[Process]
+    fails = False
+
+    def __init__(self) -> None:
+        if self.fails:
+            raise OSError("no more processes")
+        self.tickets: list[LeaseTicket] = []
+        self.alive = True
+        self.closed = False
+        self.started.append(self)
+
+    def send_ticket(self, ticket: LeaseTicket) -> None:
+        if not self.alive:
+            raise BrokenPipeError
+        self.tickets.append(ticket)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    Process.started, Process.fails = [], False
+    monkeypatch.setattr(module, "BridgeProcess", Process)
+    return Process.started
+
+
+def flow(*shares: int, transform: TransformSettings | None = None, ready: bool = True, bridged: bool = False) -> Any:
+    client = ClientSettings(("x:1",))
+    clients = ConsumerSettings(client), ProducerSettings(client), AdminSettings(client), AdminSettings(client)
+    settings = FlowSettings(Alias("a"), Alias("b"), *clients, transform=transform)
+    begun = threading.Event()
+    if ready:
+        begun.set()
+    leases = SimpleNamespace(left_without_tasks=list(shares), lease=3, bridged=bridged)
+    return SimpleNamespace(leases=leases, changes=SimpleNamespace(copiers=settings), ready=begun, ended=False)
+
+
+def test_each_share_without_a_task_is_given_once_in_a_while(processes: list[Process]) -> None:
+    clock = VirtualClock()
+    bridge = Bridge(clock=clock)
+    for _ in range(3):
+        bridge.poll_flows([flow(0, 2)], SERVER)
+        clock.now += AGAIN_S / 4
+    (process,) = processes
+    assert [(ticket.flow, ticket.lease, ticket.share) for ticket in process.tickets] == [("a->b", 3, 0), ("a->b", 3, 2)]
+    clock.now += AGAIN_S
+    bridge.poll_flows([flow(0)], SERVER)
+    assert len(process.tickets) == 3
+
+
+@pytest.mark.parametrize(
+    "idle", [flow(), flow(0, ready=False), flow(0, transform=TransformSettings(sql="SELECT * FROM records"))]
+)
+def test_no_process_is_started_without_work_for_it(idle: Any, processes: list[Process]) -> None:
+    Bridge().poll_flows([idle], SERVER)
+    assert processes == []
+
+
+def test_a_bridge_that_is_switched_off_copies_nothing(processes: list[Process]) -> None:
+    bridge = Bridge(wanted=False)
+    bridge.start()
+    bridge.poll_flows([flow(0)], SERVER)
+    assert processes == []
+
+
+def test_a_process_that_has_ended_is_replaced_at_the_next_need(processes: list[Process]) -> None:
+    bridge = Bridge()
+    bridge.start()
+    (first,) = processes
+    first.alive = False
+    bridge.poll_flows([flow()], SERVER)
+    assert (first.closed, len(processes)) == (True, 1)
+    bridge.poll_flows([flow(0)], SERVER)
+    assert [len(process.tickets) for process in processes] == [0, 1]
+    bridge.close()
+    assert processes[1].closed
+
+
+def test_after_some_failed_starts_the_flows_wait_for_spark(
+    processes: list[Process], caplog: pytest.LogCaptureFixture
+) -> None:
+    Process.fails = True
+    clock = VirtualClock()
+    bridge = Bridge(clock=clock)
+    for _ in range(2 * FAILURES):
+        bridge.poll_flows([flow(0)], SERVER)
+        clock.now += AGAIN_S
+    assert len(caplog.messages) == FAILURES
+    assert "flows wait for Spark" in caplog.text
+
+
+def test_the_log_names_the_begin_and_the_end_once(processes: list[Process], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", module.__name__)
+    bridge = Bridge()
+    for bridged in (False, True, True, False, False):
+        bridge.poll_flows([flow(bridged=bridged)], SERVER)
+    assert caplog.messages == [
+        "a->b: the bridge copies until Spark has a task for the flow",
+        "a->b: Spark's tasks copy now",
+    ]
