@@ -121,7 +121,7 @@ OF_TWINLOG: Sequence[Known] = (
         r".*: (body\.message line 2|body\.configs\.(transforms|predicates|(key|value|header)\.converter)\.errors)",
         "Records are copied as bytes: no transform or predicate is known, and of converters those of Kafka.",
         one=r".*(transforms|predicates)\..*\.type.*|.*does not implement the \w+ interface.*",
-        other=r".*expected (nothing, because this version copies records unchanged|one of ).*",
+        other=r".*expected (nothing, because this version copies records unchanged|(any|one) of ).*",
     ),
     Known(
         r"(connectors-config / put tasks in words|connectors-create / post several errors"

@@ -248,7 +248,7 @@ def test_a_plan_says_where_topics_begin_and_a_run_does_that(
         assert result.exit_code == 0, result.output
         (found,) = json.loads(result.stdout)["flows"]
         to_copy = {one["topic"].removeprefix(f"{scene.prefix}-"): one["records"] for one in found["copy"]["topics"]}
-        return to_copy, [note for note in found["notes"] if "begin" in note or "not copied" in note]
+        return to_copy, [note for note in found["notes"] if "begin" in note or "left out" in note]
 
     for name in ("end", "week"):
         scene.create(name)

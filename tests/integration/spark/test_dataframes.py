@@ -117,7 +117,7 @@ def test_read_committed_leaves_out_what_was_aborted(spark: SparkSession, source:
 def test_wrong_options_are_refused_in_sparks_words(spark: SparkSession, source: KafkaCluster, topic_name: str) -> None:
     with pytest.raises(AnalysisException, match="One of the following options must be specified for Kafka source"):
         batch(spark, source)
-    with pytest.raises(AnalysisException, match=f"topic {topic_name} does not exist"):
+    with pytest.raises(AnalysisException, match=f"topic {topic_name} is missing"):
         batch(spark, source, subscribe=topic_name, **{"fetchOffset.retryIntervalMs": 10}).collect()
 
 
