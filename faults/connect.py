@@ -37,6 +37,7 @@ def main() -> int:
     print(f"seed {seed}: {asked.rounds} rounds; logs and data in {work}", flush=True)
     done: list[Round] = []
     began = time.monotonic()
+    failed = False
     try:
         with (
             KafkaCluster("source", work_dir=work / "source") as source,
@@ -53,9 +54,10 @@ def main() -> int:
                     print(f"      {take_over(group)} (load {os.getloadavg()[0]:.1f})", flush=True)
     except (HarnessError, TimeoutError) as error:
         print(f"faults: {error}", file=sys.stderr)
+        failed = True
     except KeyboardInterrupt:
         return 130
-    fine = len(done) == asked.rounds and all(one.fine for one in done)
+    fine = not failed and len(done) == asked.rounds and all(one.fine for one in done)
     print(f"seed {seed}, {(time.monotonic() - began) / 60:.1f} min: {'all fine' if fine else 'WRONG'}")
     if fine:
         shutil.rmtree(work, ignore_errors=True)

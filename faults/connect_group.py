@@ -199,11 +199,13 @@ class Group(Started):
     def alias(self, name: str) -> str:
         return name.replace("/", ".")
 
-    def ask(self, one: Round, name: str, config: Mapping[str, str] | None = None) -> None:
-        """One change of a connector at one of the workers, whichever that is."""
+    def ask(self, one: Round, name: str, config: Mapping[str, str] | None = None, *, state: str | None = None) -> None:
+        """One change of a connector at any worker: to `config`, to a state of `STATES`, or by chance."""
         allowed = self.allowed.get(name, [None])
         there = [kept for kept in allowed if kept is not None]
-        action = "put" if config is not None or not there else self._chance.choice(("put", "delete", *STATES, "re"))
+        action = state or "put"
+        if config is None and there and state is None:
+            action = self._chance.choice(("put", "delete", *STATES, "re"))
         worker = self._chance.choice(self.workers)
         path = path_of(name)
         if action == "put":

@@ -32,8 +32,10 @@ class TakeOver:
 def take_over(group: Group) -> TakeOver:
     """Kill the worker that has the first source connector once all is settled, and start it again afterwards."""
     calm = Round(0)
-    for name in group.names[:4]:
+    for name in dict.fromkeys((*group.names[:4], group.sources[0])):
         group.ask(calm, name, group.any_config(name))
+    # A round may have left it paused or stopped.
+    group.ask(calm, group.sources[0], state="resume")
     wait_for(lambda: not unsettled(group), SETTLED_S, "every worker answers what was acknowledged", every_s=0.5)
     name = group.sources[0]
     remote = f"{group.alias(name)}.{name}"
