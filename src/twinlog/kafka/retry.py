@@ -255,6 +255,9 @@ ELECTION = RetryPolicy(0.2, 0.2)
 GROUP_MEMBER = RetryPolicy(0.5, 0.5)
 """The part of a Connect worker in its group."""
 
+BRIDGE_START = RetryPolicy(60.0, 60.0)
+"""The process of the bridge, after it failed: Spark copies meanwhile, or is about to."""
+
 FEW_THREADS = RetryPolicy(2.0, 2.0)
 """A flow that fails to begin for lack of threads: the limit of the host or container is temporary."""
 

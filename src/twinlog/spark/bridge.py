@@ -11,15 +11,14 @@ with its pipe, and after an idle minute.
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 import threading
 from multiprocessing.connection import Connection
 
-from twinlog.copier.copier_thread import CopierThread
 from twinlog.errors import TwinlogError
 from twinlog.lease.channel import LeaseTicket
+from twinlog.spark.task import ProcessCopiers
 
 log = logging.getLogger(__name__)
 
@@ -29,32 +28,10 @@ IDLE_S = 60.0
 LOOK_S = 1.0
 
 
-class BridgeCopiers:
-    """The copiers of this process, by flow, driver and share."""
-
-    def __init__(self) -> None:
-        self._copiers: dict[tuple[str, int, int], CopierThread] = {}
-
-    def join_lease(self, ticket: LeaseTicket) -> None:
-        """Have a copier claim a share; a new copier if the old copier is missing or will end soon."""
-        key = ticket.flow, ticket.address.port, ticket.share
-        copier = self._copiers.get(key)
-        while copier is None or not copier.join_lease(ticket, threading.Event()):
-            copier = self._copiers[key] = CopierThread(ticket, bridge=True)
-
-    def forget_ended(self) -> bool:
-        """Forget the copiers that have ended; returns whether a copier is left."""
-        self._copiers = {key: copier for key, copier in self._copiers.items() if not copier.ended.is_set()}
-        return bool(self._copiers)
-
-
 def main() -> None:
     """Copy for each ticket, until the pipe ends or the process is idle for a minute."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     line = Connection(int(sys.argv[1]), writable=False)
-    copiers = BridgeCopiers()
-    gc.collect()
-    gc.freeze()
+    copiers = ProcessCopiers(bridge=True)
     idle_s = 0.0
     while idle_s < IDLE_S:
         try:
@@ -66,7 +43,7 @@ def main() -> None:
             return
         idle_s = 0.0
         try:
-            copiers.join_lease(ticket)
+            copiers.join_lease(ticket, threading.Event())
         except (TwinlogError, OSError, EOFError) as error:
             # The driver has gone, or asks again.
             log.debug("the bridge does not copy %s: %r", ticket.flow, error)

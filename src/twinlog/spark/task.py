@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from pyspark import TaskContext
-
 from twinlog.copier.copier_thread import CopierThread
 from twinlog.lease.channel import LeaseTicket
 
@@ -23,8 +21,38 @@ LOOK_S = 10.0
 PAUSE_S = 1.0
 """Pause before a failed copier is started again beside other copiers."""
 
-_copiers: dict[tuple[str, int], CopierThread] = {}
-"""Copiers of this process by flow and driver; Spark reuses its Python workers, so a later task finds them again."""
+
+class ProcessCopiers:
+    """The copiers of this process, by flow and driver; in the bridge, by share, too."""
+
+    def __init__(self, *, bridge: bool = False) -> None:
+        self._bridge = bridge
+        self._copiers: dict[tuple[str, int, int], CopierThread] = {}
+
+    def join_lease(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> CopierThread:
+        """Have a copier join a lease, for Spark's `task`; a new copier if the old copier is missing or will end soon.
+
+        Raises the errors of `CopierThread`. `over` is set once the copier has stopped working under the lease.
+        """
+        self.forget_ended()
+        key = ticket.flow, ticket.address.port, ticket.share if self._bridge else 0
+        copier = self._copiers.get(key)
+        while copier is None or not copier.join_lease(ticket, over, task):
+            # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.
+            logging.getLogger("kafka").setLevel(logging.CRITICAL)
+            copier = self._copiers[key] = CopierThread(ticket, bridge=self._bridge)
+            gc.collect()
+            gc.freeze()
+        return copier
+
+    def forget_ended(self) -> bool:
+        """Forget the copiers that have ended; returns whether a copier is left."""
+        self._copiers = {key: copier for key, copier in self._copiers.items() if not copier.ended.is_set()}
+        return bool(self._copiers)
+
+
+_copiers = ProcessCopiers()
+"""Spark reuses its Python workers, so a later task finds the copiers again."""
 
 
 def copy_under_lease(tickets: Sequence[LeaseTicket], every_s: float | None = None) -> Iterator[list[tuple[Any, ...]]]:
@@ -67,20 +95,8 @@ def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> N
 
 
 def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
-    """The process's copier, which has joined the lease.
+    """The process's copier, which has joined the lease for this task of Spark."""
+    from pyspark import TaskContext  # noqa: PLC0415 - the bridge has no use for Spark, and starts faster without it
 
-    It is a new copier if the old copier is missing or will end soon.
-    """
-    for gone in [key for key, copier in _copiers.items() if copier.ended.is_set()]:
-        del _copiers[gone]
-    key = (ticket.flow, ticket.address.port)
-    copier = _copiers.get(key)
     context = TaskContext.get()
-    task = -1 if context is None else context.taskAttemptId()
-    while copier is None or not copier.join_lease(ticket, over, task):
-        # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        copier = _copiers[key] = CopierThread(ticket)
-        gc.collect()
-        gc.freeze()
-    return copier
+    return _copiers.join_lease(ticket, over, -1 if context is None else context.taskAttemptId())

@@ -26,7 +26,7 @@ class Copier:
     made: ClassVar[list[Copier]] = []
     joined = 0
 
-    def __init__(self, ticket: Any) -> None:
+    def __init__(self, ticket: Any, *, bridge: bool = False) -> None:
         self.name = f"{ticket.flow}-{len(self.made)}"
         self.ended = threading.Event()
         self.error: TwinlogError | None = None
@@ -72,7 +72,7 @@ def copiers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Copier]]:
     monkeypatch.setattr(module.gc, "freeze", lambda: None)
     Copier.made.clear()
     yield Copier.made
-    module._copiers.clear()
+    module._copiers._copiers.clear()
 
 
 def tickets(*leases: tuple[str, int]) -> Any:
@@ -127,4 +127,6 @@ def test_what_stops_one_copier_leaves_the_others_of_its_task_alone(
     assert copiers[1].left == [7]
     run(tickets(("a->b", 1), ("b->a", 7)), lambda: end(copiers[2]))
     assert [copier.name for copier in copiers] == ["a->b-0", "b->a-1", "a->b-2"]
-    assert [*map(id, module._copiers.values())] == [id(copiers[1]), id(copiers[2])], "what has ended is forgotten"
+    assert [*map(id, module._copiers._copiers.values())] == [id(copiers[1]), id(copiers[2])], (
+        "what has ended is forgotten"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -9,12 +11,13 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from twinlog.kafka.retry import BRIDGE_START
 from twinlog.lease.channel import DriverAddress, LeaseTicket
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.worker import bridge as module
-from twinlog.worker.bridge import AGAIN_S, FAILURES, Bridge
+from twinlog.worker.bridge import AGAIN_S, Bridge, BridgeProcess
 
 SERVER: Any = SimpleNamespace(address=DriverAddress("127.0.0.1", 1, b"secret"))
 
@@ -29,14 +32,17 @@ class Process:
         if self.fails:
             raise OSError("no more processes")
         self.tickets: list[LeaseTicket] = []
-        self.alive = True
-        self.closed = False
+        self.exit_code: int | None = None
+        self.full = self.closed = self.killed = False
         self.started.append(self)
 
     def send_ticket(self, ticket: LeaseTicket) -> None:
-        if not self.alive:
-            raise BrokenPipeError
+        if self.full:
+            raise BlockingIOError("the pipe is full")
         self.tickets.append(ticket)
+
+    def kill(self) -> None:
+        self.killed = True
 
     def close(self) -> None:
         self.closed = True
@@ -49,14 +55,20 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
     return Process.started
 
 
-def flow(*shares: int, transform: TransformSettings | None = None, ready: bool = True, bridged: bool = False) -> Any:
+def flow(
+    *shares: int,
+    transform: TransformSettings | None = None,
+    ready: bool = True,
+    bridged: bool = False,
+    unclaimed: bool = False,
+) -> Any:
     client = ClientSettings(("x:1",))
     clients = ConsumerSettings(client), ProducerSettings(client), AdminSettings(client), AdminSettings(client)
     settings = FlowSettings(Alias("a"), Alias("b"), *clients, transform=transform)
     begun = threading.Event()
     if ready:
         begun.set()
-    leases = SimpleNamespace(left_without_tasks=list(shares), lease=3, bridged=bridged)
+    leases = SimpleNamespace(left_without_tasks=list(shares), lease=3, bridged=bridged, unclaimed=unclaimed)
     return SimpleNamespace(leases=leases, changes=SimpleNamespace(copiers=settings), ready=begun, ended=False)
 
 
@@ -92,7 +104,7 @@ def test_a_process_that_has_ended_is_replaced_at_the_next_need(processes: list[P
     bridge = Bridge()
     bridge.start()
     (first,) = processes
-    first.alive = False
+    first.exit_code = 0
     bridge.poll_flows([flow()], SERVER)
     assert (first.closed, len(processes)) == (True, 1)
     bridge.poll_flows([flow(0)], SERVER)
@@ -101,24 +113,79 @@ def test_a_process_that_has_ended_is_replaced_at_the_next_need(processes: list[P
     assert processes[1].closed
 
 
-def test_after_some_failed_starts_the_flows_wait_for_spark(
+def test_after_a_failed_start_the_flows_wait_for_spark_and_the_next_start_comes_a_minute_later(
     processes: list[Process], caplog: pytest.LogCaptureFixture
 ) -> None:
     Process.fails = True
     clock = VirtualClock()
     bridge = Bridge(clock=clock)
-    for _ in range(2 * FAILURES):
+    for _ in range(3):
         bridge.poll_flows([flow(0)], SERVER)
         clock.now += AGAIN_S
-    assert len(caplog.messages) == FAILURES
-    assert "flows wait for Spark" in caplog.text
+    assert caplog.messages == ["the bridge: it cannot run yet, flows wait for Spark: no more processes"]
+    Process.fails = False
+    bridge.poll_flows([flow(0)], SERVER)
+    assert processes == []
+    clock.now += BRIDGE_START.first_s
+    bridge.poll_flows([flow(0)], SERVER)
+    assert [len(process.tickets) for process in processes] == [1]
+
+
+def test_a_process_that_crashes_is_started_once_a_minute(processes: list[Process]) -> None:
+    clock = VirtualClock()
+    bridge = Bridge(clock=clock)
+    for _ in range(100):
+        bridge.poll_flows([flow(0)], SERVER)
+        for process in processes:
+            process.exit_code = 1
+        clock.now += AGAIN_S
+    assert 3 <= len(processes) <= 4
+
+
+def test_a_process_that_hangs_is_killed_and_holds_nothing_up(processes: list[Process]) -> None:
+    clock = VirtualClock()
+    bridge = Bridge(clock=clock)
+    bridge.start()
+    (process,) = processes
+    process.full = True
+    bridge.poll_flows([flow(0)], SERVER)
+    assert process.killed
+    clock.now += BRIDGE_START.first_s
+    bridge.poll_flows([flow(0)], SERVER)
+    assert [len(one.tickets) for one in processes] == [0, 1]
+
+
+def test_a_real_process_that_reads_nothing_refuses_tickets_at_once() -> None:
+    """The pipe of a stopped process fills up; no call waits for it."""
+    process = BridgeProcess()
+    try:
+        os.kill(process.pid, signal.SIGSTOP)
+        client = flow(0).changes.copiers
+        ticket = LeaseTicket.of(client, SERVER.address, 1, 0)
+
+        def fill() -> None:
+            for _ in range(1_000):
+                process.send_ticket(ticket)
+
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            fill()
+    finally:
+        process.kill()
+    assert process.exit_code == -signal.SIGKILL
 
 
 def test_the_log_names_the_begin_and_the_end_once(processes: list[Process], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", module.__name__)
     bridge = Bridge()
-    for bridged in (False, True, True, False, False):
-        bridge.poll_flows([flow(bridged=bridged)], SERVER)
+    for bridged, unclaimed in (
+        (False, True),
+        (True, True),
+        (False, True),
+        (True, True),
+        (False, False),
+        (False, False),
+    ):
+        bridge.poll_flows([flow(bridged=bridged, unclaimed=unclaimed)], SERVER)
     assert caplog.messages == [
         "a->b: the bridge copies until Spark has a task for the flow",
         "a->b: Spark's tasks copy now",
