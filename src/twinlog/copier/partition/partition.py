@@ -157,11 +157,6 @@ class PartitionCopy:
         """Set when the target took an append at too small an offset: the lost records are copied again first."""
         return self.state.misplaced
 
-    @property
-    def rules(self) -> CopyRules:
-        """The rules for building its batches."""
-        return self.limit.rules
-
     def grant_again(self) -> Grant:
         """The grant to begin again after the acknowledged records; more appends may be in flight."""
         return replace(self.grant, position=self.acknowledged, drained=False)
