@@ -115,7 +115,7 @@ OF_TWINLOG: Sequence[Known] = (
         "An error says what was expected, and where Connect follows it with another one, that its null is none either, "
         "it is one.",
         one=r".*(Invalid value|Null value|You can also find).*",
-        other=r".*(Invalid value|Null is no value|You can also find).*|",
+        other=r".*(Invalid value|has the value null|You can also find).*|",
     ),
     Known(
         r".*: (body\.message line 2|body\.configs\.(transforms|predicates|(key|value|header)\.converter)\.errors)",

@@ -6,10 +6,10 @@ that read or change offsets mean these positions. Kafka's worker keeps all posit
 mode it keeps newer positions beside the records. So the positions in the worker's topic count for each partition that
 the target lacks (Kafka class ConnectorOffsetBackingStore).
 
-A connector without positions has offsets as its tasks store them in Kafka Connect: 0 for each written partition. A
-source partition of heartbeats is the two aliases, and that of checkpoints is group and remote partition (Kafka classes
-MirrorHeartbeatTask and MirrorCheckpointTask). Tasks never continue from these offsets. A Kafka worker that takes over
-finds the offsets of its tasks, and `GET /connectors/{name}/offsets` shows them.
+A heartbeat or checkpoint connector has offsets as its tasks store them in Kafka Connect: 0 for each written partition.
+A source partition of heartbeats is the two aliases, and that of checkpoints is group and remote partition (Kafka
+classes MirrorHeartbeatTask and MirrorCheckpointTask). Tasks never continue from these offsets. A Kafka worker that
+takes over finds the offsets of its tasks, and `GET /connectors/{name}/offsets` shows them.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class ConnectorOffsets:
         flow, why = self._flows.build(name)
         if flow is None and self._topic is not None and self._is_source(name):
             raise RefusedError(
-                f"connector {name}: its configuration cannot be used, and so not its positions on the target; fix it "
-                f"first: {why}"
+                f"connector {name}: its positions on the target are reachable only with a valid configuration; fix "
+                f"the configuration first: {why}"
             )
         settings = self._elsewhere(flow)
         if settings is None:

@@ -156,7 +156,7 @@ class Herder:
 
     @property
     def started(self) -> bool:
-        """Whether this worker has read the state of the connectors. Never waits."""
+        """Whether this worker has read the state of the connectors. Returns at once."""
         return self._thread.started.is_set()
 
     @property
@@ -166,7 +166,7 @@ class Herder:
 
     @property
     def leads(self) -> bool:
-        """Whether this worker leads its group, and may change something; never waits."""
+        """Whether this worker leads its group, and may change something; returns at once."""
         assignment = self._group.assignment
         return self.started and assignment is not None and assignment.leads and self._group.leads_for_s() > 0
 
@@ -193,11 +193,11 @@ class Herder:
                 Health.UNHEALTHY, f"Worker is not a member of its group. {self._group.reason or ''}".strip()
             )
         if self._group.leads_for_s() <= 0:
-            return HealthStatus(Health.UNHEALTHY, f"Worker does not hear from its group: {SILENT}.")
+            return HealthStatus(Health.UNHEALTHY, f"Worker waits for its group: {SILENT}.")
         return HealthStatus(Health.HEALTHY, "Worker has completed startup and is ready to handle requests.")
 
     def stage(self) -> str:
-        """The present work of this worker in a sentence, for the answer to a request that timed out. Never waits.
+        """The present work of this worker in a sentence, for the answer to a request that timed out. Returns at once.
 
         The sentence is empty while the worker can fulfil all requests.
         """
@@ -206,13 +206,13 @@ class Herder:
     def session_key(self) -> bytes | None:
         """The key with which the workers of the group sign requests to each other (KIP-507); None until it was read.
 
-        Never waits.
+        Returns at once.
         """
         key = self._state.query_state(lambda cluster, _: cluster.session_key)
         return None if key is None else key.key
 
     def revision(self) -> int | None:
-        """A number that changes once `connectors`, `info` or `status` may have a new answer. Never waits.
+        """A number that changes once `connectors`, `info` or `status` may have a new answer. Returns at once.
 
         None while these methods are unable to answer.
         """

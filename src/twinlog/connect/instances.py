@@ -173,7 +173,7 @@ class ConnectorWithoutSpark(Generic[F]):
 class CheckpointConnector(ConnectorWithoutSpark[GroupsFlow]):
     """A checkpoint connector, with the flows there and back whose offset maps it reads.
 
-    A direction that no connector of the group copies has no flow here.
+    A direction has a flow here if a connector of the group copies it.
     """
 
     both_ways: BothWays

@@ -35,7 +35,7 @@ COPIERS_A_TASK = 2
 class LeaderDuties:
     """Duties that the worker's thread calls, each time with the present assignment; idle while another worker leads.
 
-    `changing` is held while the leader changes something. `settings` is None for a worker without a group.
+    `changing` is held while the leader changes something. `settings` is None for a standalone worker.
     """
 
     def __init__(

@@ -131,8 +131,8 @@ class RequestGuard:
                 continue
             raise RequestError(
                 500,
-                "The change was written, but this worker may not have led its group any more, and another one may have "
-                "changed the same. It can be asked for again.",
+                "The change was written, but this worker may have lost the lead of its group before, and the new "
+                "leader may have changed the same. The request can be repeated.",
             )
 
     def _try_to_fence(self, assignment: Assignment, until: float) -> bool:
@@ -274,7 +274,7 @@ class TopicRequests:
         self._may.require_known(name)
         flow, why = self._flows.build(name)
         if flow is None:
-            raise RequestError(400, f"The configuration of connector {name} cannot be used: {why}")
+            raise RequestError(400, f"The configuration of connector {name} is unusable: {why}")
         if not flow.settings.copies:
             raise RequestError(400, f"Connector {name} copies no topics.")
         return flow.settings
@@ -292,7 +292,7 @@ def _ask(reader: TopicsReader, asked: TopicControlRequest) -> Mapping[str, objec
         passed, repeated = sum(move.passed for move in moves), sum(move.repeated for move in moves)
         if not any(move.changes for move in moves):
             texts = "; ".join(dict.fromkeys(move.text for move in moves if move.text))
-            raise OptionError(f"Nothing would change, so that nothing was asked: {texts}")
+            raise OptionError(f"The command was dropped, as all partitions would stay as they are: {texts}")
         if not asked.confirm:
             raise OptionError(
                 f"{passed} source offsets would be passed over and never copied, {repeated} would be copied again; "

@@ -49,7 +49,7 @@ def read_users(kafka_opts: str) -> Users:
 
 def _users_of(entry: JaasEntry, jaas: str) -> Users:
     if entry.simple_name != _MODULE:
-        raise _problem(jaas, SECTION, f"the login module {entry.module}", f"the only one known here: {_EXAMPLE}")
+        raise _problem(jaas, SECTION, f"the login module {entry.module}", f"the only module known here: {_EXAMPLE}")
     named = entry.options.get("file", "").strip()
     if not named:
         raise _problem(jaas, "file", "no file of users", _EXAMPLE)
@@ -61,7 +61,7 @@ def users_in(path: Path) -> Users:
     try:
         passwords = javaproperties.loads(_text(path, "latin-1", "file"))
     except ValueError:
-        raise _problem(str(path), "file", "no file of properties", "lines of the form user=password") from None
+        raise _problem(str(path), "file", "content other than properties", "lines of the form user=password") from None
     return Users(passwords, tuple(_warnings(str(path), passwords)))
 
 
@@ -70,7 +70,7 @@ def _warnings(named: str, passwords: Mapping[str, str]) -> Iterator[str]:
         yield f"{named} has no users: everybody may use the REST API without a login"
     for user, password in passwords.items():
         if not password:
-            yield f"{named}: user {user!r} has no password, and nobody needs one to log in as this user"
+            yield f"{named}: user {user!r} has an empty password, so that the name is enough to log in as this user"
         elif password.startswith(("$2", "$scrypt$")) and not hashed(password):
             yield f"{named}: the hash of user {user!r} is malformed, and counts as a plain password"
 

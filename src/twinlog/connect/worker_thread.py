@@ -243,7 +243,7 @@ class WorkerThread:
                 few_since = now if few_since is None else few_since
                 if (now - few_since) * 1000 >= self._admin.client.settings.default_api_timeout_ms:
                     raise error
-            self._stages.enter_stage(READS_TOPICS, f"It cannot yet, and tries again: {error}")
+            self._stages.enter_stage(READS_TOPICS, f"It tries again: {error}")
             if self._logged.is_new(str(error), AGAIN_S):
                 level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
                 log.log(level, "the worker's topics cannot be read yet, trying again: %s", error)
@@ -341,8 +341,8 @@ class WorkerThread:
             self._logged.end_condition(_UNKNOWN)
         elif self._logged.is_due(_UNKNOWN, UNKNOWN_AFTER_S, *DOUBLING_S):
             log.error(
-                "nobody runs %s: the leader of the group gives this worker connectors that its config topic does not "
-                "have, as when config.storage.topic was deleted. Save the connectors of the leader with GET "
+                "nobody runs %s: the leader of the group gives this worker connectors that are missing in its config "
+                "topic, as when config.storage.topic was deleted. Save the connectors of the leader with GET "
                 "/connectors?expand=info, then start all workers again, and create what is missing",
                 ", ".join(sorted(names)),
             )
@@ -393,6 +393,6 @@ def _shown(error: ClusterError) -> str:
     if not isinstance(error, TopicGoneError):
         return str(error)
     return (
-        f"{error} any more (config.storage.topic). What runs goes on; the leader of the group recreates it, with all "
-        "connectors that it knows"
+        f"{error} any more (config.storage.topic). Running connectors continue; the leader of the group recreates the "
+        "topic, with all connectors that it knows"
     )

@@ -84,7 +84,9 @@ class Checks:
         """Add an error for each key with the value null."""
         for name, value in self.config.items():
             if value is None:
-                self._errors[name].append(f"Null is no value for configuration {name}; leave the key out")
+                self._errors[name].append(
+                    f"Configuration {name} has the value null; write a value, or leave the key out"
+                )
                 self.without_value(name)
 
     def without_value(self, name: str) -> None:

@@ -162,7 +162,9 @@ def plugin_keys(plugin: str, version: str, wanted: str | None = None) -> Sequenc
     Raises RequestError with 404 for an unknown plugin, with 400 for another `wanted` version.
     """
     if wanted is not None and not is_wanted(version, wanted):
-        raise RequestError(400, f"{plugin} has no version {wanted} here, only {version}")
+        raise RequestError(
+            400, f"the only version of {plugin} here is {version}, and the request asks for version {wanted}"
+        )
     kind = connector_kind(plugin)
     if kind is not None:
         return connector_definitions(kind, release_of(version))

@@ -75,13 +75,15 @@ def _of_pair(one: ConnectorFlow, source: ConnectorFlow) -> list[Disagreement]:
 def _syncs(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     reads, writes = one.settings, source.settings
     if not writes.emit_offset_syncs:
-        what = f"{source.name} writes no offset syncs, so {one.name} translates no offset of a group"
+        what = (
+            f"offset syncs are switched off in {source.name}, and {one.name} needs them to translate offsets of groups"
+        )
         return Disagreement(source.name, one.name, what, {"emit.offset-syncs.enabled": "true"})
     if _syncs_place(reads) == _syncs_place(writes):
         return None
     what = (
         f"{one.name} looks for offset syncs in {_place(reads)}, but {source.name} writes them to {_place(writes)}, so "
-        "no offset of a group is translated"
+        "offsets of groups stay untranslated"
     )
     return Disagreement(one.name, source.name, what, _different(reads, writes, _SYNCS))
 
@@ -95,8 +97,8 @@ def _naming(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     if here == there:
         return None
     what = (
-        f"checkpoints of {one.name} name {here} on the target where {source.name} copies {_SAMPLE} to {there}, so "
-        "groups get offsets of topics that nobody writes"
+        f"checkpoints of {one.name} name {here} on the target, but {source.name} copies {_SAMPLE} to {there}, so "
+        "groups get offsets of other topics than the copies"
     )
     return Disagreement(one.name, source.name, what, _different(one.settings, source.settings, _NAMING))
 
@@ -124,9 +126,9 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     if not topics:
         return None
     what = (
-        f"{one.name} and {source.name} are both to copy {listed(topics)} to one remote topic each. As every record "
-        "would be there twice, only the connector that began with a topic copies it. Let that one keep it: the other "
-        "would copy it from its beginning"
+        f"{one.name} and {source.name} are both to copy {listed(topics)} into the same remote topics. As every record "
+        "would be there twice, only the connector that began with a topic copies it. Leave the topic to that "
+        "connector: the other connector would copy the topic from its beginning"
     )
     exclude = ", ".join([*one.settings.topics_exclude, *topics])
     return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})

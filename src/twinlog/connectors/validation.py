@@ -77,8 +77,8 @@ def check_rules(kind: ConnectorKind, entries: Mapping[str, PropertyEntry], versi
         _check_transactions(kind, entries, checks)
     if kind == "checkpoint" and _text(entries, "enabled") != _OFF:
         for name, why in (
-            ("emit.checkpoints.enabled", "without checkpoints this connector has nothing to do"),
-            ("emit.offset-syncs.enabled", "without offset syncs this connector cannot translate an offset"),
+            ("emit.checkpoints.enabled", "checkpoints are the only work of this connector"),
+            ("emit.offset-syncs.enabled", "this connector needs offset syncs to translate offsets"),
         ):
             if _text(entries, name) == _OFF:
                 checks.refuse(name, f"{why}; leave the key out, or write enabled = false")
@@ -114,7 +114,9 @@ def _check_version(entries: Mapping[str, PropertyEntry], version: str, checks: C
 def _check_transactions(kind: ConnectorKind, entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
     simple = CONNECTOR_CLASSES[kind].rpartition(".")[2]
     if _text(entries, "exactly.once.support") == "required":
-        checks.refuse("exactly.once.support", f"{simple} does not copy records; write requested")
+        checks.refuse(
+            "exactly.once.support", f"required is for connectors that copy records, unlike {simple}; write requested"
+        )
     if _text(entries, "transaction.boundary") == "connector":
         checks.refuse("transaction.boundary", f"{simple} has no boundaries of its own; write poll or interval")
 
@@ -122,7 +124,13 @@ def _check_transactions(kind: ConnectorKind, entries: Mapping[str, PropertyEntry
 _GROUPS = {"transforms": ("Transforms", "Transformation"), "predicates": ("Predicates", "Predicate")}
 _OWN = (
     Key("predicate", KeyType.STRING, None, "The predicate on which a record is transformed.", Level.ONE_FLOW),
-    Key("negate", KeyType.BOOL, "false", "Whether records are transformed for which it is not true.", Level.ONE_FLOW),
+    Key(
+        "negate",
+        KeyType.BOOL,
+        "false",
+        "Whether the transform applies to the records for which the predicate is false.",
+        Level.ONE_FLOW,
+    ),
 )
 
 
@@ -176,10 +184,10 @@ def validate(
 ) -> Validation:
     """Validate `config` for the connector class `plugin`, in a worker of Kafka's `version`.
 
-    For a conflict with a connector of `others`, the keys to change recommend the values of the other connector,
-    and their documentation begins with the conflict. The analysis of a query takes some seconds, unless it was done
-    before; without `ask` only queries analysed before are checked. Raises RequestError with 400 for a configuration of
-    a foreign connector, or of another connector than `plugin`.
+    For a conflict with a connector of `others`, the keys to change recommend the values of the other connector, and
+    their documentation begins with the conflict. The first analysis of a query takes some seconds; if `ask` is False,
+    only queries analysed before are checked. Raises RequestError with 400 for a configuration of a foreign connector,
+    or of another connector than `plugin`.
     """
     class_name = config.get("connector.class")
     if class_name is None:

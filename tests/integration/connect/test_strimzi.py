@@ -164,7 +164,7 @@ def test_a_resource_runs_and_follows_its_file(
 
     # A version that is wrong changes nothing, not even what is right in it.
     run.change("state: running", "state: halted")
-    run.wait_for_line("this version is wrong, nothing was changed")
+    run.wait_for_line("this version is wrong, the earlier version stays in effect")
     run.change("state: halted", "state: stopped")
     assert run.wait_for_state(copier, "STOPPED")["tasks"] == []
     # Annotations list what is stored, and alter it while the connector is stopped.

@@ -80,7 +80,7 @@ def test_topics_come_while_others_are_copied_on(
             line = change(process, f"topics = {here}", f"topics = {here}, (oops")
             hang_up(process)
             process.wait_for_line(f"{process.file}:{line}: left->right.topics: .*expected")
-            process.wait_for_line("this version is wrong, nothing was changed")
+            process.wait_for_line("this version is wrong, the earlier version stays in effect")
             # What needs a restart is named, and the rest is taken over.
             change(process, f"topics = {here}, (oops", f"topics = {here}, {more}\nleft->right.tasks.max = 2")
             hang_up(process)

@@ -219,6 +219,6 @@ def test_what_keeps_it_from_beginning_is_told(make: Make, target: Target, kind: 
 
 def test_positions_of_a_connector_that_cannot_be_used_are_left_alone(make: Make) -> None:
     offsets, _, state = make(offset("x", 41), tasks_max="many")
-    with pytest.raises(RefusedError, match="fix it first"):
+    with pytest.raises(RefusedError, match="fix the configuration first"):
         offsets.replace_offsets(C, [offset("x", None)])
     assert offsets.read_offsets(C) == state.offsets(C) == [offset("x", 41)]

@@ -266,8 +266,12 @@ def test_pause_needs_no_word(here: Scene, ask: Asks) -> None:
         ("skip-to", {"to": ("offset", str(1 << 63))}, "is no offset"),
         ("skip-to", {"to": ("time", "tomorrow")}, "'tomorrow' is no moment"),
         ("skip-to", {"to": ("time", "1850-01-01")}, "is before 1970, or too far away"),
-        ("skip-to", {"to": ("earliest", "")}, "Nothing would change, so that nothing was asked: it is there already"),
-        ("accept-gap", {}, "Nothing would change, so that nothing was asked: there is no gap"),
+        (
+            "skip-to",
+            {"to": ("earliest", "")},
+            "The command was dropped, as all partitions would stay as they are: it is there already",
+        ),
+        ("accept-gap", {}, "The command was dropped, as all partitions would stay as they are: there is no gap"),
     ],
 )
 def test_what_is_wrong_is_refused(here: Scene, ask: Asks, verb: str, more: dict[str, Any], text: str) -> None:
@@ -292,7 +296,7 @@ def test_a_topic_that_is_not_mirrored_is_named(here: Scene, ask: Asks) -> None:
 def test_a_connector_that_copies_nothing_is_refused(here: Scene) -> None:
     may: Any = SimpleNamespace(require_started=lambda: None, require_known=lambda name: None)
     for built, text in (
-        ((None, "topics: missing"), "The configuration of connector c cannot be used: topics: missing"),
+        ((None, "topics: missing"), "The configuration of connector c is unusable: topics: missing"),
         ((SimpleNamespace(settings=SimpleNamespace(copies=False)), None), "Connector c copies no topics."),
     ):
         flows: Any = SimpleNamespace(build=lambda name, built=built: built)

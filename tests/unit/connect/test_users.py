@@ -108,7 +108,7 @@ def test_an_empty_file_lets_everyone_in_and_says_so(tmp_path: Path) -> None:
 def test_users_that_are_hardly_meant_are_named_without_their_passwords(tmp_path: Path) -> None:
     users = read_users(written(tmp_path, GOOD, f"admin\nbob: $2y$05$cut-off\nann: plain\neve: {BCRYPT}\n"))
     nobody, cut = users.warnings
-    assert "user 'admin' has no password" in nobody
+    assert "user 'admin' has an empty password" in nobody
     assert "the hash of user 'bob' is malformed" in cut
     assert "cut-off" not in cut
 

@@ -55,7 +55,7 @@ def test_what_manuals_write(folder: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "mm2-checkpoint looks for offset syncs in mm2-offset-syncs.targetcpc.internal on the source" in syncs
     assert "mm2-source writes them to mm2-offset-syncs.sourcemsc.internal on the target" in syncs
     assert "offset-syncs.topic.location = target" in syncs
-    assert "name sourcecpc.orders on the target where mm2-source copies orders to orders" in naming
+    assert "name sourcecpc.orders on the target, but mm2-source copies orders to orders" in naming
     assert "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy" in naming
     assert "sourcehbc->targethbc" in beats
     assert "source.cluster.alias = sourcemsc" in beats
@@ -99,7 +99,7 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
     one, two = build("source", {"topics": "t, u"}, "one"), build("source", {"topics": "u, v.*"}, "two")
     found = disagreements([one, two])
     assert [item.name for item in found] == ["one", "two"]
-    assert str(found[0]).startswith("one and two are both to copy u to one remote topic each. As every record would")
+    assert str(found[0]).startswith("one and two are both to copy u into the same remote topics. As every record would")
     fixed = build("source", {"topics": "t, u", **found[0].settings}, "one")
     assert disagreements([fixed, two]) == []
     # Who writes it elsewhere doubles nothing.
@@ -113,7 +113,7 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
     assert disagreements([one, build("source", {"topics": "u", "source.cluster.alias": "x"}, "two")]) == []
     # One by one, as a route may be of some of them.
     some = build("source", {"topics": "t, u", **router, "transforms.r.regex": r".*\.t"}, "two")
-    assert "are both to copy u to" in str(disagreements([one, some])[0])
+    assert "are both to copy u into" in str(disagreements([one, some])[0])
 
 
 def test_heartbeats_are_copied_by_both() -> None:
@@ -134,7 +134,7 @@ def test_routes_may_lead_what_two_aliases_name_otherwise_to_one_topic() -> None:
     one, two = (build("source", {**router, "source.cluster.alias": alias}, alias) for alias in ("x", "y"))
     found = disagreements([one, two])
     assert [item.name for item in found] == ["x", "y"]
-    assert str(found[0]).startswith("x and y are both to copy u to one remote topic each. As every record would")
+    assert str(found[0]).startswith("x and y are both to copy u into the same remote topics. As every record would")
 
 
 @pytest.mark.parametrize("method", ["remote_name", "source_alias"])

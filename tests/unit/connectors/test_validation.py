@@ -138,7 +138,7 @@ def test_an_error_stands_at_its_key_and_names_the_way_out(change: dict[str, str 
 def test_only_a_source_connector_copies_in_transactions(kind: str) -> None:
     name = CONNECTOR_CLASSES["checkpoint" if kind == "checkpoint" else "heartbeat"]
     found = check({"connector.class": name, "exactly.once.support": "required"}, plugin=name)
-    assert "does not copy records; write requested" in errors(found)["exactly.once.support"][0]
+    assert "required is for connectors that copy records, unlike" in errors(found)["exactly.once.support"][0]
 
 
 def test_exactly_once_may_be_required_where_worker_and_consumer_agree() -> None:

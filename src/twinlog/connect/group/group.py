@@ -26,7 +26,8 @@ APART_S = 60.0
 LEAVE_S = 6.0
 LOOK_S = 1.0
 SILENT = (
-    "its coordinator has not answered for a session; this worker writes nothing, and others may run its connectors now"
+    "its coordinator has been silent for a session; this worker waits with its writes, and other workers may run its "
+    "connectors now"
 )
 LOG_AFTER_S = 2.0
 _OUTAGE = object()

@@ -177,7 +177,7 @@ class GroupState:
         self._write([TargetStateRecord(name, state)])
 
     def put_tasks(self, name: ConnectorName, configs: Sequence[Config]) -> None:
-        """Store the configurations of all tasks of a connector, all of them or none."""
+        """Store the configurations of all tasks of a connector as a whole."""
         self._write(_tasks(name, configs))
 
     def await_fencing(self, name: ConnectorName, producers: int) -> None:

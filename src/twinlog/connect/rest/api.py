@@ -54,8 +54,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 class RestApi:
     """The API of a worker.
 
-    `users` is None without logins. `signatures` are the algorithms of signed requests between workers (KIP-507), None
-    for unsigned requests. `topic_tracking` and `topic_tracking_reset` allow requests about the topics of a connector.
+    `users` is None for an API that is open to everyone. `signatures` are the algorithms of signed requests between
+    workers (KIP-507), None for unsigned requests. `topic_tracking` and `topic_tracking_reset` allow requests about the
+    topics of a connector.
     """
 
     herder: Herder

@@ -51,7 +51,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
                 if len(found) > most:
                     raise _too_large(most)
     except TimeoutError:
-        raise RequestError(408, f"The request's body did not arrive within {seconds:.0f} s.") from None
+        raise RequestError(408, f"The request's body took longer than {seconds:.0f} s to arrive.") from None
     return bytes(found)
 
 
@@ -64,20 +64,20 @@ def parse(body: bytes) -> Any:
     try:
         text = body.decode("utf-8-sig").strip(_BLANKS)
     except UnicodeDecodeError as error:
-        raise RequestError(400, f"The request's body is not UTF-8 at byte {error.start}.") from None
+        raise RequestError(400, f"The request's body is invalid UTF-8 at byte {error.start}.") from None
     if not text:
-        raise RequestError(400, "The request has no body, and needs one in JSON.")
+        raise RequestError(400, "The request's body is empty, and must be JSON.")
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise RequestError(400, f"The request's body is no JSON: {error.msg} at {where}.") from None
+        raise RequestError(400, f"The request's body is invalid JSON: {error.msg} at {where}.") from None
     except RecursionError:
         raise RequestError(400, "The request's body is nested too deep.") from None
 
 
 def _no_number(name: str) -> NoReturn:
-    raise RequestError(400, f"The request's body is no JSON: {name} is no number.")
+    raise RequestError(400, f"The request's body is invalid JSON: {name} is in it, and JSON has finite numbers only.")
 
 
 _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_no_number)
@@ -137,7 +137,7 @@ def create_request(value: Any) -> tuple[ConnectorName, dict[str, str | None], Ta
     config = fields.get("config")
     state = _scalar("initial_state", fields.get("initial_state"))
     if config is None:
-        raise RequestError(400, "The request has no 'config', which must be a JSON object of keys and values.")
+        raise RequestError(400, "The request must have 'config', a JSON object of keys and values.")
     if state is not None and state.upper() not in INITIAL_STATES:
         raise RequestError(400, "'initial_state' must be RUNNING, PAUSED or STOPPED.")
     trimmed = ConnectorName((name or "").strip(BLANKS))

@@ -70,14 +70,17 @@ class InternalConnectResource:
         try:
             given = base64.b64decode(signature, validate=True)
         except (binascii.Error, ValueError):
-            raise RequestError(400, "The signature of this request is not in base64.") from None
+            raise RequestError(400, "The signature of this request is invalid base64.") from None
         if algorithm not in algorithms:
             permitted = ", ".join(algorithms)
-            message = f"This worker takes requests that are signed with [{permitted}], and not with '{algorithm}'."
+            message = (
+                f"This worker takes requests that are signed with [{permitted}], and this request is signed with "
+                f"'{algorithm}'."
+            )
             raise RequestError(400, f"{message} Let inter.worker.verification.algorithms be the same on every worker.")
         key = self._herder.session_key()
         if key is None:
-            raise RequestError(503, "This worker is starting, and has not read the session key of its group yet.")
+            raise RequestError(503, "This worker is starting, and is still to read the session key of its group.")
         if not hmac.compare_digest(sign(key, body, algorithm), given):
             raise RequestError(403, "Internal request contained invalid signature.")
 

@@ -96,7 +96,7 @@ class MetricsServer:
         router = Router(routes, redirect_slashes=False, default=_unknown)
         if not self._serving.begin(servers(self._bound, router, self._tls, Limits())):
             self.stop()
-            raise OSError("the metrics are not served; the log has the reason")
+            raise OSError("the server of the metrics failed to start; the log has the reason")
         _LOG.info("metrics are served at %s", ", ".join(f"{url}{TEXT}" for url in self.urls))
 
     def stop(self) -> None:

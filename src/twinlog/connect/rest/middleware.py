@@ -3,9 +3,9 @@
 The line has the extended form of NCSA with the duration in milliseconds at its end, as in Connect.
 
 The headers are those of `response.http.headers.config` (Jetty class HeaderFilter), and of CORS (class
-CrossOriginFilter). An own header of an answer, as its length, is never replaced. An allowed origin is a name or a
-pattern with `*`. A request from another origin gets its answer without the headers that let a browser show it. With all
-origins allowed, no page may use the login that a browser keeps.
+CrossOriginFilter). An answer keeps its own headers, as its length. An allowed origin is a name or a pattern with `*`.
+An answer to any other origin lacks the headers that let a browser show it. With all origins allowed, no page may use
+the login that a browser keeps.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ UNDEFINED = "undefined"
 def json_response(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A response with a JSON body."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    # A topic's name never has a lone surrogate; a name with a lone surrogate gets a replacement character, and the
-    # request succeeds.
+    # A text with a lone surrogate, which is impossible in a topic's name, gets a replacement character, and the request
+    # succeeds.
     return written(text.encode("utf-8", errors="replace"), status, headers)
 
 

@@ -120,7 +120,7 @@ def _bounded(api: RestApi, router: Router) -> ASGIApp:
         elif sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > most:
             refused = responses.error(431, f"The headers of the request are larger than {most} bytes.")
         elif path is None:
-            refused = responses.error(400, "The path of the request is not percent-encoded UTF-8.")
+            refused = responses.error(400, "The path of the request must be percent-encoded UTF-8.")
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -182,7 +182,7 @@ class RestServer:
         ]
         if not self._serving.begin(found):
             self.stop()
-            raise OSError("the REST API does not start; its log has the reason")
+            raise OSError("the REST API failed to start; the log has the reason")
         _LOG.info("the REST API listens at %s and is known to others as %s", ", ".join(self.urls), self.advertised_url)
         if self._admin:
             _LOG.info("its part for administrators listens at %s", ", ".join(self.admin_urls))

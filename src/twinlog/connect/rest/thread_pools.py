@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ThreadPool:
-    """At most `most` threads, started when they are needed; they never keep a process from ending."""
+    """At most `most` threads, started when they are needed; the process may end while they work."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name

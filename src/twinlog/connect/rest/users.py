@@ -46,7 +46,7 @@ def credentials(header: str | None) -> Credentials | None:
 
 
 class Users:
-    """Names and passwords, plain or hashed. A file without users lets everyone in, as Connect's does.
+    """Names and passwords, plain or hashed. An empty file lets everyone in, as Connect's does.
 
     The comparison with a hash takes long on purpose. After a login with a hash, a quick digest under a key of this
     process remembers the user, so that each later request is answered at once.

@@ -77,7 +77,7 @@ class ClusterState:
         return self._target_states.get(name, TargetState.STARTED)
 
     def tasks(self, name: ConnectorName) -> list[TaskId]:
-        """The ids of a connector's tasks; an inconsistent connector has none."""
+        """The ids of a connector's tasks; empty for an inconsistent connector."""
         connector = self.connectors.get(name)
         if connector is None or not connector.consistent:
             return []

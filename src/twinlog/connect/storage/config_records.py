@@ -28,9 +28,9 @@ def load(data: bytes) -> Mapping[str, object]:
     try:
         value = json.loads(data)
     except RecursionError:
-        raise ValueError("not a JSON object but nested too deeply") from None
+        raise ValueError("must be a JSON object, and is nested too deeply") from None
     if not isinstance(value, dict):
-        raise ValueError(f"not a JSON object but {type(value).__name__}")
+        raise ValueError(f"must be a JSON object, and is {type(value).__name__}")
     if value.keys() == {"schema", "payload"}:
         raise ValueError(
             "it holds its schema too, as written with internal.value.converter.schemas.enable=true before Kafka 3.0; "
@@ -43,7 +43,7 @@ def text(fields: Mapping[str, object], name: str) -> str:
     """A field that holds a string. Raises ValueError for another value."""
     value = fields.get(name)
     if not isinstance(value, str):
-        raise ValueError(f"{name} is no string but {type(value).__name__}")
+        raise ValueError(f"{name} must be a string, and is {type(value).__name__}")
     return value
 
 
@@ -56,7 +56,7 @@ def number(fields: Mapping[str, object], name: str) -> int:
     """A field that holds an integer. Raises ValueError for another value."""
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name} is no integer but {type(value).__name__}")
+        raise ValueError(f"{name} must be an integer, and is {type(value).__name__}")
     return value
 
 
@@ -70,10 +70,10 @@ def strings(fields: Mapping[str, object], name: str) -> dict[str, str]:
     """A field that holds an object of strings; nulls are left out. Raises ValueError for another value."""
     value = fields.get(name)
     if not isinstance(value, dict):
-        raise ValueError(f"{name} is no JSON object but {type(value).__name__}")
+        raise ValueError(f"{name} must be a JSON object, and is {type(value).__name__}")
     for key, one in value.items():
         if one is not None and not isinstance(one, str):
-            raise ValueError(f"{name}.{key} is no string but {type(one).__name__}")
+            raise ValueError(f"{name}.{key} must be a string, and is {type(one).__name__}")
     return {key: one for key, one in value.items() if one is not None}
 
 
@@ -226,7 +226,7 @@ def _target_state(name: str, fields: Mapping[str, object]) -> ConfigRecord:
 def _task(name: str, fields: Mapping[str, object]) -> ConfigRecord:
     connector, _, count = name.rpartition("-")
     if not connector or not count.isdecimal():
-        raise ValueError("its key names no task")
+        raise ValueError("its key must name a connector and the number of a task")
     return TaskRecord(TaskId(ConnectorName(connector), int(count)), strings(fields, "properties"))
 
 

@@ -47,7 +47,7 @@ def read_java_map(data: bytes) -> dict[bytes, bytes | None]:
         return _JavaMapReader(data).map()
     except (struct.error, IndexError, KeyError):
         raise ValueError(
-            "the stream of Java objects ends too early, or refers to something that is not in it"
+            "the stream of Java objects ends too early, or refers to an object outside of the stream"
         ) from None
 
 
@@ -114,7 +114,7 @@ class _JavaMapReader:
 
     def _expect(self, expected: bytes, what: str) -> None:
         if not self._data.startswith(expected, self._at):
-            raise ValueError(f"not {what}, which a worker of Kafka Connect writes")
+            raise ValueError(f"a worker of Kafka Connect writes {what} at this place")
         self._at += len(expected)
 
     def _take(self, count: int) -> bytes:
@@ -174,7 +174,7 @@ class OffsetFile:
         try:
             self.content = read_java_map(data) if data else {}
         except ValueError as error:
-            expected = "the offset file of a standalone worker; restore it, or move it away to go on without it"
+            expected = "the offset file of a standalone worker; restore it, or move it away to begin with an empty file"
             raise self._problem(str(error), expected) from None
         self._digest = _digest(data)
         if not data or not noted:

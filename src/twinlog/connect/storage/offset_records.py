@@ -68,7 +68,7 @@ class OffsetsByConnector:
             del self._found[record.connector]
 
     def lacks(self, connector: ConnectorName, partition: Mapping[str, object]) -> bool:
-        """Whether neither an offset of a source partition nor its deletion is known."""
+        """Whether the log lacks both an offset of a source partition and its deletion."""
         return _identity(partition) not in self._known.get(connector, ())
 
     def get_offsets(self, connector: ConnectorName) -> list[StoredOffset]:

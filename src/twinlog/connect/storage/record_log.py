@@ -157,8 +157,9 @@ class StateTopic(Generic[R]):
             return
         if self._topic.partitions == 1 and found.partitions > 1:
             raise RefusedError(
-                f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has {found.partitions} partitions "
-                "and must have one, so that its records keep their order; name another topic, or recreate it"
+                f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has {found.partitions} partitions and "
+                "must have a single partition, so that its records keep their order; name another topic, or recreate "
+                "it"
             )
         self._check_compaction()
 
@@ -188,8 +189,8 @@ class StateTopic(Generic[R]):
         if policy not in (None, "compact"):
             raise RefusedError(
                 f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has cleanup.policy={policy} and must "
-                "have compact, or the state of the connectors is lost; nothing was changed, repair it with: "
-                + alter_command(self._admin.client, self.name, {"cleanup.policy": "compact"})
+                "have compact, or the state of the connectors is lost; the topic stays as it is until you repair it "
+                "with: " + alter_command(self._admin.client, self.name, {"cleanup.policy": "compact"})
             )
 
     @property

@@ -139,8 +139,8 @@ class FileOffsets:
         for found in (_decoded(*record) for record in records):
             if found is not None and found.partition.keys() == _SOURCE and found.connector not in flows:
                 raise RefusedError(
-                    f"connector {found.connector}: its configuration cannot be used, and so not its positions on the "
-                    "target; fix it first"
+                    f"connector {found.connector}: its positions on the target are reachable only with a valid "
+                    "configuration; fix the configuration first"
                 )
         with self._lock:
             for key, value in records:
@@ -266,7 +266,7 @@ class FileOffsets:
                     if stored.merged:
                         self._take(stored)
             except (ClusterError, RuntimeError, OSError) as error:
-                log.debug("connector %s: its positions are not in the file yet: %s", flow.name, error)
+                log.debug("connector %s: its positions come into the file later: %s", flow.name, error)
         with self._lock:
             for name in self._stored.keys() - names:
                 self._stored.pop(name).admin.close()
@@ -278,8 +278,8 @@ class FileOffsets:
         except OSError as error:
             if self._logged.is_new("save", AGAIN_S):
                 log.warning(
-                    "%s cannot be written: %s; positions are on the targets all the same, but no worker of Kafka's "
-                    "would find them",
+                    "%s cannot be written: %s; positions are on the targets all the same, but a worker of Kafka's "
+                    "would look for them in the file",
                     self._file.path,
                     error.strerror,
                 )

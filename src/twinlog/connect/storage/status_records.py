@@ -84,7 +84,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | UnreadableR
                 return TaskStatusRecord(TaskId(ConnectorName(connector), int(task)), _status(value))
             return None
         if name.startswith(TOPIC):
-            # A topic's name never has a colon.
+            # Kafka forbids a colon in a topic's name.
             topic, colon, connector = name.removeprefix(TOPIC).partition(OF_CONNECTOR)
             if topic and colon and connector:
                 return ActiveTopicRecord(ConnectorName(connector), topic, _active_topic(value))
@@ -126,7 +126,7 @@ def _active_topic(value: bytes | None) -> ActiveTopic | None:
         return None
     fields = load(value).get("topic")
     if not isinstance(fields, dict):
-        raise ValueError(f"topic is no JSON object but {type(fields).__name__}")
+        raise ValueError(f"topic must be a JSON object, and is {type(fields).__name__}")
     return ActiveTopic(number(fields, "task"), number(fields, "discoverTimestamp"))
 
 

@@ -165,7 +165,7 @@ class ResourceFollower:
         except ConfigError as error:
             for problem in error.problems:
                 log.error("%s", problem)
-            log.error("%s: this version is wrong, nothing was changed", self._path)
+            log.error("%s: this version is wrong, the earlier version stays in effect", self._path)
             return None
 
     def _take(self, new: ResourceConfig | None) -> None:
@@ -174,7 +174,7 @@ class ResourceFollower:
         if new.worker.settings != self._current.worker.settings:
             log.error(
                 "%s: the target, its login or the worker's own settings have changed: restart this process; until "
-                "then nothing is changed",
+                "then the connectors stay as they are",
                 self._path,
             )
             return
@@ -221,7 +221,7 @@ class ResourceFollower:
         for one in new.resource.connectors:
             flow = next((flow for flow in new.flows if flow.name == one.name), None)
             if flow is not None and written.get(one.name) == one.config and before.get(one.name) != flow:
-                log.info("%s: a Secret of connector %s has changed, it is begun anew", self._path, one.name)
+                log.info("%s: a Secret of connector %s has changed, it is restarted", self._path, one.name)
                 self._anew.append(RestartRequest(ConnectorName(one.name), only_failed=False, include_tasks=True))
 
     def _is_paused(self) -> bool:
@@ -229,7 +229,7 @@ class ResourceFollower:
 
     def _say_if_paused(self) -> None:
         if self._is_paused():
-            log.warning("%s: %s is true: connectors stay as they are, and none is created", self._path, PAUSE)
+            log.warning("%s: %s is true: connectors stay as they are, and new connectors wait", self._path, PAUSE)
 
     def _apply_levels(self) -> None:
         for logger, level in logger_levels(self._current.resource.loggers).items():
@@ -243,16 +243,16 @@ class ResourceFollower:
         try:
             found = of_others(owner, {name: self._worker.info(name).config for name in self._worker.connectors()})
         except RequestError:
-            # While a worker that follows starts, the resource needs no step from it.
+            # Only a leader has to take steps for the resource; a starting worker that follows may ignore it.
             if leads:
                 raise
             return True
         if found and self._logged.is_new("others", AGAIN_S):
             log.error(
-                "%s: nothing is done: connectors of this group belong to another resource (%s), and two resources in "
-                "one group would delete each other's: give this one a group.id and three topics of its own; or, if "
-                "that one became this one, which is %s, delete them, as their positions stay: twinlog connectors "
-                "delete %s",
+                "%s: this resource is ignored: connectors of its group belong to another resource (%s), and two "
+                "resources in a group would delete each other's connectors: give this resource a group.id and three "
+                "topics of its own; or, if the other resource was renamed to %s, delete its connectors, as their "
+                "positions stay: twinlog connectors delete %s",
                 self._path,
                 ", ".join(sorted(set(found.values()))),
                 owner,
@@ -267,15 +267,15 @@ class ResourceFollower:
         }
         for name in names:
             if not is_of_a_resource(name) and self._logged.is_new(name):
-                log.warning("%s: connector %s does not belong to this resource, and stays as it is", self._path, name)
+                log.warning("%s: connector %s is outside of this resource, and stays as it is", self._path, name)
         again = copies_again(self._current.resource.connectors, present)
         for new, old in again.items():
             if self._logged.is_new(new, AGAIN_S):
                 log.error(
-                    "%s: connector %s is not created, and %s stays: by another alias it would copy everything into the "
-                    "same topics a second time; list the offsets of the old one, which this resource has no more "
-                    "(twinlog connectors offsets list '%s' --json), write state: stopped at the new one, alter its "
-                    "offsets to these with the new alias as cluster, and have it run",
+                    "%s: connector %s waits to be created, and %s stays: under another alias it would copy "
+                    "everything into the same topics a second time; list the offsets of the old connector, which "
+                    "this resource has dropped (twinlog connectors offsets list '%s' --json), write state: stopped "
+                    "at the new connector, alter its offsets to these with the new alias as cluster, and have it run",
                     self._path,
                     new,
                     old,
@@ -305,7 +305,7 @@ class ResourceFollower:
         else:
             assert isinstance(step, DeleteConnector)
             self._worker.delete(step.name)
-            did = "was deleted, for it is in the file no more; its positions stay"
+            did = "was deleted, because the file has dropped it; its positions stay"
         log.info("connector %s %s", step.name, did)
 
     def _look_at_annotations(self) -> None:

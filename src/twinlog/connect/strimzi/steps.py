@@ -342,7 +342,7 @@ class OffsetsAnnotationHandler:
 
     def _change(self, asked: OffsetsAnnotation, secrets: Secrets) -> None:
         if self._worker.target_state(asked.connector) is not TargetState.STOPPED:
-            raise RequestError(400, f"connector {asked.connector} is not stopped; write state: stopped at it")
+            raise RequestError(400, f"connector {asked.connector} must be stopped before; write state: stopped at it")
         if asked.action == "reset":
             answer = self._worker.reset_offsets(asked.connector)
         else:

@@ -119,7 +119,9 @@ class Reloader:
         if not only_look:
             for problem in problems:
                 log.error("%s", problem)
-            log.error("%s: this version is wrong, nothing was changed (read again for %s)", self._file, by)
+            log.error(
+                "%s: this version is wrong, the earlier version stays in effect (read again for %s)", self._file, by
+            )
         warnings = tuple(error.warnings)
         return ReloadReport(
             self.process, self._file, by, wall_ms(self._clock), problems, warnings, only_looked=only_look

@@ -163,7 +163,9 @@ def test_what_is_stored_shows_and_gets_into_the_file(path: Path, topic: type[Top
 
 def test_positions_that_cannot_be_reached_are_not_changed_in_the_file_alone(path: Path) -> None:
     stored = offsets(path)
-    with pytest.raises(RefusedError, match="connector c: its configuration cannot be used"):
+    with pytest.raises(
+        RefusedError, match="connector c: its positions on the target are reachable only with a valid configuration"
+    ):
         stored.append([(key("x"), at(2))])
     stored.stop()
     assert not path.exists() or read_java_map(path.read_bytes()) == {}

@@ -46,7 +46,7 @@ def test_a_file_behind_links_as_kubernetes_swaps_them(tmp_path: Path) -> None:
 def test_a_version_that_is_wrong_changes_nothing(following: Following, caplog: pytest.LogCaptureFixture) -> None:
     assert following.look(("state: running", "state: halted")) == []
     assert "mirror.yaml:24: spec.mirrors[0].sourceConnector.state: 'halted'" in caplog.text
-    assert caplog.text.count("nothing was changed") == 1
+    assert caplog.text.count("the earlier version stays in effect") == 1
     assert following.look(("state: halted", "state: paused")) == ["PAUSED"]
     following.file.unlink()
     assert following.look() == []
@@ -151,7 +151,7 @@ def test_an_empty_file_deletes_nothing(following: Following, caplog: pytest.LogC
     for text in ("", "\n", "kind: KafkaMirrorMaker2\n", TEXT.partition("  mirrors:")[0]):
         following.file.write_text(text)
         assert following.look() == [], text
-        assert "nothing was changed" in caplog.text
+        assert "the earlier version stays in effect" in caplog.text
         caplog.clear()
 
 
@@ -187,7 +187,7 @@ def test_two_resources_in_one_group_leave_each_other_alone(
     assert following.look(("state: running", "state: paused")) == []
     assert "belong to another resource (second)" in caplog.text
     assert f"twinlog connectors delete '{theirs}'" in caplog.text
-    assert caplog.text.count("nothing is done") == 1
+    assert caplog.text.count("this resource is ignored") == 1
     # Neither does the one that does not lead.
     following.worker.leads = False
     task = f"annotations: {{strimzi.io/restart-connector-task: '{NAME}:0'}}"
@@ -204,7 +204,7 @@ def test_another_alias_copies_nothing_into_the_same_topics_again(
     assert following.look(("state: running", f"{identity}\n        state: running")) == ["put None"]
     assert following.look(("alias: east", "alias: orient")) == []
     new = ConnectorName("orient->west.MirrorSourceConnector")
-    assert f"connector {new} is not created, and {NAME} stays" in caplog.text
+    assert f"connector {new} waits to be created, and {NAME} stays" in caplog.text
     assert caplog.text.count("a second time") == 1
     # An annotation can name only a connector of the resource.
     assert f"twinlog connectors offsets list '{NAME}' --json" in caplog.text

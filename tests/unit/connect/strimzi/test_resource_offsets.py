@@ -43,11 +43,11 @@ def test_offsets_are_altered_once_the_connector_is_stopped(
     wanted.parent.mkdir()
     wanted.write_text("{")
     assert following.look(ALTERS, ("annotations: {}", offsets("alter"))) == []
-    assert f"connector {NAME} is not stopped; write state: stopped at it" in caplog.text
+    assert f"connector {NAME} must be stopped before; write state: stopped at it" in caplog.text
     assert following.look(("state: running", "state: stopped")) == ["STOPPED"]
     following.clock.now += 5
     assert following.look() == []
-    assert f"{KEY} of wanted: The request's body is no JSON" in caplog.text
+    assert f"{KEY} of wanted: The request's body is invalid JSON" in caplog.text
     wanted.write_text(json.dumps({"offsets": [{"partition": PLACE, "offset": {"offset": 9}}]}))
     following.clock.now += 5
     assert following.look() == ["alter [{'offset': 9}]"]

@@ -77,7 +77,9 @@ def test_a_file_that_is_wrong_changes_nothing(process: Process, caplog: pytest.L
     assert process.flows.taken == []
     assert [problem.split(": ")[1] for problem in report.problems] == ["a->b.topics", "topics.inclde"]
     assert f"{process.file}:6: a->b.topics: an unclosed parenthesis" in caplog.text
-    assert caplog.messages[-1] == "f: this version is wrong, nothing was changed (read again for SIGHUP)"
+    assert caplog.messages[-1] == (
+        "f: this version is wrong, the earlier version stays in effect (read again for SIGHUP)"
+    )
     # It runs on as before, and what is right later is compared with that.
     report = process.reload(f"{FILE}a->b.topics = x\n")
     assert [key.text for key in report.keys] == [f"{process.file}:6: a->b.topics = x (not written before)"]
