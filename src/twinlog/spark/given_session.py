@@ -1,8 +1,8 @@
 """A session of the caller or of spark-submit, and the number of its tasks. The session stays with its owner.
 
 Only the public interface of pyspark is used, and so three features are missing: see `LOST`. The driver leaves the JVM
-unwatched and never restarts it. Python starts afresh for each query, in place of forks of a warm process. Executors are
-neither requested nor released.
+unwatched and never restarts it. Python starts afresh for each query, in place of forks of a warm process. Executors
+come and go by the settings of the owner.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ASK_S = 5.0
 """How long Spark's pages may take to answer."""
 
 _LEAST = 2
-"""Spark's report for a cluster that has fewer cores, or still has none (CoarseGrainedSchedulerBackend)."""
+"""Spark's report for a cluster that has fewer cores, or waits for its first core (CoarseGrainedSchedulerBackend)."""
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -63,7 +63,7 @@ def count_slots(session: SparkSession) -> int:
         try:
             return _from_pages(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/executors")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            log.debug("Spark's pages do not show its executors: %r", error)
+            log.debug("reading the executors from Spark's pages failed: %r", error)
     return 1 if set_by_user or parallelism <= _LEAST else max(1, parallelism // each)
 
 
@@ -76,11 +76,12 @@ def _from_pages(url: str) -> int:
 T = TypeVar("T")
 
 LOST = (
-    "its settings stay as they are: a JVM that dies is not started again, and has no metrics; each query starts Python "
-    "processes of its own; executors are kept while other processes run the flows, and are not drained before they go"
+    "its settings stay as they are: a JVM that dies stays down, and its metrics are missing; each query starts "
+    "Python processes of its own; executors are kept while other processes run the flows, and are not drained before "
+    "they go"
 )
 
-_ENDED = "the SparkSession that was given to twinlog has been stopped, or its JVM has died: nothing is copied any more"
+_ENDED = "the SparkSession that was given to twinlog has been stopped, or its JVM has died: the copying has ended"
 
 
 class GivenSession:
@@ -93,7 +94,7 @@ class GivenSession:
     def __init__(self, session: SparkSession, *, slots: int | None = None, shared: bool = True) -> None:
         refuse_remote(session)
         if is_stopped(session):
-            raise EngineError("the SparkSession that is given to twinlog is stopped: make another one")
+            raise EngineError("the SparkSession that is given to twinlog is stopped: make a new session")
         self.session = session
         self.most_slots = slots
         self.shared = shared
@@ -141,7 +142,7 @@ class GivenEngine(OfSession):
         if theirs.get("spark.speculation", "false").lower() == "true":
             log.warning(
                 "this Spark has spark.speculation = true: a task that lives as long as a lease is started a second "
-                "time, for nothing; turn it off"
+                "time, and its copy only takes a slot; turn it off"
             )
         if theirs.get("spark.python.worker.reuse", "true").lower() != "true":
             log.warning(
@@ -150,13 +151,13 @@ class GivenEngine(OfSession):
         try:
             self._scratch = Scratch(scratch_parent())
         except OSError as error:
-            raise EngineError(f"there is no place for the checkpoints of Spark's queries: {error}") from error
+            raise EngineError(f"Spark's queries need a folder for their checkpoints: {error}") from error
         self._session = self._given.own
         log.info("flows run on the Spark that is there, %s: %s", self._given.master, LOST)
 
     def require_alive(self) -> None:
         if self._over.is_set():
-            raise EngineLostError("the session is not used any more")
+            raise EngineLostError("the driver has stopped using the session")
         self._given.require_alive()
 
     @property
@@ -195,7 +196,7 @@ class GivenEngine(OfSession):
         with self.asked():
             if not shares:
                 return []
-            # With this tag `interrupt` ends this job, and no other job of the session.
+            # With this tag `interrupt` ends this job alone.
             context.addJobTag(self._tag)
             try:
                 found: list[T] = context.parallelize(shares, len(shares)).mapPartitions(work).collect()
@@ -237,7 +238,7 @@ class GivenEngine(OfSession):
             if is_stopped(self._given.session):
                 raise EngineLostError(_ENDED) from error
             if isinstance(error, (Py4JNetworkError, OSError)):
-                raise EngineLostError(f"Spark's JVM does not answer any more: {error}") from error
+                raise EngineLostError(f"Spark's JVM has stopped answering: {error}") from error
             if not isinstance(error, (Py4JError, PySparkException)):
                 raise
             raise EngineError(f"Spark refuses: {reason_in(error)}") from error

@@ -63,7 +63,7 @@ class SettingFinder:
 def reason_of(lines: Iterable[str]) -> str | None:
     """The reason that an ended JVM, or an error of Java's, gives; None without a reason.
 
-    It is the message of its exception, without class and stack trace; otherwise it is the first line with information.
+    It is the bare message of its exception; otherwise it is the first line with information.
     """
     printed = [line.rstrip() for line in lines if line.strip() and not line.startswith(_NOISE)]
     at = next((at for at, line in enumerate(printed) if _CLASS.match(line)), None)

@@ -101,7 +101,7 @@ class SparkEngine(OfSession):
         try:
             self._start()
         except OSError as error:
-            # There is no memory for another process, or no room for its files.
+            # The machine is short of memory for a process, or of room for its files.
             raise EngineError(f"Spark cannot be started: {error}") from error
 
     def _start(self) -> None:
@@ -223,7 +223,7 @@ class SparkEngine(OfSession):
             stopping.join(timeout_s * 0.8)
             if stopping.is_alive():
                 log.warning(
-                    "Spark has not stopped within %.0f s and is ended: %s may keep executors that nobody uses",
+                    "Spark takes longer than %.0f s to stop and is ended: %s may keep idle executors",
                     timeout_s * 0.8,
                     self._master,
                 )

@@ -73,7 +73,7 @@ appender.console.filter.threshold.level = error
 """
 
 MOST_CORES = 4
-"""The cores of an executor without a configured size, at most.
+"""The most cores of an executor whose size twinlog chooses.
 
 A lost executor takes its copiers with it; on the other hand, a JVM for each copier would cost more than the copier.
 """
@@ -211,8 +211,8 @@ def derived(master: str, need: TaskResources, given: Mapping[str, str]) -> dict[
         if not any(key in given for key in FACTORS):
             found[OVERHEAD] = f"{need.overhead_mb(max(1, cores // cpus))}m"
     else:
-        # Without a limit a standalone cluster would give all its cores to the first application. An executor larger
-        # than every worker would never start, so each executor takes the size of its worker.
+        # A standalone cluster gives the first application all its cores, up to the limit of the application. An
+        # executor larger than every worker would never start, so each executor takes the size of its worker.
         executors = -(-need.tasks // max(1, (cores or cpus) // cpus))
         found = {CORES_MAX: str(executors * (cores or cpus))}
     found[DYNAMIC] = "false"
@@ -309,8 +309,9 @@ def _dynamic(settings: Mapping[str, str]) -> str | None:
     if not _is_on(settings, DYNAMIC) or MOST in settings:
         return None
     return (
-        "spark.dynamicAllocation.enabled is on without spark.dynamicAllocation.maxExecutors: tasks of a lease last for "
-        f"minutes, and Spark may ask for executors without end; set {DYNAMIC} = false, or {LEAST} and {MOST}"
+        "spark.dynamicAllocation.enabled is on, and spark.dynamicAllocation.maxExecutors is missing: tasks of a "
+        f"lease last for minutes, and Spark may ask for any number of executors; set {DYNAMIC} = false, or {LEAST} "
+        f"and {MOST}"
     )
 
 
@@ -318,8 +319,8 @@ def _speculates(settings: Mapping[str, str]) -> str | None:
     if not _is_on(settings, "spark.speculation"):
         return None
     return (
-        "spark.speculation is on: a task of a lease is meant to last for minutes, and a second one of it would wait "
-        "in a slot and copy nothing; set spark.speculation = false"
+        "spark.speculation is on: a task of a lease is meant to last for minutes, and a second attempt of it would "
+        "only occupy a slot; set spark.speculation = false"
     )
 
 

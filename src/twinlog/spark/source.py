@@ -88,7 +88,7 @@ class LeaseSource(DataSource):  # type: ignore[misc]
 class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
     """Asks the driver's lease server for leases; lives in Spark's source process for as long as the query.
 
-    Tasks know it by its class name, which stays the same, and get an object without fields.
+    Tasks know it by its class name, which stays the same, and get an empty object.
     """
 
     def __init__(self, name: str, address: DriverAddress, flows: bytes) -> None:
@@ -192,7 +192,7 @@ class LeaseQuery:
                 session.conf.set(key, value)
             # Spark has counted the rows at their source; few of them have ranges.
             seen = seen.where(f"{RANGES} is not null").selectExpr(f"inline({RANGES})")
-        # These sums are in `observedMetrics` of the query's progress; a range with an unknown lag adds no lag.
+        # These sums are in `observedMetrics` of the query's progress; a range with an unknown lag adds 0.
         columns = {"records": sql.col("records"), "bytes": sql.col("bytes"), "lag": sql.nullif("lag", sql.lit(-1))}
         seen = seen.observe("copied", *(sql.sum(column).alias(name) for name, column in columns.items()))
         self._query: StreamingQuery = (
@@ -225,7 +225,7 @@ class LeaseQuery:
         except EngineLostError as error:
             log.debug("a query ended with its JVM: %s", error)
         except EngineError as error:
-            log.warning("a query was not stopped in order: %s", error)
+            log.warning("stopping a query failed: %s", error)
         finally:
             self.stopped = True
             shutil.rmtree(self._checkpoint, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Refuses Spark Connect, in each form of a request for it, before a start.
 
-A client of Spark Connect has no Spark of its own: its session is a connection to a driver elsewhere. Copiers keep a
-connection to the process that runs flows, and this process must be that driver, or run beside it.
+The session of a client of Spark Connect is a connection to a driver elsewhere. Copiers keep a connection to the process
+that runs flows, and this process must be that driver, or run beside it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def adopt(settings: Mapping[str, str]) -> GivenSession:
     except (Py4JError, PySparkException, OSError) as error:
         raise EngineError(f"Spark refuses: {reason_in(error)}") from error
     given = GivenSession(session, shared=False)
-    log.info("Spark is the one that spark-submit has started, %s", given.master)
+    log.info("flows run on the Spark that spark-submit has started, %s", given.master)
     return given
 
 

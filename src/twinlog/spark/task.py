@@ -87,7 +87,7 @@ def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> N
     if broken and len(copiers) == 1:
         raise broken[0]
     for error in broken:
-        log.warning("a copier ended, the others of its task go on: %s", error)
+        log.warning("a copier ended, the other copiers of its task continue: %s", error)
     if broken:
         time.sleep(PAUSE_S)
     for ticket, copier in zip(tickets, copiers, strict=True):

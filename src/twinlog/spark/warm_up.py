@@ -37,7 +37,7 @@ def run_warm_up(
     ending: threading.Event | None = None,
     clock: Clock = SYSTEM,
 ) -> bool:
-    """Let Spark run a task that joins a lease without partitions; False after `patience_s`, or when `ending` is set."""
+    """Let Spark run a task that joins an empty lease; False after `patience_s`, or when `ending` is set."""
     claimed = threading.Event()
 
     def grants(_: Sequence[TopicPartition]) -> list[Grant]:

@@ -34,7 +34,7 @@ AWAY_S = 60.0
 """After this time out of reach of the source, a flow passes to another process, perhaps behind the right firewall."""
 
 UNFIT_S = 600.0
-"""The least time for which this process then gets the flow only if no other process is ready.
+"""The least time for which every other ready process then gets the flow before this process.
 
 The source may be unreachable for all processes.
 """
@@ -43,7 +43,7 @@ LEAVE_S = 0.5
 """How long a clean stop waits until the coordinator has the leave request."""
 
 CALM_S = 3.0
-"""The time without any change that must precede a move."""
+"""The calm that must precede a move: seconds since the last change."""
 
 PATIENCE_S = 15.0
 """The time after which a process with more flows counts as unable to hand a flow over.
@@ -83,7 +83,11 @@ class ElectedFlow(FlowHost):
         self._stored: StoredOffsets | None = None
         """The positions that are read ahead while another process runs the flow."""
         self._reading = RetryDelay(
-            settings.name, self._clock, what="nothing is read ahead yet", level=logging.DEBUG, policy=READ_AHEAD
+            settings.name,
+            self._clock,
+            what="reading ahead failed, trying again",
+            level=logging.DEBUG,
+            policy=READ_AHEAD,
         )
 
     def start(self) -> None:
@@ -120,7 +124,7 @@ class ElectedFlow(FlowHost):
         heir = None if flow is None else self._better_placed(flow)
         if heir is not None:
             log.warning(
-                "%s: %s was not reached from here for %.0f s: handed over to %s, which may reach it",
+                "%s: %s was out of reach from here for %.0f s: handed over to %s, which may reach it",
                 *(self.settings.name, self.settings.source, AWAY_S, heir),
             )
             self._away_since = None
@@ -166,8 +170,8 @@ class ElectedFlow(FlowHost):
             self._withdraw(
                 f"this process runs {twin} from {settings.source} into the same cluster already: {settings.target} is "
                 f"another alias of it, so that both have one group, {settings.group_id}, and the same positions; set "
-                f"{settings.name}.enabled = false and give {twin} the topics of both, or correct the bootstrap.servers "
-                "of one of the two"
+                f"{settings.name}.enabled = false and give {twin} the topics of both, or correct the "
+                "bootstrap.servers of either alias"
             )
         elif self.stands_by:
             if election.standing is ElectionState.STANDBY and self._until:
@@ -333,7 +337,7 @@ def hand_over_flows(roster: ElectionRegistry, hosted_flows: Sequence[ElectedFlow
     elif _next(roster, crews, crews, overlook=float("inf")) is None:
         roster.mark_balanced(crews)
     else:
-        # A flow that is tied to this process now may be free later, without an event.
+        # A flow that is tied to this process now may become free silently.
         roster.pause_moves(LOOK_S)
 
 

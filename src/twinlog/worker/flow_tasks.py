@@ -168,7 +168,9 @@ class FlowTasks:
                 return
         elif lost:
             count = sum(len(before[number]) for number in lost)
-            log.warning("%s: the copier of %d partitions is gone, others go on with them", self._settings.name, count)
+            log.warning(
+                "%s: the copier of %d partitions is gone, other copiers take them over", self._settings.name, count
+            )
             self._granted_by = now + GRANT_S
         self._divide(level=bool(opened), same_lease=bool(closed))
 
@@ -211,7 +213,7 @@ class FlowTasks:
             return
         self.count += 1
         self._calm_since = now
-        log.info("%s: one more task, %d now: the copiers are at their limit", self._settings.name, self.count)
+        log.info("%s: a task was added, %d now: the copiers are at their limit", self._settings.name, self.count)
         self._divide()
 
     def _divide(self, *, level: bool = False, same_lease: bool = False) -> None:

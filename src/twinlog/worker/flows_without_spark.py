@@ -1,4 +1,4 @@
-"""Flows that copy nothing in this process, and run without Spark: heartbeats only, or consumer groups only.
+"""Flows that run without Spark in this process: heartbeats only, or consumer groups only.
 
 A disabled flow writes heartbeats to its target, as in MirrorMaker 2, and so does a heartbeat connector. A checkpoint
 connector follows the consumer groups of a flow that another connector copies.

@@ -108,7 +108,7 @@ class GroupMembership(ABC):
 
     @abstractmethod
     async def _wait_out(self, error: ClusterError) -> None:
-        """Show why this process cannot take part, and wait before the next try."""
+        """Show the reason that keeps this process out, and wait before the next try."""
 
     @abstractmethod
     def _lose_membership(self) -> None:

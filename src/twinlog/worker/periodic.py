@@ -34,7 +34,7 @@ class Retryable(Protocol):
     """Urgent work of a job between two turns, too urgent to wait for the next turn."""
 
     def again_s(self) -> float | None:
-        """Seconds until the next try; None while there is no urgent work."""
+        """Seconds until the next try; None while all work can wait."""
 
     def try_again(self) -> str | None:
         """Try the urgent work once. Raises TwinlogError, or returns the text of a partial failure, as a turn does."""
@@ -135,7 +135,8 @@ class PeriodicJob:
                 if self._step() is None:
                     self.succeeded_ms = wall_ms(self._clock)
             except TwinlogError as error:
-                # An earlier trouble was already reported, and a job that never succeeded has nothing to complete.
+                # An earlier trouble was already reported, and a last turn completes only a job that has succeeded
+                # before.
                 known = self.trouble is not None or not self._succeeded
                 level = logging.DEBUG if known else logging.WARNING
                 log.log(level, "%s: could not %s a last time: %s", self._flow, self.what, error)

@@ -36,8 +36,8 @@ FIRST_LEASE_S = 90.0
 BATCH_S = 30.0
 """The length of a micro-batch while records are copied: Spark counts the records of tasks only at its end.
 
-The JVM needs 0.13 s of a processor to end a micro-batch and to plan the next. In a flow without records, a micro-batch
-lasts as long as a lease.
+The JVM needs 0.13 s of a processor to end a micro-batch and to plan the next. In an idle flow, a micro-batch lasts as
+long as a lease.
 """
 
 BATCHES_PER_S = 0.2
@@ -181,7 +181,7 @@ class SupervisedQuery:
         if self._engine is not None:
             for flow in self.flows:
                 if flow.leases.lease:
-                    # The remaining copiers take no part in the next lease.
+                    # The remaining copiers stay out of the next lease.
                     flow.leases.renew_lease()
         self._engine, self._query = engine, None
         self._not_before, self._wait_s = LONG_AGO, RESTART_S[0]
@@ -269,7 +269,7 @@ class Queries:
             query.poll_query(engine, lease_server, len(self._queries))
 
     def take_out(self, flow: FlowRunner) -> Callable[[], None]:
-        """Stop copying a flow. Returns a function that ends a query without other flows; any thread may call it."""
+        """Stop copying a flow. Returns a function that ends the query after its last flow; any thread may call it."""
         for query in self._queries:
             if flow not in query.flows:
                 continue
@@ -283,7 +283,7 @@ class Queries:
         """Assign each flow to a query; a flow keeps its query as long as the slots allow."""
         named = {flow.settings.name: flow for flow in flows}
         before = [[flow.settings.name for flow in query.flows] for query in self._queries]
-        # While there is no executor, all flows keep their queries.
+        # Until an executor joins, all flows keep their queries.
         groups = group_flows(sorted(named), slots or len(before) or len(named), before)
         if groups == before:
             return
@@ -304,7 +304,7 @@ class Queries:
         shared = [names for names in groups if len(names) > 1]
         if shared:
             tasks = f"{slots} task{'' if slots == 1 else 's'}"
-            together = "; ".join(f"{listed(names)} share one" for names in shared)
+            together = "; ".join(f"{listed(names)} share a task" for names in shared)
             self._sharing = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
 
     def _log_shared(self) -> None:

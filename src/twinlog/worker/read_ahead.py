@@ -106,5 +106,5 @@ class StoredOffsets:
                 self.looked = True
             except Exception as error:
                 # The process that runs the flow reports the error.
-                log.debug("%s: not read while standing by: %r", self._flow, error)
+                log.debug("%s: reading ahead failed: %r", self._flow, error)
             self._admin.clock.wait(self._ended, EVERY_S)

@@ -36,7 +36,7 @@ class RetryDelay:
     ) -> None:
         self._clock = clock
         self.why: str | None = None
-        """The reason of the delay; None without a delay."""
+        """The reason of the present delay, if any."""
         self._name = name
         self._what = what
         self._level = level

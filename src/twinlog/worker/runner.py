@@ -209,7 +209,7 @@ class Runner:
             watch.start()
         except RuntimeError as error:
             # The caller may be a signal's handler, in the middle of any operation.
-            log.warning("a JVM that does not answer would be waited for: %s", error)
+            log.warning("a silent JVM would hold up the end: %s", error)
 
     def _wait_no_longer(self) -> None:
         if self._spark_runs and not self._stop_begun.is_set():
@@ -245,7 +245,7 @@ class Runner:
     def take_over(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> threading.Event:
         """Run these flows from now on; the event is set once each flow was told to end, to begin or to continue.
 
-        For any thread. Flows without a change are left alone.
+        For any thread. Unchanged flows are left alone.
         """
         done = threading.Event()
 

@@ -153,7 +153,7 @@ def test_spark_submit_has_one_jvm_and_gets_the_exit_code(
         *("--until", "caught-up"),
         command=submit("--master=local[2]", f"--conf=spark.pyspark.python={python}"),
     )
-    process.wait_for_line("Spark is the one that spark-submit has started, local")
+    process.wait_for_line("flows run on the Spark that spark-submit has started, local")
     assert len(javas(process)) == 1
     assert process.wait(COPY_S) == 0, process.log
     require_copies(right, f"left.{topic}", RECORDS)
@@ -241,7 +241,7 @@ def test_a_program_keeps_its_session(
         # A row for each record.
         assert said("counted") == [RECORDS, RECORDS, True]
         ended, active = said("ended")
-        assert "has been stopped, or its JVM has died: nothing is copied any more" in str(ended)
+        assert "has been stopped, or its JVM has died: the copying has ended" in str(ended)
         assert active is False
         assert child.wait(120) == 0, child.log_tail(60)
     finally:

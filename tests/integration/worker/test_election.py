@@ -104,7 +104,7 @@ def test_who_did_not_reach_the_source_is_not_ready_before_it_does(
     with elections(nowhere, 2) as (first, second):
         first.give_up("m-1", unfit_s=0.1)
         wait_for(lambda: leads(second) and first.standing is ElectionState.STANDBY, ENOUGH_S, "the other one leads")
-        assert first.text.endswith(f"not ready, as {settings.source} was not reached from here")
+        assert first.text.endswith(f"not ready, as {settings.source} was out of reach from here")
         for member in (first, second):
             assert member._roster.crews()[settings.name].ready == {"m-0": False, "m-1": True}
         # It comes into question all the same where there is nobody else.
@@ -159,7 +159,7 @@ def test_members_of_another_kind_are_named_and_waited_for(
         )
         member.start()
         wait_for(lambda: member.standing is ElectionState.WAITING, ENOUGH_S, "it waits")
-        assert f"group {settings.group_id} of {settings.target} is used by others" in member.text
+        assert f"group {settings.group_id} of {settings.target} is used by other programs" in member.text
         assert "consumer protocol: somebody at 127.0.0.1" in member.text
         consumer.close()
         wait_for(lambda: leads(member), ENOUGH_S, "it leads")

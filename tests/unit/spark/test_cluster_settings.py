@@ -160,7 +160,7 @@ def test_allocation_without_a_bound_is_named_in_a_session_of_others() -> None:
     own = {**DYNAMIC, "spark.executor.cores": "4", "spark.executor.instances": "2"}
     own |= {"spark.executor.memory": "4g", "spark.executor.memoryOverhead": "2g"}
     (sentence,) = contradictions(YARN, TaskResources(8), own)
-    assert "without spark.dynamicAllocation.maxExecutors" in sentence
+    assert "and spark.dynamicAllocation.maxExecutors is missing" in sentence
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     after(1)
     wait_for(lambda: "close" in done, 60, "nothing runs here")
     assert done == ["start", "stop", "leave to c", "end the query", "close"]
-    assert "a->z: a was not reached from here for 60 s: handed over to c, which may reach it" in caplog.text
+    assert "a->z: a was out of reach from here for 60 s: handed over to c, which may reach it" in caplog.text
     # Nobody else took it: then it stays.
     wait_for(lambda: elected.poll_flow(lease_server) is None and not elected.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
     election: Any = elected.election

@@ -334,4 +334,4 @@ def test_a_shared_task_is_logged_when_it_lasts(
     assert caplog.messages == []
     for _ in range(2):
         queries.poll_queries(Engine(), LEASE_SERVER, flows, 1)
-    assert caplog.messages == ["Spark runs 1 task at once for 2 flows: a->b, b->a share one"]
+    assert caplog.messages == ["Spark runs 1 task at once for 2 flows: a->b, b->a share a task"]

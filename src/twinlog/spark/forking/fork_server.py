@@ -128,9 +128,9 @@ def main() -> None:
 def preload(*, numpy: bool = False) -> None:
     """Import the modules that the children need.
 
-    Without `numpy`, pyarrow lacks its conversions for numpy in this process. pyarrow would import an installed numpy,
-    which costs a tenth of a second and 18 MB. A child that needs only numpy can import it; a user's transform needs
-    both.
+    If `numpy` is False, pyarrow lacks its conversions for numpy in this process. pyarrow would import an installed
+    numpy, which costs a tenth of a second and 18 MB. A child that needs only numpy can import it; a user's transform
+    needs both.
     """
     if numpy:
         # OpenBLAS would start a thread for each processor in a process that forks.
@@ -180,8 +180,8 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
         os.environ.clear()
         os.environ.update(environment)
         caller.sendall(f"{os.getpid()}\n".encode())
-        # Workers of this process may outlive it, and must never hold the connection. Otherwise the caller would signal
-        # a process id that another process may have by then.
+        # Workers of this process may outlive it, and so close the connection: an open connection would make the caller
+        # signal a process id that another process may have by then.
         os.register_at_fork(after_in_child=caller.close)
         sys.argv = list(arguments)
         # The warning is about a module that was imported before, which is the purpose here.

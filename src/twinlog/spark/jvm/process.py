@@ -59,7 +59,7 @@ class JvmErrorOutput:
         self._frame = ""
 
     def level(self, line: str) -> int | None:
-        """The log level of a line; None for a line without information."""
+        """The log level of a line; None for noise."""
         if not line or line.startswith(_NOISE):
             return None
         frame, self._frame = self._frame, line if line.lstrip().startswith("File ") else self._frame
@@ -83,7 +83,7 @@ SLOW_S = 20.0
 
 
 OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-"""A JVM without heap keeps some of its threads and stops working, so it must end."""
+"""A JVM that is out of heap keeps some of its threads and stops working, so it must end."""
 
 _KEPT_LINES = 50
 # Spark's scripts start a JVM that only prints the command of the second JVM: optimizing compilation takes longer.
@@ -173,8 +173,8 @@ class Jvm:
                 return False
             if logged.is_due("starting", SLOW_S, AGAIN_S):
                 log.warning(
-                    "Spark's JVM (process %d) has been starting for %.0f s and does not listen yet: it is waited for; "
-                    "is this machine short of processors or memory?",
+                    "Spark's JVM (process %d) has been starting for %.0f s and is still to listen: twinlog waits for "
+                    "it; is this machine short of processors or memory?",
                     process.pid,
                     time.monotonic() - began,
                 )
@@ -228,7 +228,7 @@ class Jvm:
         if not self.alive:
             return self._has_ended()
         if isinstance(error, (Py4JNetworkError, OSError)):
-            return EngineLostError(f"Spark's JVM does not answer any more: {error}")
+            return EngineLostError(f"Spark's JVM has stopped answering: {error}")
         if not isinstance(error, (Py4JError, PySparkException)):
             return None
         if self._stopped_by_itself():

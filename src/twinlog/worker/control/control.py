@@ -106,7 +106,7 @@ class TopicControl:
         self._lock = threading.Lock()
         self._planned: tuple[frozenset[TopicPartition], frozenset[TopicPartition]] | None = None
         self._copied: frozenset[TopicPartition] | None = None
-        """The partitions that copiers may copy by the last plan; None while there is no valid plan."""
+        """The partitions that copiers may copy by the last plan; None until a plan is valid."""
         self._lag_at = self._forget_at = self._clock.monotonic()
         self._hidden_until = self._lag_at
         self._logged = LogOnce(self._clock)
@@ -174,7 +174,7 @@ class TopicControl:
             self._forget_at = now + FORGET_S
 
     def _read(self) -> None:
-        """Read the commands; return without commands if the existence of the control topic is hidden from the login."""
+        """Read the commands; a control topic that is hidden from the login counts as empty."""
         if self._clock.monotonic() < self._hidden_until:
             return
         try:

@@ -29,7 +29,7 @@ class PartitionLog:
     diverging_end: SourceOffset = UNKNOWN
 
 
-UNREPORTED = "the source does not report its offsets now; ask again"
+UNREPORTED = "the source is silent about its offsets now; ask again"
 
 
 def decide(
@@ -79,7 +79,7 @@ def _first(
     wanted: SourceOffset,
     log: PartitionLog,
 ) -> PartitionMove:
-    """The move of a partition whose present log is still without copies."""
+    """The move of a partition whose present log is still uncopied."""
     passed = wanted - log.start
     text = "nothing of it was copied yet" if before is None else "the topic was created again since it was copied"
     if command.verb is TopicVerb.RESTART_FROM and passed:

@@ -91,7 +91,7 @@ class ControlJournal:
         the number of patterns that are paused singly is above the limit.
         """
         self._made.ensure()
-        # A newly created topic may be without a leader for a moment.
+        # The leader of a newly created topic is elected after a moment.
         known = self.read(TRY_S).outcome(command.id)
         if known is not None:
             if not known.command.same_as(command):
@@ -105,8 +105,8 @@ class ControlJournal:
             known_pauses = {entry.selector for entry in self.asked.pauses.entries}
             if paused and len(known_pauses | {*command.selectors}) > MOST_PAUSES:
                 raise OptionError(
-                    f"{len(known_pauses)} patterns are paused or resumed already, and no more than {MOST_PAUSES} are "
-                    "remembered: pause topics by one pattern, or resume '.*' first"
+                    f"{len(known_pauses)} patterns are paused or resumed already, and {MOST_PAUSES} is the limit: "
+                    "pause topics by a single pattern, or resume '.*' first"
                 )
             written += [records.pause_record(self._flow, pause) for pause in pauses]
         # The command is the last record: a process that sees the command has also read its pauses.
@@ -138,7 +138,7 @@ class ControlJournal:
         return self._write(replace(outcome, result=result, by=by, reason=reason))
 
     def forget_old(self) -> None:
-        """Delete commands that ended long ago, and entries of pauses without effect."""
+        """Delete commands that ended long ago, and overruled entries of pauses."""
         now_ms = wall_ms(self._target.clock)
         over = [one for one in self.asked.outcomes if one.result.over]
         old = [one for one in over if now_ms - (one.at_ms or 0) > KEEP_S * 1000]

@@ -158,7 +158,7 @@ class TopicCommand:
 class PartitionMove:
     """The result of a command for a source partition: copying continues at source offset `after` instead of `before`.
 
-    `before` is None for a partition without copied records. If `changes` is false, the partition stays at `before`.
+    `before` is None for an uncopied partition. If `changes` is false, the partition stays at `before`.
 
     `passed` counts source offsets that are skipped for good, `repeated` counts source offsets that are copied again,
     and `text` has more information for the operator. `before_target` is the target offset that was stored with
@@ -249,7 +249,8 @@ class TopicPauses:
     def is_redundant(
         self, command: TopicCommand, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
     ) -> bool:
-        """Whether a `pause` or `resume` is without effect; `partitions` are all source partitions now.
+        """Whether a `pause` or `resume` leaves all present and future partitions as they are; `partitions` are all
+        source partitions now.
 
         It must be without effect on future partitions, too.
         """
@@ -266,7 +267,7 @@ class TopicPauses:
 
 
 def without_effect(entries: Sequence[TopicPause]) -> list[TopicPause]:
-    """The entries that have no effect on any present or future partition; `entries` are in their order."""
+    """The entries that later entries overrule for every present and future partition; `entries` are in their order."""
     last = max((at for at, entry in enumerate(entries) if entry.selector.everything), default=0)
     # A selector of everything excludes heartbeats; a selector spells out each topic of heartbeats.
     overruled = [entry for entry in entries[:last] if not entry.selector.may_be_heartbeats]

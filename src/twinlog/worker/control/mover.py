@@ -138,7 +138,7 @@ class PartitionMover:
                         source, target, grant, grant.position, logs, rules, self._note
                     )
                 except (CopyError, RefusedError) as error:
-                    log.warning("%s: what arrived of %s is not known: %s", settings.name, grant.source, error)
+                    log.warning("%s: the arrived records of %s are unknown: %s", settings.name, grant.source, error)
                     continue
                 if position.next_source > grant.position.next_source:
                     found[grant.source] = position, runs
@@ -206,7 +206,7 @@ class PartitionMover:
         ends = self._target.call(partial(self._ends, counted)) if counted else {}
         for part in [part for part in moving if remote[part] not in ends]:
             del moving[part]
-            left[part] = f"{remote[part]} on {self._target.alias} does not report where it ends; ask again"
+            left[part] = f"{self._target.alias} is silent about the end of {remote[part]}; ask again"
         if moving:
             back = {part: recopied[part] for part, move in moving.items() if taken_back(move, recopied.get(part))}
             self._close_maps({part: stored[part] for part in moving if part in stored and part not in back}, remote)
@@ -233,8 +233,8 @@ class PartitionMover:
             same = before is not None and before.remote_topic_id in (None, remote_id)
             if before is not None and same and ends[remote[part]] < (before.next_target or 0):
                 log.warning(
-                    "%s: %s ends at offset %d, though %d was acknowledged: of what the target lost only that is copied "
-                    "again which comes after the offset where copying goes on",
+                    "%s: %s ends at offset %d, though %d was acknowledged: of the records that the target lost, only "
+                    "the records from the place of the command on are copied again",
                     *(self._settings.name, remote[part], ends[remote[part]], before.next_target),
                 )
             positions[part] = Position(
@@ -279,7 +279,7 @@ class PartitionMover:
     ) -> None:
         """Add a last point to the exact map of each partition, as a copier does when it releases a partition in order.
 
-        Without this point, only the old position would have the end of the map.
+        Otherwise only the old position would have the end of the map.
         """
         self._maps.read()
         tips = self._maps.tips(stored)

@@ -33,8 +33,8 @@ def look(
 ) -> dict[TopicPartition, PartitionLog]:
     """The log of each of these partitions, with the parts that the command needs.
 
-    Partitions without reported offsets, for example without a leader, are missing. Raises ClusterError if the whole
-    source is silent.
+    A partition is missing while its offsets are unknown, for example during the election of its leader. Raises
+    ClusterError if the whole source is silent.
     """
     if not command.verb.moves:
         return {}

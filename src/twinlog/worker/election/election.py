@@ -35,8 +35,8 @@ def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str
     who = ", ".join(seen.members) or "members that just left"
     if seen.protocol_type == TWINLOG_PROTOCOL:
         return (
-            f"another version of twinlog runs this flow: group {group} of {target} has the members {who}; "
-            "stop it, this one waits and takes over"
+            f"another version of twinlog runs this flow: group {group} of {target} has the members {who}; stop it, "
+            "this version waits and takes over"
         )
     if seen.protocol_type == CONNECT_PROTOCOL:
         return (
@@ -44,8 +44,8 @@ def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str
             "stop it, twinlog waits and takes over"
         )
     return (
-        f"group {group} of {target} is used by others ({seen.protocol_type or 'no'} protocol: {who}); "
-        f"stop them, or choose another group.id for {flow}; twinlog waits"
+        f"group {group} of {target} is used by other programs ({seen.protocol_type or 'no'} protocol: {who}); stop "
+        f"them, or choose another group.id for {flow}; twinlog waits"
     )
 
 
@@ -125,7 +125,7 @@ class Election(GroupMembership):
 
     @property
     def reason(self) -> str | None:
-        """The reason, for users, while this process is neither leader nor on standby."""
+        """The obstacle, for users, that keeps this process from leading and from standby."""
         return self._role.reason
 
     @property
@@ -163,7 +163,7 @@ class Election(GroupMembership):
         """End the term of this process and stay a member: the flow goes to the process `heir`, or to any ready process.
 
         The flow must have ended here before. With `unfit_s` this process is unready for this number of seconds, and
-        until it reaches the source: it gets the flow again only if no other process is ready.
+        until it reaches the source: meanwhile every other ready process gets the flow before it.
         """
         ended = threading.Event()
 

@@ -111,7 +111,8 @@ class Announcements:
     def log_lost(self) -> None:
         """This process ran the flow, and by now another process may run it."""
         log.warning(
-            "%s: this process was silent for too long, another one may run the flow now; this one stops copying",
+            "%s: this process was silent for too long, and another process may run the flow now: this process stops "
+            "copying",
             self._flow,
         )
 
@@ -131,13 +132,13 @@ class Announcements:
             return
         if refused:
             log.warning(
-                "%s: %s refuses this process, which neither sees who runs the flow nor can take it over, trying again: "
-                "%s",
+                "%s: %s refuses this process: the leader of the flow is unknown here, and a take-over is impossible; "
+                "trying again: %s",
                 *(self._flow, self._target, error),
             )
         else:
             log.warning(
-                "%s: %s does not answer, so this process neither sees who runs the flow nor can take it over, trying "
+                "%s: %s is silent: the leader of the flow is unknown here, and a take-over is impossible; trying "
                 "again: %s",
                 *(self._flow, self._target, error),
             )
@@ -174,7 +175,7 @@ class ElectionRole:
         self.leadership: Leadership | None = None
         """The leader and its term, once they are known."""
         self.reason: str | None = None
-        """The reason, for users, while this process is neither leader nor on standby."""
+        """The obstacle, for users, that keeps this process from leading and from standby."""
         self.term = 0
         """Counts the starts and ends of this process's leadership: a leader that was on standby has a new term."""
         self._settings = settings
@@ -239,7 +240,7 @@ class ElectionRole:
             differences = f", its {', '.join(self._differences)} differ" if self._differences else ""
             able = "ready" if ready else "not ready yet"
             if unfit:
-                able = f"not ready, as {self._settings.source} was not reached from here"
+                able = f"not ready, as {self._settings.source} was out of reach from here"
             if self._clock.monotonic() - self._answered_at > SILENT_S:
                 what = "refuses this process" if self._refused else "has not answered"
                 since = clock_time(self._answered_wall, self._clock.wall())

@@ -105,7 +105,7 @@ class ElectionRegistry:
     def wait(self, waits: bool) -> float:
         """Set whether this process could give a flow away and only waits for another process to give first.
 
-        Returns the number of seconds for which this has been true, without any other change.
+        Returns the number of seconds since this became true, or since the last other change.
         """
         with self._lock:
             if not waits:

@@ -245,7 +245,9 @@ class FlowRunner:
         self.ready.set()
         released = self.leases.stop(timeout_s)
         if not released:
-            log.warning("%s: not every copier released its partitions within %.1f s", self.settings.name, timeout_s)
+            log.warning(
+                "%s: copiers took longer than %.1f s to release their partitions", self.settings.name, timeout_s
+            )
         self._jobs.stop(JOBS_STOP_S)
         return released
 

@@ -1,6 +1,6 @@
 """The settings of a running flow, and the settings with which it shall continue after a change of its file.
 
-Copiers get the settings in a form without the settings that only the driver reads. If two versions of a file have the
+Copiers get a form of the settings that leaves out keys which only the driver reads. If two versions of a file have the
 same settings in this form, the copiers of a flow continue undisturbed.
 """
 

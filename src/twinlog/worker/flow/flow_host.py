@@ -36,7 +36,7 @@ COPIERS_STOP_S = 2.5
 class HostState(Enum):
     """The part that a process has in the life of a flow."""
 
-    ABSENT = "the flow has not begun here, or is left to another process"
+    ABSENT = "the flow is still to begin here, or is left to another process"
     RUNNING = "the flow runs here"
     ENDING = "the flow is being ended here"
     OVER = "the flow has ended here for good"
@@ -62,7 +62,7 @@ class FlowBuilder:
         """Make the runner of a flow, which may append for `leads_for_s()` seconds from now on.
 
         `flows` are all flows of the file or of the group. `stored` has the flow's offsets that this process read while
-        it stood by, None if it did not read them. Raises RuntimeError for lack of threads.
+        it stood by, None if the flow has to read them. Raises RuntimeError for lack of threads.
         """
         return FlowRunner(
             settings,
@@ -101,7 +101,7 @@ class FlowHost(ABC):
         self.flow_status = FlowStatus(clock.monotonic)
         """The records that this process copied, also before another process took over."""
         self.failure: str | None = None
-        """The reason why the flow has ended here for good; None if it did not fail."""
+        """The failure that ended the flow here for good, if any."""
         self.over = False
         """Whether the flow has ended here for good, or is being ended for good."""
         self.emptying = False
@@ -187,7 +187,7 @@ class FlowHost(ABC):
             self._clear(self._leave)
         elif self._has_lost(flow):
             log.warning(
-                "%s: another process may run the flow now, the copiers of this one are cut off", self.settings.name
+                "%s: another process may run the flow now, the copiers of this process are cut off", self.settings.name
             )
             self.over = not self.returns
             self._clear(None)
@@ -257,8 +257,8 @@ class FlowHost(ABC):
     def _clear(self, then: Callable[[], None] | None, *, emptying: bool = False) -> None:
         """End the flow that runs here.
 
-        With `then` it ends in order, and `then` is called once every copier has lost its right to append. Without
-        `then`, the copiers are cut off.
+        With `then` it ends in order, and `then` is called once every copier has lost its right to append. If `then` is
+        None, the copiers are cut off.
         """
         flow = self.flow
         assert flow is not None

@@ -58,7 +58,7 @@ class FlowJobs:
         self._begun: list[PeriodicJob] = []
 
     def begin_heartbeats(self, settings: FlowSettings) -> None:
-        """Begin the job that works without the source."""
+        """Begin the job that works with the target alone."""
         known = self._jobs.all
         begin_heartbeats(self._jobs, settings, self._target)
         self._note(known)
@@ -191,7 +191,7 @@ def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAd
 
 
 def begin_pinning_starts(jobs: PeriodicJobs, topics: TopicRefresh) -> None:
-    """The job that stores the first offsets of partitions whose leaders did not answer at the flow's first start."""
+    """The job that stores the first offsets of partitions whose leaders were silent at the flow's first start."""
 
     def pin() -> None:
         # Changed settings of a running flow may change its starts.
@@ -211,7 +211,7 @@ def begin_joining_segments(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapSt
             starts = source.offsets(fragmented, latest=False)
             without = [partition for partition in fragmented if partition not in starts]
             if without:
-                # A partition without a leader has a leader at a later turn. The map of a deleted topic takes room, too.
+                # A leaderless partition has a leader at a later turn. The map of a deleted topic takes room, too.
                 there = source.topics()
                 starts |= {partition: 0 for partition in without if partition.topic not in there}
             maps.join_segments({partition: SourceOffset(start) for partition, start in starts.items()})

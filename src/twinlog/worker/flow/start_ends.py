@@ -21,8 +21,8 @@ LOOK_S = 5.0
 class StartEnds:
     """Makes `status` wait for the ends of some source partitions. Raises ClusterError.
 
-    The end of a partition without a leader is read once a leader is elected. Otherwise the partition would be left out
-    like an empty partition.
+    The end of a leaderless partition is read once a leader is elected. Otherwise the partition would be left out like
+    an empty partition.
     """
 
     def __init__(

@@ -158,7 +158,7 @@ class ReloadRequests:
                     log.info("twinlog reload cannot ask this process by way of %s, SIGHUP can: %s", target, error)
             except (TwinlogError, RuntimeError, OSError) as error:
                 rest_s = AGAIN_S
-                log.debug("%s: requests are not read: %s", target, error)
+                log.debug("%s: reading requests failed: %s", target, error)
             except Exception:
                 rest_s = AGAIN_S
                 log.exception("requests of %s", target)

@@ -1,7 +1,7 @@
 """Reads the file of a running process again on request, and runs the flows by the new content.
 
-A faulty file is without effect. From a correct file the process takes over the keys that a running process can change.
-The report names keys that need a restart, and these keys keep their values.
+A faulty file leaves the flows as they are. From a correct file the process takes over the keys that a running process
+can change. The report names keys that need a restart, and these keys keep their values.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Reloader:
         try:
             threading.Thread(target=reload, name="reload", daemon=True).start()
         except RuntimeError as error:
-            log.warning("%s was not read again: %s; ask once more", self._file, error)
+            log.warning("reading %s again failed: %s; ask once more", self._file, error)
 
     def reload(self, by: str, *, only_look: bool = False) -> ReloadReport:
         """Read the file, and take over the keys that a running process can change.
@@ -186,8 +186,8 @@ class Reloader:
         word, detail = ("", None) if flow is None else flow.status
         if flow is not None and flow.changing:
             if detail is None:
-                return f"{word} with its old settings, and takes the new ones over in a moment"
-            return f"{word} with its old settings, and takes the new ones over once it can: {detail}"
+                return f"{word} with its old settings, and takes over the new settings in a moment"
+            return f"{word} with its old settings, and takes over the new settings once it can: {detail}"
         if word == "failed":
             return f"FAILED: {detail}"
         if flow is not None and flow.stands_by:

@@ -137,12 +137,12 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_stuck_partitions",
-        "Partitions that cannot go on; the log has the reasons.",
+        "Partitions whose copying is blocked; the log has the reasons.",
         ((one.flow, one.stuck) for one, _ in here),
     )
     held = GaugeMetricFamily(
         "twinlog_held_partitions",
-        "Partitions that are held for a reason, while the others are copied.",
+        "Partitions that are held for a reason, while all other partitions are copied.",
         labels=["flow", "reason"],
     )
     for one, report in here:
@@ -152,7 +152,7 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     yield held
     yield _gauge(
         "twinlog_missing_topics",
-        "Topics whose remote topic the target has not created or grown; their records count in no lag.",
+        "Topics whose remote topic the target still has to create or grow; every lag leaves out their records.",
         ((one.flow, report.missing) for one, report in here),
     )
     yield _gauge(
@@ -162,7 +162,7 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_paused_lag_records",
-        "Source offsets that wait in paused partitions, which count in no other lag; NaN while that is unknown.",
+        "Source offsets that wait in paused partitions, in addition to every other lag; NaN while unknown.",
         ((one.flow, nan if report.paused_lag is None else report.paused_lag) for one, report in here),
     )
     yield _gauge(
@@ -182,17 +182,17 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_lag_seconds",
-        "Seconds that the oldest record to copy has waited; 0 without one.",
+        "Seconds that the oldest record to copy has waited; 0 if all records are copied.",
         ((one.flow, _waits_s(report.lag, report.oldest_ms, report.at_ms)) for one, report in here),
     )
     yield _gauge(
         "twinlog_lag_age_seconds",
-        "How old the known lag is at most; NaN while none is known.",
+        "How old the known lag is at most; NaN while the lag is unknown.",
         ((one.flow, nan if report.lag < 0 else report.lag_age_s) for one, report in here),
     )
     yield _gauge(
         "twinlog_lag_unknown_partitions",
-        "Partitions whose lag is not known.",
+        "Partitions whose lag is unknown.",
         ((one.flow, report.unknown) for one, report in here),
     )
     yield _gauge(
@@ -224,7 +224,7 @@ def _topics(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
         for unit, about in (
             ("records", "Source offsets of the topic still to copy."),
             ("bytes", "The same by the mean size of copied records."),
-            ("seconds", "Seconds that the oldest record of the topic has waited; 0 without one."),
+            ("seconds", "Seconds that the oldest record of the topic has waited; 0 if all records are copied."),
         )
     )
     for one, report in here:
@@ -239,12 +239,12 @@ def _topics(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
 def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     yield _counter(
         "twinlog_records_copied",
-        "Records copied by this process, without heartbeats.",
+        "Records copied by this process, except heartbeats.",
         ((one.flow, report.records) for one, report in here),
     )
     yield _counter(
         "twinlog_bytes_copied",
-        "Bytes of batches copied by this process, without heartbeats.",
+        "Bytes of batches copied by this process, except heartbeats.",
         ((one.flow, report.bytes) for one, report in here),
     )
     counted = [(one, one.meters.sum_counters()) for one, _ in here]
@@ -252,7 +252,7 @@ def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
         ("dropped", "Records that the flow's transform dropped.", attrgetter("dropped")),
         ("failed", "Records that the flow's transform failed on, and that were skipped.", attrgetter("failed")),
         ("routed", "Records that the flow's transform routed to other partitions.", attrgetter("routed")),
-        ("left_out", "Records that a policy left out, as the target does not take them.", attrgetter("left_out")),
+        ("left_out", "Records that a policy left out, as the target refuses them.", attrgetter("left_out")),
         ("dead_letters", "Records that were written to the dead-letter topic.", attrgetter("dead_letters")),
     ):
         yield _counter(f"twinlog_records_{name}", about, ((one.flow, count_of(counters)) for one, counters in counted))
@@ -283,7 +283,7 @@ def _alarms(flows: list[FlowMetricFacts]) -> Iterator[Metric]:
     """The metrics of a standby process too: an alert needs a 0 before the 1, and a take-over may meet a gap at once."""
     for name, about, kind in (
         ("twinlog_gaps", "Gaps met: records that the source deleted before they were copied.", "gap"),
-        ("twinlog_foreign_writes", "Reports of records in remote topics that twinlog did not write.", "foreign"),
+        ("twinlog_foreign_writes", "Reports of records by other writers in remote topics.", "foreign"),
     ):
         yield _counter(name, about, ((one.flow, one.meters.events.get(kind, 0)) for one in flows))
 

@@ -44,7 +44,7 @@ class LastError:
             self._last = text, wall_ms(self._clock)
 
     def update_trouble(self, trouble: str | None) -> None:
-        """Note the present trouble, None without trouble; it becomes an error once it lasts."""
+        """Note the present trouble, if any; it becomes an error once it lasts."""
         now = self._clock.monotonic()
         if trouble is None:
             self._troubled_at = None
@@ -116,7 +116,7 @@ class FlowReporter:
         left_out: Mapping[TopicName, str] = MappingProxyType({}),
         missing: Mapping[TopicName, str] = MappingProxyType({}),
     ) -> DriverReport:
-        """A report of now; a flow without a `status` leaves the copying to another flow.
+        """A report of now; a flow whose `status` is None leaves the copying to another flow.
 
         A detail is an error once it lasts, except of `idle` flows; the detail of a failed flow is an error at once.
         `held` are the held partitions. `left_out` has topics that the flow leaves to other flows, and `missing` has

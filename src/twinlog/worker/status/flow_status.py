@@ -90,7 +90,7 @@ class FlowStatus:
         self._awaited: dict[TopicPartition, SourceOffset] = {}
         self._window: deque[tuple[float, PartitionCounters]] = deque()
         self._counted = PartitionCounters()
-        """Records and bytes of all partitions together, without heartbeats."""
+        """Records and bytes of all partitions together, except heartbeats."""
         self._counts_since = clock()
         self._lags: deque[tuple[float, int]] = deque(maxlen=64)
         self._stuck: dict[TopicPartition, str] = {}
@@ -249,7 +249,7 @@ class FlowStatus:
             return self.paused.are_paused(self._awaited)
 
     def awaited(self) -> frozenset[TopicPartition]:
-        """The partitions that still have to be copied up to their awaited end, without paused partitions."""
+        """The partitions that still have to be copied up to their awaited end, except paused partitions."""
         with self._lock:
             return self.paused.without(self._awaited)
 
@@ -298,7 +298,7 @@ class FlowStatus:
             return list(self._holders.values())
 
     def planned(self) -> int:
-        """The number of planned partitions, without heartbeats."""
+        """The number of planned partitions, except heartbeats."""
         with self._lock:
             return 0 if self._planned is None else len(self._planned) - len(self._own)
 

@@ -21,7 +21,7 @@ FIRST_TRY_S, MOST_S = 1.0, 60.0
 """The pause before a held partition is tried again, and the limit to which it grows, doubled each time."""
 
 QUIET_S = 30.0
-"""A partition that was tried again is released after this time without trouble, even if no record was copied since."""
+"""A partition that was tried again is released after this quiet time, even if its next record is still to come."""
 
 ANSWER_S = 180.0
 """The wait for a sign of a partition that copiers should try again; afterwards the driver has it tried once more.
@@ -245,7 +245,7 @@ class PausedPartitions:
         self._lags = {part: self._lags.get(part) for part in partitions}
 
     def set_lags(self, lags: Mapping[TopicPartition, int]) -> None:
-        """Store the lags of paused partitions; a partition without a given lag has an unknown lag from now on."""
+        """Store the lags of paused partitions; the lag of every other paused partition is unknown from now on."""
         self._lags = {part: lags.get(part) for part in self._lags}
 
     def __len__(self) -> int:
@@ -265,13 +265,13 @@ class PausedPartitions:
         return all(part in lags for part in partitions)
 
     def __str__(self) -> str:
-        """The paused partitions, as the end of a sentence about copied partitions; empty without paused partitions."""
+        """The paused partitions, as the end of a sentence about copied partitions; empty if all are copied."""
         lags = self._lags
         return f", without {len(lags)} paused partitions: {listed(map(str, lags))}" if lags else ""
 
     @property
     def all(self) -> str | None:
-        """A text for a flow without other partitions; None if no partition is paused."""
+        """A text for a flow whose partitions are all paused; None if every partition is copied."""
         return f"all {len(self._lags)} partitions that are mirrored are paused" if self._lags else None
 
     @property

@@ -196,7 +196,7 @@ class OutageDetector:
     def _ended(self, outage: Outage) -> str:
         lasted_s = self._clock.wall() - outage.since
         if outage.cluster is None:
-            return f"goes on after {lasted_s:.0f} s: {outage.what}"
+            return f"continues after {lasted_s:.0f} s: {outage.what}"
         return f"{self._cluster(outage.cluster)} answers again after {lasted_s:.0f} s"
 
     def _cluster(self, side: str) -> str:

@@ -160,6 +160,6 @@ def bytes_of(lag: int, mean: float | None) -> int | None:
 
 
 def _mean(copied: Iterable[PartitionCounters]) -> float | None:
-    """The mean size of the records, None if there are no records."""
+    """The mean size of the records, None before the first record."""
     counters = PartitionCounters.total(copied)
     return counters.bytes / counters.records if counters.records else None

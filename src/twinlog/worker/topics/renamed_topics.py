@@ -1,8 +1,8 @@
 """Topics whose remote topic has a new name: the naming was changed between two runs.
 
-MirrorMaker 2 continues at the stored position into the new topic. This topic lacks all earlier records, and there is no
-warning. Here the position has the name of the remote topic. If names are kept and only the alias of the source was
-changed, MirrorMaker 2 finds no position, and copies everything again behind its own copy.
+MirrorMaker 2 continues at the stored position into the new topic. This topic lacks all earlier records, and MirrorMaker
+2 is silent about that. Here the position has the name of the remote topic. If names are kept and only the alias of the
+source was changed, MirrorMaker 2 finds no position, and copies everything again behind its own copy.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ class RenamedTopics:
             key, renamed = settings.key("source_cluster_alias"), settings.key("renamed_topic_policy")
             raise RefusedError(
                 f"{stray}: as topics keep their names, everything would be copied again behind its own copy. Either "
-                f"write {key} = {aliases[0] or '(nothing behind it)'}, or go on for one run with {renamed} = continue, "
-                "which goes on from these positions, or = restart, which copies everything again"
+                f"write {key} = {aliases[0] or '(nothing behind it)'}, or run once with {renamed} = continue, which "
+                "continues from these positions, or = restart, which copies everything again"
             )
         if policy == "continue":
             self._strayed.update({part: position for part, (_, position) in found.items()})
-        what = "copying goes on from there" if policy == "continue" else "everything is copied again"
+        what = "copying continues from there" if policy == "continue" else "everything is copied again"
         log.warning("%s: %s; by %s = %s %s", settings.name, stray, own, policy, what)
 
     def _filled(self, remotes: set[TopicPartition], target: Mapping[TopicName, Topic]) -> list[TopicName]:
@@ -140,9 +140,9 @@ class RenamedTopics:
             key, class_key = settings.key("renamed_topic_policy"), key_of(FlowSettings, "policy")
             raise RefusedError(
                 f"naming was changed since these topics were copied: {moves}. What was copied would be missing under "
-                f"the new names. Either go back to the earlier {class_key} and separator, or go on for one run with "
-                f"{key} = restart, which copies everything again to the new names, or = continue, which copies only "
-                "what follows; the topics of earlier names stay"
+                f"the new names. Either go back to the earlier {class_key} and separator, or run once with {key} = "
+                "restart, which copies everything again to the new names, or = continue, which copies only what "
+                "follows; the topics of earlier names stay"
                 + (f". There are records already in {listed(filled)}: restart would repeat them" if filled else "")
             )
         other = next((topic for topic, *_ in sorted(moved) if settings.start_of(topic).kind != "earliest"), None)
@@ -159,6 +159,7 @@ class RenamedTopics:
                 "stand there a second time once everything is copied again; delete these topics before a restart to "
                 "have everything once"
                 if policy == "restart"
-                else "are followed by what comes now, without what was copied to the other names meanwhile"
+                else "are followed by the new records; the records that were copied to the other names meanwhile are "
+                "missing there"
             )
             log.warning("%s: %s had records already, which %s", settings.name, listed(filled), become)

@@ -7,7 +7,7 @@ partition that appears later begins at its earliest record; otherwise records fr
 (KAFKA-4668). Cluster metadata have no time of creation. So a topic counts as older at the very first start of its flow,
 and after a change of the filter that left it out.
 
-A partition whose leader does not answer begins by time once the leader does; it keeps no other partition waiting.
+A partition whose leader is silent begins by time once the leader answers; all other partitions begin meanwhile.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def offsets_since(
 ) -> dict[TopicPartition, SourceOffset]:
     """The first offset of each partition since a time, or its end offset if no record is that young.
 
-    A partition with the time None gets its end offset. Partitions whose leader does not answer are missing. Raises
+    A partition with the time None gets its end offset. Partitions with a silent leader are missing. Raises
     ClusterError.
     """
     committed = settings.consumer.isolation_level == "read_committed"
@@ -222,7 +222,7 @@ class PartitionStarts:
         )
 
     def get_start(self, partition: TopicPartition) -> StartSpec:
-        """The first offset of a partition without a position."""
+        """The first offset of a partition that is still to begin."""
         kind = self._settings.start_of(partition.topic).kind
         if kind == "none":
             return REFUSED
@@ -274,7 +274,7 @@ class PartitionStarts:
         self._report(deciding, first.at_ms)
 
     def store_offsets(self) -> None:
-        """Store the first offsets of partitions whose leaders did not answer at the decision.
+        """Store the first offsets of partitions whose leaders were silent at the decision.
 
         A transaction stores the first position together with the first records. Until then a partition is looked up by
         time at each grant, and a record with an older timestamp might be passed over. Raises ClusterError.
@@ -339,11 +339,13 @@ class PartitionStarts:
     def _appeared(self, plan: TopicPlan) -> str:
         name, key = plan.topic.name, self._settings.start_key(plan.topic.name)
         if plan.recreated:
-            return f"{name} was recreated before it was copied: it begins at its earliest record, not by {key}"
+            return f"{name} was recreated before it was copied: it begins at its earliest record, in spite of {key}"
         if plan.in_part:
             parts = listed(f"{name}-{number}" for number in plan.later)
-            return f"{parts} had no position after the first start: each begins at its earliest record, not by {key}"
-        return f"{name} appeared after the flow's first start: it begins at its earliest record, not by {key}"
+            return (
+                f"{parts} had no position after the first start: each begins at its earliest record, in spite of {key}"
+            )
+        return f"{name} appeared after the flow's first start: it begins at its earliest record, in spite of {key}"
 
 
 def _stored(plan: TopicPlan, at_ms: int) -> TopicStart:

@@ -183,7 +183,7 @@ class TopicConflicts:
         if back is None or back.brought_by is not None:
             return None
         flows = ", ".join(flow.name for flow in back.way)
-        return f"the flows {flows} would copy it in a cycle for ever; let `topics` of one of them leave it out"
+        return f"the flows {flows} would copy it in a cycle for ever; let `topics` of any of them leave it out"
 
     def _echo(self, topic: TopicName, remotes: Container[TopicName]) -> str | None:
         reason = echo(self._topology, topic, remotes)
@@ -191,8 +191,8 @@ class TopicConflicts:
             return None
         separator, policy, topics = (key_of(FlowSettings, name) for name in ("separator", "policy", "topics"))
         return (
-            f"{reason}, and would be copied in a cycle for ever; use one {separator} and one {policy} for both "
-            f"directions, or, if it is a topic of its own, write its name in `{topics}`"
+            f"{reason}, and would be copied in a cycle for ever; use the same {separator} and the same {policy} for "
+            f"both directions, or, if it is a topic of its own, write its name in `{topics}`"
         )
 
     def _round_trip(self, topic: TopicName) -> str | None:
@@ -202,8 +202,8 @@ class TopicConflicts:
         if not way:
             return None
         return (
-            f"the flows {', '.join(way)} would route it round for ever (transforms); let `topics` of one of them leave "
-            "out what is routed to it"
+            f"the flows {', '.join(way)} would route it round for ever (transforms); let `topics` of any of them "
+            "leave out what is routed to it"
         )
 
     def _routed_back(self, topic: TopicName) -> str | None:
@@ -284,7 +284,7 @@ class TopicConflicts:
             )
         return (
             f"{conflict.name} copies {other} of {conflict.source} {to}, and the records of both would mix; let "
-            f"`topics` of one of the two leave it out, or rename remote topics with the default "
+            "`topics` of either flow leave it out, or rename remote topics with the default "
             f"{key_of(FlowSettings, 'policy')}"
         )
 

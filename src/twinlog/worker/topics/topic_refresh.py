@@ -242,14 +242,14 @@ class TopicRefresh:
         """
         topics, exclude, separator = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude", "separator"))
         misread = {
-            topic: f"not mirrored: {self._from_target[topic]}, but it has no such original; write its name in full in "
-            f"`{topics}` if it is a topic of its own, or in `{exclude}`"
+            topic: f"not mirrored: {self._from_target[topic]}, but the original is missing there; write its name in "
+            f"full in `{topics}` if it is a topic of its own, or in `{exclude}`"
             for topic in self._misread
             if not self._conflicts.name_heartbeats(topic)
         }
         seem_copies = {
-            topic: "not mirrored: by its name it is a copy, but there is no such original; write it in "
-            f"`{exclude}` if it needs no copy, or choose another {separator}"
+            topic: f"not mirrored: by its name it is a copy, and its original is missing; write it in `{exclude}` if "
+            f"it should stay out, or choose another {separator}"
             for topic in self._seem_copies
             if not self.is_heartbeats(topic)
         }

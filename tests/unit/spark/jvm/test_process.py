@@ -80,7 +80,7 @@ def test_a_connection_that_breaks_a_moment_before_the_process_is_gone(play: Play
 def test_errors_of_a_running_jvm_are_translated(play: Play) -> None:
     jvm = play("cat")
     jvm.require_alive()
-    with pytest.raises(EngineLostError, match="does not answer any more"), jvm.asked():
+    with pytest.raises(EngineLostError, match="has stopped answering"), jvm.asked():
         raise Py4JNetworkError("Error while sending or receiving")
     for error in (Py4JError("An error occurred\n: java.lang.Fault: no\n\tat x"), PySparkRuntimeError("no")):
         with pytest.raises(EngineError, match=r"Spark refuses: (Fault: )?no$") as refused, jvm.asked():
@@ -190,7 +190,7 @@ def test_a_slow_start_is_logged_repeatedly_and_can_be_ended(
     finally:
         jvm.interrupt()
         starting.join(DEADLINE_S)
-    assert all("does not listen yet: it is waited for" in one for one in warnings())
+    assert all("is still to listen: twinlog waits for it" in one for one in warnings())
     assert [type(one) for one in raised] == [EngineLostError]
     jvm.end(DEADLINE_S)
 

@@ -317,9 +317,9 @@ def test_a_partition_without_a_leader_keeps_none_of_the_others(here: Scene) -> N
     assert [here.last(part).next_source for part in PARTS] == [10, 10, 0]
     found = here.outcome()
     assert found.result is CommandState.APPLIED
-    assert "east.t-1 on west does not report where it ends; ask again" in found.reason
+    assert "west is silent about the end of east.t-1; ask again" in found.reason
     assert found.moves is not None
-    assert found.moves[0].text == "the source does not report its offsets now; ask again"
+    assert found.moves[0].text == "the source is silent about its offsets now; ask again"
 
 
 def test_the_map_of_a_lost_copier_is_closed_before_its_position_is_overwritten(here: Scene) -> None:

@@ -99,7 +99,7 @@ def test_a_standby_logs_when_the_group_is_silent(caplog: pytest.LogCaptureFixtur
     assert ", but z has not answered since " in silent
     clock.now += 20
     assert text() == silent, "a state that changes is logged every ten seconds"
-    assert caplog.text.count("a->z: z does not answer, so this process neither sees who runs the flow") == 1
+    assert caplog.text.count("a->z: z is silent: the leader of the flow is unknown here") == 1
     with caplog.at_level(logging.INFO):
         role.record_answer()
         role.record_answer()
@@ -114,7 +114,10 @@ def test_a_standby_that_is_refused_does_not_call_the_target_silent(caplog: pytes
     clock.now += SILENT_S + 1
     role.unanswered(RefusedError("cluster z: the login was refused for User:mm"), 0.0)
     assert ", but z refuses this process since " in role.text(ready=True, unfit=False)
-    assert "a->z: z refuses this process, which neither sees who runs the flow nor can take it over" in caplog.text
+    assert (
+        "a->z: z refuses this process: the leader of the flow is unknown here, and a take-over is impossible"
+        in caplog.text
+    )
     role.unanswered(ClusterError("cluster z: no broker can be reached"), 0.0)
     assert ", but z refuses this process since " in role.text(ready=True, unfit=False)
     role.record_answer()
@@ -128,7 +131,7 @@ def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:
     assert (role.term, role.text(ready=True, unfit=False)) == (0, "others are there")
     role.stand_by(LEADERSHIP, "me")
     assert role.text(ready=False, unfit=False).endswith(", not ready yet, its tasks.max differ")
-    assert "as a was not reached from here" in role.text(ready=True, unfit=True)
+    assert "as a was out of reach from here" in role.text(ready=True, unfit=True)
     role.begin_leading(LEADERSHIP, "me")
     role.begin_leading(LEADERSHIP, "me")
     assert role.term == 1

@@ -220,7 +220,7 @@ def test_a_target_that_is_away_ends_the_lead_until_it_is_back(caplog: pytest.Log
             "MirrorMaker 2 still runs this flow: group east-mm2 of west has the members mm2-worker at 10.0.0.1",
         ),
         ("twinlog", "another version of twinlog runs this flow"),
-        ("consumer", "is used by others (consumer protocol: mm2-worker at 10.0.0.1)"),
+        ("consumer", "is used by other programs (consumer protocol: mm2-worker at 10.0.0.1)"),
     ],
 )
 def test_members_of_another_kind_are_waited_for(kind: str, text: str) -> None:

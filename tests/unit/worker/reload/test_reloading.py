@@ -129,11 +129,11 @@ def test_who_only_looks_changes_nothing(process: Process, caplog: pytest.LogCapt
     [
         (
             {"changing": True, "status": ("waiting", "east is away")},
-            "takes the new ones over once it can: east is away",
+            "takes over the new settings once it can: east is away",
         ),
         (
             {"changing": True, "status": ("running", None)},
-            "with its old settings, and takes the new ones over in a moment",
+            "with its old settings, and takes over the new settings in a moment",
         ),
         ({"status": ("failed", "a gap")}, "FAILED: a gap"),
         ({"stands_by": True}, "stands by, and will run with its new settings"),

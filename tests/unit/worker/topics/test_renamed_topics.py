@@ -85,7 +85,10 @@ def test_continue_and_restart_end_with_the_first_position_of_the_new_name() -> N
 
 @pytest.mark.parametrize(
     ("policy", "logged"),
-    [("restart", "stand there a second time"), ("continue", "without what was copied to the other names meanwhile")],
+    [
+        ("restart", "stand there a second time"),
+        ("continue", "the records that were copied to the other names meanwhile are missing there"),
+    ],
 )
 def test_a_name_that_had_records_before_is_reported(
     caplog: pytest.LogCaptureFixture, policy: RenamedTopicPolicy, logged: str
@@ -205,7 +208,7 @@ def test_they_are_taken_over_or_left_for_one_run(caplog: pytest.LogCaptureFixtur
     assert onward.position(PART, T, None) == STORED
     own = Position(20)
     assert onward.position(PART, T, own) == own
-    assert "twinlog.renamed.topic.policy = continue copying goes on from there" in caplog.text
+    assert "twinlog.renamed.topic.policy = continue copying continues from there" in caplog.text
     again = RenamedTopics(replace(KEPT, renamed_topic_policy="restart"), Strayed(), Target())  # type: ignore[arg-type]
     again.find_renamed_topics(PAIRS, {})
     assert again.position(PART, T, None) is None

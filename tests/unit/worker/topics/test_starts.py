@@ -170,12 +170,12 @@ def test_what_appears_later_begins_at_its_first_record(world: World, caplog: pyt
     assert driver.begins("old", 4) == [at(10), at(0), AT_FIRST, AT_FIRST]
     lines = [
         (
-            "east->west: start: new appeared after the flow's first start: it begins at its earliest record, not by "
-            "auto.offset.reset = latest"
+            "east->west: start: new appeared after the flow's first start: it begins at its earliest record, in "
+            "spite of auto.offset.reset = latest"
         ),
         (
             "east->west: start: old-2, old-3 had no position after the first start: each begins at its earliest "
-            "record, not by auto.offset.reset = latest"
+            "record, in spite of auto.offset.reset = latest"
         ),
     ]
     assert said(caplog) == lines
