@@ -49,7 +49,7 @@ clocks: .venv/.ready ## the tests that need no broker with a clock that begins a
 		TWINLOG_MONOTONIC_START=$$start $(PYTHON) -m pytest -m "not integration" -n 2 --dist loadfile --randomly-seed=$(SEED) \
 			$(or $(ARGS),tests/unit tests/property) || exit; done
 
-bench: .venv/.ready ## side by side with MirrorMaker 2
+bench: .venv/.ready ## side by side with MirrorMaker 2, Spark and loops on client libraries
 	@$(PYTHON) -m bench $(ARGS)
 
 parity: .venv/.ready ## beside MirrorMaker 2 of 3.9, as `make test` is beside 4.3, and more turns with 4.3; fetches 32 MB once

@@ -13,6 +13,7 @@ from bench.front import write_front
 from bench.items import LATENCY, NAMES, chosen
 from bench.report import markdown, write
 from bench.run import Options, run
+from bench.systems import TITLES, SystemName
 from harness.errors import HarnessError
 
 EXIT_INTERRUPTED = 130
@@ -26,9 +27,19 @@ def main() -> int:
             print(markdown(document))
             path = asked.show.with_suffix(".md")
         else:
-            partial = bool(asked.only) or asked.scale != 1 or asked.latency_seconds < LATENCY.seconds
+            whole = not asked.only and set(asked.peers) == set(TITLES) and asked.brokers == 1
+            partial = not whole or asked.scale != 1 or asked.latency_seconds < LATENCY.seconds
             work_dir = asked.work_dir or Path(__file__).parent / "work"
-            options = Options(asked.scale, asked.repeat, asked.latency_seconds, partial, work_dir.resolve(), asked.keep)
+            options = Options(
+                systems=asked.peers,
+                brokers=asked.brokers,
+                scale=asked.scale,
+                repeat=asked.repeat,
+                latency_s=asked.latency_seconds,
+                partial=partial,
+                work_dir=work_dir.resolve(),
+                keep=asked.keep,
+            )
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, _interrupt)
             document = run(chosen(asked.only, asked.scale, asked.latency_seconds), options)
@@ -53,6 +64,16 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__import__("bench").__doc__)
     parser.add_argument("--scale", type=_positive, default=1.0, help="times the number of records (default: 1.0)")
     parser.add_argument("--only", action="append", default=[], choices=NAMES, help="this item; may be given again")
+    parser.add_argument(
+        "--peers",
+        type=_systems,
+        default=tuple(TITLES),
+        metavar="NAME,...",
+        help=f"systems that copy the topics of copy items, of {','.join(TITLES)} (default: all)",
+    )
+    parser.add_argument(
+        "--brokers", type=int, default=1, choices=(1, 3), help="brokers of each cluster, and replicas (default: 1)"
+    )
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="copy N times and show medians (default: 1)")
     parser.add_argument(
         "--latency-seconds", type=int, default=LATENCY.seconds, metavar="S", help="default: %(default)s"
@@ -74,6 +95,14 @@ def _positive(text: str) -> float:
     if number <= 0:
         raise ValueError(text)
     return number
+
+
+def _systems(text: str) -> tuple[SystemName, ...]:
+    """Names with commas between, in the order of the columns."""
+    names = set(text.split(","))
+    if unknown := names - TITLES.keys():
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: not one of {', '.join(TITLES)}")
+    return tuple(system for system in TITLES if system in names)
 
 
 if __name__ == "__main__":

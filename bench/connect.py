@@ -17,7 +17,7 @@ from bench.copying import clear
 from bench.items import ConnectItem
 from bench.latency import percentile
 from bench.meter import wait_calm
-from bench.systems import ALIASES, SystemName
+from bench.systems import ALIASES, MirrorName
 from bench.wire import EndWatch
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
@@ -76,7 +76,7 @@ def prepare_records(source: KafkaCluster) -> None:
 
 def measure_connect(
     item: ConnectItem,
-    system: SystemName,
+    system: MirrorName,
     source: KafkaCluster,
     target: KafkaCluster,
     work: Path,
@@ -116,7 +116,7 @@ def measure_connect(
 
 
 def _start(
-    group: str, system: SystemName, source: KafkaCluster, target: KafkaCluster, work: Path, *, up_s: float = 0.0
+    group: str, system: MirrorName, source: KafkaCluster, target: KafkaCluster, work: Path, *, up_s: float = 0.0
 ) -> tuple[float, float, float]:
     alias = ALIASES[system]
     # Only records are copied, as in the other items.
@@ -150,7 +150,7 @@ def _start(
 
 
 def _lists(
-    item: ConnectItem, system: SystemName, source: KafkaCluster, target: KafkaCluster, work: Path
+    item: ConnectItem, system: MirrorName, source: KafkaCluster, target: KafkaCluster, work: Path
 ) -> dict[str, Any]:
     connectors = {
         f"listed-{number:03d}": connector(
@@ -182,7 +182,7 @@ def _lists(
 
 
 def _idle(
-    item: ConnectItem, system: SystemName, source: KafkaCluster, target: KafkaCluster, work: Path
+    item: ConnectItem, system: MirrorName, source: KafkaCluster, target: KafkaCluster, work: Path
 ) -> tuple[float, float, int, int, float]:
     kinds = ("Heartbeat", "Checkpoint")
     connectors = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from bench.meter import MB, rss_and_pss
-from bench.systems import COMMAND, MM2_HEAP, STOP_S, TARGET, TITLES, SystemName
+from bench.systems import COMMAND, MM2_HEAP, STOP_S, TARGET, TITLES, MirrorName
 from harness.broker import to_properties
 from harness.child import Child
 from harness.cluster import KafkaCluster
@@ -28,7 +28,7 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 class BenchWorker:
     """One worker, alone in the group `group`, on the target; use as a context manager: it starts and ends with it."""
 
-    def __init__(self, system: SystemName, group: str, target: KafkaCluster, work: Path) -> None:
+    def __init__(self, system: MirrorName, group: str, target: KafkaCluster, work: Path) -> None:
         self.system = system
         home = work / group
         home.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.report import Document, place, table
+from bench.report import Document, place, tables
 from harness.errors import HarnessError
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +25,8 @@ def write_front(document: Document, results: Path, root: Path = ROOT) -> None:
     Raises HarnessError when a page has no marks.
     """
     link = f"All figures and how they were measured: [{results.name}](results/{results.name})."
-    pages = {root / "bench" / "README.md": f"{place(document)}\n\n{table(document, brief=True)}\n{link}\n"}
+    parts = "\n".join(tables(document, brief=True))
+    pages = {root / "bench" / "README.md": f"{place(document)}\n\n{parts}\n{link}\n"}
     headlines = _headlines(document, results.name)
     if headlines is not None:
         pages[root / "README.md"] = headlines
@@ -44,7 +45,7 @@ def _replaced(page: Path, part: str) -> str:
 
 
 def _headlines(document: Document, results: str) -> str | None:
-    lines = {(item["name"], line["figure"]): line for item in document["items"] for line in item["lines"]}
+    lines = {(item["name"], line["figure"]): line for item in document["items"] for line in _pair(item)}
     if not all((item, figure) in lines for item, figure, _, _ in _HEADLINES):
         return None
     machine = document["machine"]
@@ -60,6 +61,20 @@ def _headlines(document: Document, results: str) -> str | None:
         f"[all figures](bench/results/{results}), [what sets the limits](bench/README.md).\nThe latency of "
         f"MirrorMaker 2 {machine['kafka']} is that of Kafka's default `linger.ms=5`{kind}.\n"
     )
+
+
+def _pair(item: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines of an item, of those two systems also where it has more."""
+    return item.get("lines") or [
+        {
+            "figure": row["figure"],
+            "mm2": row["values"]["mm2"],
+            "twinlog": row["values"]["twinlog"],
+            "ratio": row["to_mm2"],
+        }
+        for row in item["rows"]
+        if row["to_mm2"] is not None
+    ]
 
 
 def _times(line: dict[str, Any]) -> str:

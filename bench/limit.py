@@ -8,12 +8,13 @@ the same machine cannot be faster for long.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
@@ -21,7 +22,7 @@ from multiprocessing.process import BaseProcess
 from bench.items import CopyItem
 from bench.load import read_batches
 from bench.meter import MB
-from bench.wire import CLIENT_ID, Connection, EndWatch, fetch_frame, fetched
+from bench.wire import CLIENT_ID, Connection, EndWatch, fetch_frame, fetched, leaders
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic, delete_topic
@@ -59,11 +60,14 @@ class LimitFigures:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a side is given; `ends` are the log ends of the source's topic, `append_to` is the topic on the target."""
+    """What a side is given; `ends` are the log ends of the source's topic, `append_to` is the topic on the target.
+
+    `source` and `target` are the addresses of the partitions' leaders.
+    """
 
     topic: str
-    source: str
-    target: str
+    source: dict[int, str]
+    target: dict[int, str]
     append_to: str
     ends: dict[int, int]
 
@@ -74,7 +78,7 @@ def measure_limit(
     """Run both sides over a filled topic."""
     append_to = create_topic(target, f"limit.{topic}", item.partitions)
     watch = EndWatch(source.bootstrap, topic, item.partitions)
-    job = Job(topic, source.bootstrap, target.bootstrap, append_to, watch.ends())
+    job = Job(topic, leaders(source, topic), leaders(target, append_to), append_to, watch.ends())
     watch.close()
     with contextlib.ExitStack() as stack:
         sides = [stack.enter_context(_process(side, job)) for side in (_fetch_side, _append_side)]
@@ -155,73 +159,100 @@ def _ready(parent: Pipe) -> float:
     return time.monotonic()
 
 
+class _Brokers:
+    """Connections to several brokers, each with so many requests on their way at most."""
+
+    def __init__(self, addresses: Iterable[str], in_flight: int) -> None:
+        self._connections = {address: Connection(address) for address in addresses}
+        self._in_flight = in_flight * len(self._connections)
+        self._waiting: deque[Connection] = deque()
+
+    def send(self, address: str, frame: bytes) -> int:
+        """Send a request, once there is room for it; returns the bytes of the answer that made the room."""
+        self._connections[address].send(frame)
+        self._waiting.append(self._connections[address])
+        return len(self._waiting.popleft().receive()) if len(self._waiting) >= self._in_flight else 0
+
+    def finish(self) -> int:
+        """Receive the answers to all requests; returns their bytes."""
+        size = sum(len(connection.receive()) for connection in self._waiting)
+        self._waiting.clear()
+        return size
+
+    def ask(self, address: str, frame: bytes) -> memoryview:
+        """Send a request and receive its answer, while no other request is on its way."""
+        self._connections[address].send(frame)
+        return self._connections[address].receive()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+
+def _led(leaders: dict[int, str], positions: dict[int, int]) -> Iterator[tuple[str, dict[int, int]]]:
+    """The partitions of each broker among those with a position."""
+    for address in sorted(set(leaders.values())):
+        if found := {part: at for part, at in positions.items() if leaders[part] == address}:
+            yield address, found
+
+
 def _fetch_side(job: Job, parent: Pipe) -> Side:
-    connection = Connection(job.source)
+    brokers = _Brokers(job.source.values(), IN_FLIGHT["fetch"])
     frames = []
     positions = dict.fromkeys(job.ends, 0)
     while left := {part: at for part, at in positions.items() if at < job.ends[part]}:
-        frames.append(fetch_frame(job.topic, left, PARTITION_BYTES))
-        connection.send(frames[-1])
-        for part, records in fetched(connection.receive()).items():
-            for batch in read_batches(records):
-                positions[part] = batch.last_offset + 1
+        for address, some in _led(job.source, left):
+            frames.append((address, fetch_frame(job.topic, some, PARTITION_BYTES)))
+            for part, records in fetched(brokers.ask(*frames[-1])).items():
+                for batch in read_batches(records):
+                    positions[part] = batch.last_offset + 1
     begin = _ready(parent)
-    size = 0
-    for number, frame in enumerate(frames):
-        connection.send(frame)
-        if number >= IN_FLIGHT["fetch"] - 1:
-            size += len(connection.receive())
-    for _ in range(min(len(frames), IN_FLIGHT["fetch"] - 1)):
-        size += len(connection.receive())
+    size = sum(brokers.send(*frame) for frame in frames) + brokers.finish()
     return Side(sum(job.ends.values()), size, time.monotonic() - begin)
 
 
 def _append_side(job: Job, parent: Pipe) -> Side:
     frames = _produce_frames(job, _prepared(job))
-    connection = Connection(job.target)
+    brokers = _Brokers(job.target.values(), IN_FLIGHT["append"])
     wanted = sum(job.ends.values())
     begin = _ready(parent)
-    records = size = number = waiting = 0
-    while records < wanted:
-        count, frame = frames[number % len(frames)]
-        connection.send(frame)
-        number += 1
+    records = size = 0
+    for count, address, frame in itertools.cycle(frames):
+        brokers.send(address, frame)
         records += count
         size += len(frame)
-        waiting += 1
-        if waiting >= IN_FLIGHT["append"]:
-            connection.receive()
-            waiting -= 1
-    for _ in range(waiting):
-        connection.receive()
+        if records >= wanted:
+            break
+    brokers.finish()
     return Side(records, size, time.monotonic() - begin)
 
 
 def _prepared(job: Job) -> dict[int, deque[Append]]:
     """Batches as any copier would append them, up to `KEPT_BYTES`: small ones merged, the others as they are."""
-    connection = Connection(job.source)
+    brokers = _Brokers(job.source.values(), 1)
     rules = CopyRules()
     found: dict[int, deque[Append]] = {part: deque() for part in job.ends}
     positions = dict.fromkeys(job.ends, 0)
     kept = 0
     while kept < KEPT_BYTES and (left := {part: at for part, at in positions.items() if at < job.ends[part]}):
-        connection.send(fetch_frame(job.topic, left, PARTITION_BYTES))
-        for part, records in fetched(connection.receive()).items():
-            prepared = prepare(memoryview(bytearray(records)), SourceOffset(positions[part]), rules)
-            positions[part] = prepared.position
-            for append in prepared.appends:
-                stamp(append.data, -1, -1, -1)
-                kept += append.bytes
-            found[part].extend(prepared.appends)
-    connection.close()
+        for address, some in _led(job.source, left):
+            for part, records in fetched(brokers.ask(address, fetch_frame(job.topic, some, PARTITION_BYTES))).items():
+                prepared = prepare(memoryview(bytearray(records)), SourceOffset(positions[part]), rules)
+                positions[part] = prepared.position
+                for append in prepared.appends:
+                    stamp(append.data, -1, -1, -1)
+                    kept += append.bytes
+                found[part].extend(prepared.appends)
+    brokers.close()
     return found
 
 
-def _produce_frames(job: Job, batches: dict[int, deque[Append]]) -> list[tuple[int, bytes]]:
-    """Produce requests with their record counts: a broker takes one batch per partition and request."""
+def _produce_frames(job: Job, batches: dict[int, deque[Append]]) -> list[tuple[int, str, bytes]]:
+    """Produce requests with their record counts and brokers: a broker takes one batch per partition and request."""
     frames = []
     while any(batches.values()):
-        taken = [(part, queue.popleft()) for part, queue in batches.items() if queue]
-        request = RawProduce({job.append_to: [(part, append.data) for part, append in taken]})
-        frames.append((sum(append.count for _, append in taken), request.frame(0, CLIENT_ID)))
+        for address, parts in _led(job.target, {part: 0 for part, queue in batches.items() if queue}):
+            taken = [(part, batches[part].popleft()) for part in parts]
+            request = RawProduce({job.append_to: [(part, append.data) for part, append in taken]})
+            frames.append((sum(append.count for _, append in taken), address, request.frame(0, CLIENT_ID)))
     return frames

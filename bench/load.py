@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.items import CopyItem
-from bench.wire import Connection, EndWatch, fetch_frame, fetched
+from bench.wire import Connection, EndWatch, fetch_frame, fetched, leaders
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.tools import PRODUCER_PERF, run_tool
@@ -17,7 +17,8 @@ from harness.topics import create_topic
 from twinlog.kafka.record.batch import Batch, read_batch
 
 DISTINCT = 20_000
-"""Different values; the tool picks among them at random."""
+DISTINCT_BYTES = 20_000_000
+"""Different values at most; the tool picks among them at random."""
 _SYLLABLES = [consonant + vowel for consonant in "bdklmnr" for vowel in "aeiou"]
 FILL_DEADLINE_S = 900.0
 
@@ -46,7 +47,7 @@ def documents(size: int, count: int = DISTINCT, seed: int = 11) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a topic lies in the source's log; batch figures are means over the first fetch."""
+    """How a topic lies in the source's log; batch figures are means over the first fetch of each partition."""
 
     log_bytes: int
     batch_records: float
@@ -58,7 +59,8 @@ def fill(cluster: KafkaCluster, topic: str, item: CopyItem, work: Path, *, idemp
     create_topic(cluster, topic, item.partitions)
     payload = work / f"payload-{item.record_bytes}.txt"
     if not payload.exists():
-        payload.write_text("\n".join(documents(item.record_bytes)), encoding="ascii")
+        count = min(DISTINCT, DISTINCT_BYTES // item.record_bytes)
+        payload.write_text("\n".join(documents(item.record_bytes, count)), encoding="ascii")
     settings = {
         "acks": "all" if idempotent else "1",
         "compression.type": item.codec,
@@ -88,12 +90,15 @@ def fill(cluster: KafkaCluster, topic: str, item: CopyItem, work: Path, *, idemp
 
 def _shape(cluster: KafkaCluster, topic: str, partitions: int) -> Shape:
     logs = [path for part in range(partitions) for path in cluster.brokers[1].data.glob(f"{topic}-{part}/*.log")]
-    connection = Connection(cluster.bootstrap)
-    try:
-        connection.send(fetch_frame(topic, dict.fromkeys(range(partitions), 0), 1 << 20))
-        batches = [batch for records in fetched(connection.receive()).values() for batch in read_batches(records)]
-    finally:
-        connection.close()
+    batches: list[Batch] = []
+    for part, leader in leaders(cluster, topic).items():
+        connection = Connection(leader)
+        try:
+            connection.send(fetch_frame(topic, {part: 0}, 1 << 20))
+            (records,) = fetched(connection.receive()).values()
+            batches += read_batches(records)
+        finally:
+            connection.close()
     return Shape(
         log_bytes=sum(path.stat().st_size for path in logs),
         batch_records=sum(batch.record_count for batch in batches) / len(batches),

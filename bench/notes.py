@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+from confluent_kafka import libversion
+
+from bench.peers.commands import MM1_HEAP, MM1_STREAMS, franz_version
 from bench.systems import COMMON, MM2_HEAP, MM2_TUNING
+from harness.jars import OLDER_VERSION, SPARK_VERSION
 
 LEASE_S = 300
 
 
-def notes(latency_s: int, repeat: int) -> list[str]:
+def notes(latency_s: int, repeat: int, brokers: int = 1) -> list[str]:
     """One sentence or two for each thing a reader must know."""
     tuning = ", ".join(f"`{key.partition('}.')[2]}={value}`" for key, value in MM2_TUNING.items())
     lease = f", so that one change of twinlog's lease ({LEASE_S} s) falls into it" if latency_s >= LEASE_S else ""
+    nodes = "one broker" if brokers == 1 else f"{brokers} brokers"
     text = f"""
-One machine holds both brokers and the system measured, so all share its cores. The two systems never run at the same \
-time. They copy the same topics, and who goes first changes from item to item.
+One machine holds all brokers and the system measured, so all share its cores. Each cluster has {nodes}, and topics as \
+many replicas. Two systems never run at the same time. They copy the same topics, and the system that goes first \
+changes from item to item and from round to round.
 
 MirrorMaker 2 runs in its dedicated mode with a heap of {MM2_HEAP} and {tuning}; twinlog with its defaults. Both have \
 `tasks.max={COMMON["tasks.max"]}`, and (but for `scale`) heartbeats, checkpoints, offset syncs and the copying of \
 topic configs and ACLs switched off.
 
-MirrorMaker 2 writes its copies uncompressed, which suits it better than compressing; twinlog keeps each batch's codec.
+Peers of the copy items: MirrorMaker 1 of Kafka {OLDER_VERSION} with {MM1_STREAMS} streams, a heap of {MM1_HEAP} and \
+the tuning of MirrorMaker 2; Spark's own Kafka source and sink {SPARK_VERSION} in a structured streaming query with \
+the columns key, value, headers and partition; a loop on librdkafka {libversion()[0]} in Python; a loop on franz-go \
+{franz_version()} in Go. The loops are idempotent, with batches of up to 1 MB and a linger of 5 ms, and commit offsets \
+once a second after acknowledgements. Peers find their remote topic made; MirrorMaker 2 and twinlog make it \
+themselves. MirrorMaker 1 keeps the topic's name, and without a message handler of its own no partitions.
+
+Before the first item each system copies a small topic with keys, headers, empty values and old timestamps, which is \
+compared record by record; a system is measured also if it does not keep all of them. After each copy record counts of \
+all partitions and the last 100 records of each are compared in the qualities that the system keeps.
+
+MirrorMaker 2 writes its copies uncompressed, which suits it better than compressing; the peers compress by the \
+topic's codec, and twinlog keeps each batch's codec.
+
+Requests are counted by a metrics reporter inside each broker, which reads the broker's own request metrics twice a \
+second, at the same small cost for all systems. They are those from the start of the process to half a second after \
+the last record, with all that the system itself writes on the target or reads from the source beside the copy.
 
 The brokers are warmed up first, and before each topic with replays of that very topic until these get no faster, and \
 with the same load from Kafka's own idempotent producer. The systems are not: the process starts when the topic is \
@@ -29,13 +51,11 @@ there, and what a cold JVM or interpreter costs is part of its figures.
 start takes without it is shown once. MirrorMaker 2 has no such step.
 
 Rates and CPU time count from the first record on the target to the last, looked at every 20 ms. CPU time is that of \
-all processes of the system, without the brokers. A system may have read ahead before its first record arrives, so \
-time and CPU from the start of the process are shown too.
+all processes of the system; that of the brokers stands beside it. A system may have read ahead before its first \
+record arrives, so time and CPU from the start of the process are shown too.
 
 Memory is the highest sum over all processes of the system, looked at twice a second, start included. PSS counts a \
 page that processes share once, RSS once for each.
-
-After each copy, record counts of all partitions and the last 100 records of each are compared with the source's.
 
 Latency is from just before `produce` on the source to just after `poll` on the target, with librdkafka at \
 `linger.ms=0` and `fetch.wait.max.ms=10`, for {latency_s} s{lease}. MirrorMaker 2 is run again for at most a minute \
@@ -49,9 +69,9 @@ matches, and twinlog a function that returns the batch; each record is decoded a
 same topic once more without, which stands in the column of MirrorMaker 2. With a query (`sql-1k`, `sql-100`) twinlog \
 has `transform.sql` in the place of the function, which gives each value as it is.
 
-With many topics and groups (`scale`) each system has a source and a target of its own, writes offset syncs (for \
-every record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and topic configs; topics, groups, \
-checkpoints and group offsets have their turn every 5 s in both.
+With many topics and groups (`scale`) each system has a source and a target of its own, writes offset syncs (for every \
+record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and topic configs; topics, groups, checkpoints \
+and group offsets have their turn every 5 s in both.
 
 The driver alone (`driver`) runs without Spark and without MirrorMaker 2, in its defaults; its copiers are one other \
 process that speaks its protocol and sends progress reports. CPU is that of the driver's process over a minute.

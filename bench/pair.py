@@ -22,6 +22,7 @@ BROKER_CONFIG = {
     "log.cleaner.dedupe.buffer.size": str(128 << 20),
     "group.initial.rebalance.delay.ms": "3000",
 }
+WARM_UP_ITEMS = 4
 WARM_UP_RECORDS = 150_000
 MOST_REPLAYS = 6
 STEADY = 0.9
@@ -32,13 +33,14 @@ SOME = 0.2
 
 @contextlib.contextmanager
 def clusters(
-    work: Path, *, counted: bool = False, distance: Distance | None = None
+    work: Path, *, nodes: int = 1, counted: bool = False, distance: Distance | None = None
 ) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
-    """Source and target, their data below `work`; with a `distance` each has a relay before it, `counted` ones count
-    what passes."""
+    """Source and target of `nodes` brokers each, their data below `work`; with a `distance` each has a relay before it,
+    `counted` ones count what passes."""
     made = [
         KafkaCluster(
             name,
+            nodes,
             sasl=False,
             heap=BROKER_HEAP,
             jit="full",
@@ -50,7 +52,7 @@ def clusters(
         for name in ("source", "target")
     ]
     try:
-        say("two brokers are starting")
+        say(f"{2 * nodes} brokers are starting")
         for cluster in made:
             cluster.start_async()
         for cluster in made:
@@ -63,7 +65,7 @@ def clusters(
 
 def warm_up(source: KafkaCluster, target: KafkaCluster, work: Path, scale: float) -> None:
     """Let the brokers' JVMs compile what they will need, so that the system that goes first has no disadvantage."""
-    for item in COPIES:
+    for item in COPIES[:WARM_UP_ITEMS]:
         small = item.scaled(min(1.0, scale * 2) * WARM_UP_RECORDS / item.records)
         topic = f"warm-{item.name}"
         say(f"warming up the brokers: {small.records:,} records, {item.title}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from math import isinf
 from pathlib import Path
 from typing import Any
 
-from bench.results import SHARE
+from bench.items import SHARE
 from bench.scale import DEADLINE_S
+from bench.systems import TITLES
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -21,6 +23,13 @@ _SHOWN = {
     "mb_per_s": ("MB/s of values", "{:,.1f}"),
     "cpu_s": ("CPU s, first to last record", "{:.2f}"),
     "cpu_s_per_million": ("CPU s per 1 M records", "{:.2f}"),
+    "brokers_cpu_s": ("CPU s of the brokers", "{:.2f}"),
+    "source_cpu_s": ("  source", "{:.2f}"),
+    "target_cpu_s": ("  target", "{:.2f}"),
+    "produce_requests": ("produce requests", "{:,.0f}"),
+    "produce_kb": ("  KB of records in each", "{:,.1f}"),
+    "fetch_requests": ("fetch requests", "{:,.0f}"),
+    "fetch_kb": ("  KB of records in each answer", "{:,.1f}"),
     "start_s": ("start to first record, s", "{:.1f}"),
     "start_unprepared_s": ("  without `twinlog warm-up`, s", "{:.1f}"),
     "whole_s": ("start to last record, s", "{:.1f}"),
@@ -107,6 +116,9 @@ _SHOWN = {
     "idle_connections": ("connections while idle", "{:,.0f}"),
 }
 """Figures in the table and how; the JSON has all."""
+SHORT = 20
+MOST_OF_REASON = 600
+"""Characters of a reason that stand in a column, and below the table."""
 
 _HIDDEN = {"latency": {"peak_pss_mb", "peak_rss_mb"}}
 _BRIEF = (
@@ -120,6 +132,16 @@ _BRIEF = (
     "p99_ms",
     "p999_ms",
 )
+
+
+_BRIEF_PEERS = ("records_per_s", "cpu_s", "brokers_cpu_s", "start_s", "peak_pss_mb")
+_QUALITIES = {
+    "complete": "each record once, with key and value",
+    "order": "order within a partition",
+    "partition": "partition",
+    "timestamps": "timestamp",
+    "headers": "headers",
+}
 
 
 def write(document: Document, kind: str = "") -> Path:
@@ -143,23 +165,85 @@ def markdown(document: Document) -> str:
         for item in document["items"]
         if item.get("limit")
     ]
-    parts = [place(document), table(document), "How it was measured:\n\n" + notes]
+    parts = [place(document), *tables(document), "How it was measured:\n\n" + notes]
     if limits:
         parts.append("The brokers' own limit, the same bytes with no copier between:\n\n" + "\n".join(limits))
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
-def table(document: Document, *, brief: bool = False) -> str:
-    """A markdown table, padded so that it can be read as it is."""
+def tables(document: Document, *, brief: bool = False) -> list[str]:
+    """What each system keeps, a table for each item that all systems copy, and one for all other items."""
+    found = [] if brief or not document.get("checks") else [_checks(document["checks"])]
+    found += [_peers(item, brief=brief) for item in document["items"] if "rows" in item]
+    if any("lines" in item for item in document["items"]):
+        found.append(_pairs(document, brief=brief))
+    return found
+
+
+def _checks(checks: dict[str, Any]) -> str:
+    """Yes or no by quality and system; a system without an answer has a reason in its place."""
+    rows = [["kept", *(_title(system) for system in checks)]]
+    for quality, title in _QUALITIES.items():
+        rows.append([title])
+        for found in checks.values():
+            rows[-1].append("?" if isinstance(found, str) else "yes" if found[quality] else "**no**")
+    failed = {system: found for system, found in checks.items() if isinstance(found, str)}
+    return _text(rows) + _reasons(failed)
+
+
+def _peers(item: dict[str, Any], *, brief: bool) -> str:
+    """A column for each system, then twinlog's ratio to the best of the others and to MirrorMaker 2."""
+    systems = item["systems"]
+    head = ["", *(_title(system) for system in systems), "to the best", "to MirrorMaker 2", "wanted", ""]
+    rows = [head]
+    failed: dict[str, str] = item["failed"]
+    for row in item["rows"]:
+        if row["figure"] not in _SHOWN or (brief and row["figure"] not in _BRIEF_PEERS and not row["verdicts"]):
+            continue
+        title, shape = _SHOWN[row["figure"]]
+        values = [
+            _short(failed[name]) if name in failed else _value(row["values"].get(name), shape) for name in systems
+        ]
+        best = _times(row["to_best"]) + (f" {_title(row['best'])}" if row["to_best"] is not None else "")
+        wanted = "; ".join(verdict["wanted"] for verdict in row["verdicts"])
+        met = "; ".join(_verdict(verdict["met"]) or "?" for verdict in row["verdicts"])
+        rows.append([title, *values, best, _times(row["to_mm2"]), wanted, met])
+    return f"**{item['name']}**: {item['title']}\n\n{_text(rows)}{_reasons(failed)}"
+
+
+def _title(system: str) -> str:
+    return next((title for name, title in TITLES.items() if name == system), system)
+
+
+def _short(reason: str) -> str:
+    """A reason that fits a column, else that there is one."""
+    return reason if len(reason) <= SHORT else "failed"
+
+
+def _reasons(failed: dict[str, str]) -> str:
+    lines = (f"- {_title(system)}: {' '.join(reason.split())[:MOST_OF_REASON]}" for system, reason in failed.items())
+    return "\n" + "\n".join(lines) + "\n" if failed else ""
+
+
+def _pairs(document: Document, *, brief: bool) -> str:
+    """The items of two systems, or of twinlog alone."""
     head = ["", *document.get("columns", ("MirrorMaker 2", "twinlog")), "ratio", "wanted", ""]
     rows: list[list[str] | str] = [head]
     for item in document["items"]:
+        if "lines" not in item:
+            continue
         rows.append(f"| **{item['name']}**: {item['title']} {'| ' * len(head)}".rstrip())
         for line in item["lines"]:
             figure = line["figure"]
             hidden = figure in _HIDDEN.get(item["name"], ()) or (brief and figure not in _BRIEF)
             if figure in _SHOWN and not hidden:
                 rows.append(_row(line))
+    return _text(rows)
+
+
+def _text(rows: Sequence[list[str] | str]) -> str:
+    """A markdown table, padded so that it can be read as it is; the first row is the head."""
+    head = rows[0]
     widths = [max(len(row[column]) for row in rows if isinstance(row, list)) for column in range(len(head))]
     text = [row if isinstance(row, str) else _padded(row, widths) for row in rows]
     rule = ("-" * (width + 1 + (at == 0)) + (":" if at else "") for at, width in enumerate(widths))
@@ -169,10 +253,16 @@ def table(document: Document, *, brief: bool = False) -> str:
 
 def _row(line: dict[str, Any]) -> list[str]:
     title, shape = _SHOWN[line["figure"]]
-    ratio = "" if line["ratio"] is None else f"{line['ratio']:.1f}" if line["ratio"] >= 10 else f"{line['ratio']:.2f}"
-    verdict = "" if line["met"] is None else "pass" if line["met"] else "MISS"
     values = [_value(line[system], shape) for system in ("mm2", "twinlog")]
-    return [title, *values, ratio, line["wanted"] or "", verdict]
+    return [title, *values, _times(line["ratio"]), line["wanted"] or "", _verdict(line["met"])]
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}"
+
+
+def _verdict(met: bool | None) -> str:
+    return "" if met is None else "pass" if met else "MISS"
 
 
 def _value(value: float | None, shape: str) -> str:

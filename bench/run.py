@@ -12,10 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from bench.connect import ConnectFigures, measure_connect, prepare_records
-from bench.copying import CopyFigures, measure_copy
+from bench.copying import CopyFigures, Kept, clear, measure_copy
 from bench.driver import make_topics, measure_driver
 from bench.executors import measure_executors
+from bench.fidelity import TOPIC, check_system, fill_checked
 from bench.frames import measure_frames
 from bench.items import (
     RAW_SHARE,
@@ -34,14 +37,15 @@ from bench.items import (
 )
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
-from bench.load import fill
+from bench.load import Shape, fill
 from bench.machine import describe, require_disk
 from bench.metrics import measure_metrics
 from bench.notes import notes
 from bench.pair import BROKER_HEAP, clusters, warm, warm_up
+from bench.peers.commands import prepare_peer
 from bench.progress import say, talking
 from bench.report import Document
-from bench.results import Line, alone, compare, medians
+from bench.results import Line, alone, compare, compare_all, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import (
     COMMON,
@@ -51,22 +55,35 @@ from bench.systems import (
     QUERY,
     TITLES,
     TRANSFORM,
+    MirrorName,
     Setup,
     SystemName,
     prepare_twinlog,
 )
 from bench.verify import measure_verify
 from harness.cluster import KafkaCluster
+from harness.errors import HarnessError
 from harness.relay import Distance
+from harness.request_counter import counter_jar
 from harness.topics import delete_topic
 
+FAILURES = (HarnessError, TimeoutError, KafkaException)
+"""Errors that end the turn of a system, not the run."""
 SPARE_BYTES = 2_000_000_000
 EAGER_S = 60
-SYSTEMS: tuple[SystemName, ...] = ("mm2", "twinlog")
+SYSTEMS: tuple[MirrorName, ...] = ("mm2", "twinlog")
+"""The systems of all items but copies with goals."""
+
+Checks = dict[SystemName, Kept | str]
+"""The systems that copy the items with goals: the qualities that each keeps, or the reason why it cannot copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
+    """`systems` copy the items with goals; `brokers` is the number of each cluster's brokers, and of replicas."""
+
+    systems: tuple[SystemName, ...]
+    brokers: int
     scale: float
     repeat: int
     latency_s: int
@@ -81,7 +98,7 @@ def run(items: list[Item], options: Options) -> Document:
     copies = [*items, *(item.copy for item in items if isinstance(item, MetricsItem | VerifyItem))]
     largest = max((item.payload_bytes for item in copies if isinstance(item, CopyItem)), default=0)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
-    require_disk(options.work_dir, 3 * largest + SPARE_BYTES)
+    require_disk(options.work_dir, 3 * options.brokers * largest + SPARE_BYTES)
     options.work_dir.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     document: Document = {"machine": asdict(describe()), "partial": options.partial, **_settings(options), "items": []}
@@ -89,8 +106,10 @@ def run(items: list[Item], options: Options) -> Document:
         paired = [item for item in items if isinstance(item, CopyItem | LatencyItem)]
         far = [item for item in paired if isinstance(item, CopyItem) and item.far is not None]
         near = [item for item in paired if item not in far]
-        document["items"] += _on_one_pair(near, options, work / "pair", None)
-        document["items"] += _on_one_pair(far, options, work / "far-pair", Distance())
+        checks: Checks = {}
+        document["items"] += _on_one_pair(near, options, work / "pair", None, checks)
+        document["items"] += _on_one_pair(far, options, work / "far-pair", Distance(), checks)
+        document["checks"] = {system: as_json(found) for system, found in checks.items()}
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
@@ -102,24 +121,64 @@ def run(items: list[Item], options: Options) -> Document:
     return document
 
 
+def as_json(found: Kept | str) -> object:
+    """The result of a check as the document has it."""
+    return found if isinstance(found, str) else asdict(found)
+
+
 def _on_one_pair(
-    items: Sequence[CopyItem | LatencyItem], options: Options, work: Path, distance: Distance | None
+    items: Sequence[CopyItem | LatencyItem], options: Options, work: Path, distance: Distance | None, checks: Checks
 ) -> list[dict[str, object]]:
-    """The items that share two clusters; with a `distance` each has a relay before it."""
+    """The items that share two clusters; with a `distance` each has a relay before it. Adds to `checks`."""
     if not items:
         return []
     done = []
-    with clusters(work, distance=distance) as (source, target):
+    with_peers = any(isinstance(item, CopyItem) and item.goals for item in items)
+    nodes, counted = options.brokers, with_peers and _can_count()
+    with clusters(work, nodes=nodes, counted=counted, distance=distance) as (source, target):
         if any(isinstance(item, CopyItem) for item in items):
             warm_up(source, target, work, options.scale)
+        if with_peers:
+            checks |= _check(options, source, target, work)
         for number, item in enumerate(items):
             if item is START:
-                done.append(_start(item, source, target, work))
+                done.append(_start(item, options, source, target, work))
+            elif isinstance(item, CopyItem) and item.goals:
+                done.append(_copy_by_all(item, number, options, checks, source, target, work))
             elif isinstance(item, CopyItem):
-                done.append(_copy(item, number, options.repeat, source, target, work))
+                done.append(_copy(item, number, options, source, target, work))
             else:
-                done.append(_latency(item, source, target, work))
+                done.append(_latency(item, options, source, target, work))
     return done
+
+
+def _can_count() -> bool:
+    try:
+        counter_jar()
+    except HarnessError as error:
+        say(f"requests are not counted: {error}")
+        return False
+    return True
+
+
+def _check(options: Options, source: KafkaCluster, target: KafkaCluster, work: Path) -> Checks:
+    """Build or fetch each system and let it copy a small topic."""
+    fill_checked(source)
+    checks: Checks = {}
+    for system in options.systems:
+        talk = talking(f"check: {TITLES[system]}")
+        try:
+            prepare_peer(system)
+            kept = check_system(Setup(system, TOPIC, copies=options.brokers), source, target, work)
+        except FAILURES as error:
+            talk(f"failed: {error}")
+            checks[system] = str(error)
+            clear(target)
+        else:
+            checks[system] = kept
+            talk(", ".join(f"{quality} {'kept' if held else 'LOST'}" for quality, held in asdict(kept).items()))
+    delete_topic(source, TOPIC)
+    return checks
 
 
 @contextlib.contextmanager
@@ -136,32 +195,97 @@ def _work(options: Options) -> Iterator[Path]:
                 options.work_dir.rmdir()
 
 
-def _copy(
-    item: CopyItem, number: int, repeat: int, source: KafkaCluster, target: KafkaCluster, work: Path
-) -> dict[str, object]:
+def _fill(item: CopyItem, source: KafkaCluster, work: Path) -> Shape:
     say(f"{item.name}: writing {item.records:,} records, {item.title}")
     shape = fill(source, item.name, item, work)
     say(
         f"{item.name}: {shape.log_bytes / 1e6:,.0f} MB in the log, {shape.batch_records:,.1f} records and "
         f"{shape.batch_bytes:,.0f} bytes in a batch"
     )
+    return shape
+
+
+def rotated(systems: Sequence[SystemName], by: int) -> list[SystemName]:
+    """The systems in the order of a round: each begins in its turn, as brokers and disk are never twice the same."""
+    at = by % len(systems)
+    return [*systems[at:], *systems[:at]]
+
+
+def _copy_by_all(
+    item: CopyItem,
+    number: int,
+    options: Options,
+    checks: Checks,
+    source: KafkaCluster,
+    target: KafkaCluster,
+    work: Path,
+) -> dict[str, object]:
+    """All systems by turns; a system that has failed once copies the item no more."""
+    shape = _fill(item, source, work)
+    failed = {system: found for system, found in checks.items() if isinstance(found, str)}
+    runs: dict[SystemName, list[CopyFigures]] = {}
+    limits: list[LimitFigures] = []
+    orders: list[list[SystemName]] = []
+    warm(item, source, target, work)
+    for round_ in range(options.repeat):
+        orders.append(rotated(list(checks), number + round_))
+        for system in orders[-1]:
+            kept = checks[system]
+            if system in failed or isinstance(kept, str):
+                continue
+            talk = talking(f"{item.name}: {TITLES[system]}")
+            setup = Setup(system, item.name, codec=item.codec, copies=options.brokers)
+            try:
+                figures = measure_copy(item, setup, source, target, work, talk, kept=kept)
+            except FAILURES as error:
+                talk(f"failed: {error}")
+                failed[system] = str(error)
+                clear(target)
+            else:
+                runs.setdefault(system, []).append(figures)
+        os.sync()
+        limits.append(measure_limit(item, item.name, source, target, talking(f"{item.name}: the brokers alone")))
+    delete_topic(source, item.name)
+    limit = medians(limits)
+    figures_of: dict[str, dict[str, float]] = {
+        system: medians(runs[system]) for system in checks if system in runs and system not in failed
+    }
+    facts = asdict(item)
+    facts["goals"] = [f"{goal.figure} {goal.wanted}{f' x {goal.of}' if goal.of else ''}" for goal in item.goals]
+    return {
+        **facts,
+        "systems": list(checks),
+        "rows": [asdict(row) for row in compare_all(figures_of, item.goals, limit)],
+        "failed": failed,
+        "runs": {system: [asdict(one) for one in many] for system, many in runs.items()},
+        "log": asdict(shape),
+        "orders": orders,
+        "limit": limit,
+    }
+
+
+def _copy(
+    item: CopyItem, number: int, options: Options, source: KafkaCluster, target: KafkaCluster, work: Path
+) -> dict[str, object]:
+    shape = _fill(item, source, work)
     beside_raw = item.transform and not item.sql
     runs: dict[str, list[CopyFigures]] = {"mm2": [], "twinlog": [], **({"raw": []} if beside_raw else {})}
     limits: list[LimitFigures] = []
-    first: list[SystemName] = []
+    first: list[MirrorName] = []
     warm(item, source, target, work)
-    for round_ in range(repeat):
+    for round_ in range(options.repeat):
         # Who goes first changes, because the brokers and the disk are never twice the same.
         order = SYSTEMS if (number + round_) % 2 == 0 else SYSTEMS[::-1]
         first.append(order[0])
         for system in order:
             talk = talking(f"{item.name}: {TITLES[system]}")
             changes = QUERY if item.sql and system == "twinlog" else TRANSFORM[system] if item.transform else {}
-            setup = Setup(system, item.name, changes, far=item.far)
+            setup = Setup(system, item.name, changes, far=item.far, copies=options.brokers)
             runs[system].append(measure_copy(item, setup, source, target, work, talk))
         if beside_raw:
             talk = talking(f"{item.name}: twinlog without the transform")
-            runs["raw"].append(measure_copy(item, Setup("twinlog", item.name), source, target, work, talk))
+            setup = Setup("twinlog", item.name, copies=options.brokers)
+            runs["raw"].append(measure_copy(item, setup, source, target, work, talk))
         os.sync()
         talk = talking(f"{item.name}: the brokers alone")
         limits.append(measure_limit(item, item.name, source, target, talk))
@@ -180,11 +304,14 @@ def _copy(
     }
 
 
-def _start(item: CopyItem, source: KafkaCluster, target: KafkaCluster, work: Path) -> dict[str, object]:
+def _start(
+    item: CopyItem, options: Options, source: KafkaCluster, target: KafkaCluster, work: Path
+) -> dict[str, object]:
     """The start alone, several times; twinlog also without what `twinlog warm-up` prepares."""
     fill(source, item.name, item, work)
-    setups: dict[str, Setup] = {system: Setup(system, item.name) for system in SYSTEMS}
-    setups["unprepared"] = Setup("twinlog", item.name, prepared=False)
+    copies = options.brokers
+    setups: dict[str, Setup] = {system: Setup(system, item.name, copies=copies) for system in SYSTEMS}
+    setups["unprepared"] = Setup("twinlog", item.name, prepared=False, copies=copies)
     runs: dict[str, list[CopyFigures]] = {name: [] for name in setups}
     for _ in range(START_ROUNDS):
         for name, setup in setups.items():
@@ -197,13 +324,15 @@ def _start(item: CopyItem, source: KafkaCluster, target: KafkaCluster, work: Pat
     return _found(item, lines, {name: [asdict(one) for one in many] for name, many in runs.items()})
 
 
-def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work: Path) -> dict[str, object]:
+def _latency(
+    item: LatencyItem, options: Options, source: KafkaCluster, target: KafkaCluster, work: Path
+) -> dict[str, object]:
     """Both systems; MirrorMaker 2 once more, for a shorter time, with a producer that does not wait for more."""
     eager = replace(item, seconds=min(item.seconds, EAGER_S))
     setups = {
-        "mm2": (item, Setup("mm2", f"{item.name}-mm2")),
-        "twinlog": (item, Setup("twinlog", f"{item.name}-twinlog")),
-        "eager": (eager, Setup("mm2", f"{item.name}-eager", MM2_EAGER)),
+        "mm2": (item, Setup("mm2", f"{item.name}-mm2", copies=options.brokers)),
+        "twinlog": (item, Setup("twinlog", f"{item.name}-twinlog", copies=options.brokers)),
+        "eager": (eager, Setup("mm2", f"{item.name}-eager", MM2_EAGER, copies=options.brokers)),
     }
     runs: dict[str, LatencyFigures] = {}
     for name, (load, setup) in setups.items():
@@ -223,7 +352,7 @@ def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work
 
 def _scale(item: ScaleItem, work: Path) -> dict[str, object]:
     """Each system with a source and a target of its own, so that neither has the other's topics around."""
-    runs: dict[SystemName, ScaleFigures] = {}
+    runs: dict[MirrorName, ScaleFigures] = {}
     for system in SYSTEMS:
         talk = talking(f"{item.name}: {TITLES[system]}")
         with clusters(work / system, counted=True) as (source, target):
@@ -247,7 +376,7 @@ def _driver(item: DriverItem, work: Path) -> dict[str, object]:
 
 
 def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
-    runs: dict[SystemName, ConnectFigures] = {}
+    runs: dict[MirrorName, ConnectFigures] = {}
     with clusters(work) as (source, target):
         prepare_records(source)
         for system in SYSTEMS:
@@ -286,6 +415,7 @@ def _frames(item: FramesItem, work: Path) -> dict[str, object]:
 def _found(item: Item, lines: Sequence[Line], runs: object) -> dict[str, object]:
     """What is written down of an item: itself, the lines of its table, and the figures of each run."""
     facts = asdict(item)
+    facts.pop("goals", None)
     facts["wanted"] = {figure: str(wanted) for figure, wanted in item.wanted.items()}
     return {**facts, "lines": [asdict(line) for line in lines], "runs": runs}
 
@@ -295,7 +425,8 @@ def _settings(options: Options) -> Document:
         "scale": options.scale,
         "repeat": options.repeat,
         "latency_s": options.latency_s,
+        "brokers": options.brokers,
         "properties": {"both": COMMON, "mm2": MM2_TUNING, "twinlog": {}},
         "heaps": {"mm2": MM2_HEAP, "broker": BROKER_HEAP},
-        "notes": notes(options.latency_s, options.repeat),
+        "notes": notes(options.latency_s, options.repeat, options.brokers),
     }

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bench.items import ScaleItem
 from bench.meter import MB, rss_and_pss, wait_calm
-from bench.systems import Setup, System, SystemName
+from bench.systems import MirrorName, Setup, System
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.groups import Place, commit_offsets, group_offsets
@@ -99,7 +99,7 @@ def prepare(item: ScaleItem, source: KafkaCluster, say: Callable[[str], None]) -
 
 def measure_scale(
     item: ScaleItem,
-    system: SystemName,
+    system: MirrorName,
     source: KafkaCluster,
     target: KafkaCluster,
     work: Path,

@@ -1,7 +1,8 @@
-"""Both systems as processes: the same work from files that differ in the source's alias and in the tuning."""
+"""All systems as processes: the same topic to copy, each by its own files and options."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -14,8 +15,9 @@ from typing import Literal, Protocol
 
 import psutil
 
-from bench.items import Side
+from bench.items import Codec, Side
 from bench.meter import Meter
+from bench.peers.commands import PeerJob, PeerName, peer_command, peer_environment
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
@@ -34,21 +36,33 @@ class Scraper(Protocol):
     def stop(self) -> None: ...
 
 
-SystemName = Literal["mm2", "twinlog"]
-TITLES: Mapping[SystemName, str] = {"mm2": "MirrorMaker 2", "twinlog": "twinlog"}
+MirrorName = Literal["mm2", "twinlog"]
+SystemName = MirrorName | PeerName
+TITLES: Mapping[SystemName, str] = {
+    "mm2": "MirrorMaker 2",
+    "mm1": "MirrorMaker 1",
+    "spark": "Spark",
+    "librdkafka": "librdkafka",
+    "franz": "franz-go",
+    "twinlog": "twinlog",
+}
+"""All systems, in the order of their columns."""
 TARGET = "dst"
 ALIASES: Mapping[SystemName, str] = {"mm2": "m", "twinlog": "t"}
-"""The source's alias with each system, so that their remote topics differ in name."""
+"""The source's alias with the systems that have a name for it, so that their remote topics differ in name."""
 
 MM2_HEAP = "2g"
 TASKS = 4
 
+REPLICATED = (
+    "replication.factor",
+    "config.storage.replication.factor",
+    "offset.storage.replication.factor",
+    "status.storage.replication.factor",
+)
 COMMON = {
     "tasks.max": str(TASKS),
-    "replication.factor": "1",
-    "config.storage.replication.factor": "1",
-    "offset.storage.replication.factor": "1",
-    "status.storage.replication.factor": "1",
+    **dict.fromkeys(REPLICATED, "1"),
     "refresh.topics.interval.seconds": "1",
     # Only records are copied: what runs beside them is another matter, and both leave it out.
     "emit.heartbeats.enabled": "false",
@@ -67,7 +81,7 @@ MM2_TUNING = {
 }
 """twinlog runs with its defaults."""
 
-TRANSFORM: Mapping[SystemName, Mapping[str, str]] = {
+TRANSFORM: Mapping[MirrorName, Mapping[str, str]] = {
     # Each looks at every record, and changes none.
     "mm2": {
         "{source}->{target}.transforms": "none",
@@ -86,6 +100,9 @@ ROOT = Path(__file__).parents[1]
 
 MM2_EAGER = {"{target}.producer.linger.ms": "0"}
 
+_RUNS = itertools.count()
+"""Each run of a peer has a consumer group without offsets and a directory of its own."""
+
 STOP_S = 20.0
 WARM_UP_S = 300.0
 COMMAND = Path(sys.executable).with_name("twinlog")
@@ -97,7 +114,8 @@ class Setup:
 
     `extra` properties win over the tuning, with `{source}` and `{target}` for the aliases. Without `prepared` twinlog
     starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay. A
-    `scraper` asks it for its metrics for as long as it runs.
+    `scraper` asks it for its metrics for as long as it runs. Peers compress by `codec`; the clusters' topics have
+    `copies` replicas.
     """
 
     system: SystemName
@@ -106,14 +124,22 @@ class Setup:
     prepared: bool = True
     far: Side | None = None
     scraper: Scraper | None = None
+    codec: Codec = "none"
+    copies: int = 1
+
+    @property
+    def makes_topics(self) -> bool:
+        """Whether the system creates the remote topic itself."""
+        return self.system in ALIASES
 
     @property
     def alias(self) -> str:
-        return ALIASES[self.system]
+        return ALIASES.get(self.system, self.system)
 
     @property
     def remote(self) -> str:
-        return f"{self.alias}.{self.topic}"
+        """MirrorMaker 1 cannot rename a topic."""
+        return self.topic if self.system == "mm1" else f"{self.alias}.{self.topic}"
 
     def properties(self, source: str, target: str) -> str:
         """The text of the file it is started with, for clusters at these bootstrap servers."""
@@ -125,6 +151,7 @@ class Setup:
             f"{self.alias}->{TARGET}.enabled": "true",
             f"{self.alias}->{TARGET}.topics": self.topic,
             **COMMON,
+            **dict.fromkeys(REPLICATED, str(self.copies)),
             **{key.format(source=self.alias, target=TARGET): value for key, value in tuning.items()},
         }
         return "".join(f"{key} = {value}\n" for key, value in lines.items())
@@ -136,22 +163,28 @@ class System:
     def __init__(self, setup: Setup, source: KafkaCluster, target: KafkaCluster, work: Path, *, memory: bool) -> None:
         home = work / f"{setup.system}-{setup.topic}"
         home.mkdir(parents=True, exist_ok=True)
+        self.setup = setup
         source_at = source.far_bootstrap if setup.far == "source" else source.bootstrap
         target_at = target.far_bootstrap if setup.far == "target" else target.bootstrap
-        properties = setup.properties(source_at, target_at)
         if setup.system == "mm2":
+            properties = setup.properties(source_at, target_at)
             made = MirrorMaker2(properties, heap=MM2_HEAP, jit="full", clusters=[TARGET], work_dir=home)
             self.process = made.process
-        else:
+        elif setup.system == "twinlog":
             file = home / "twinlog.properties"
-            file.write_text(properties, encoding="utf-8")
+            file.write_text(setup.properties(source_at, target_at), encoding="utf-8")
             command = [str(COMMAND), "run", str(file), "--clusters", TARGET]
             if setup.scraper is not None:
                 command += ["--metrics-listener", setup.scraper.listener]
             cache = {} if setup.prepared else {"TWINLOG_CACHE": str(home / "empty")}
             # Where the transform is found, in tasks too.
             self.process = Child("twinlog", command, home / "twinlog.log", {**cache, "PYTHONPATH": str(ROOT)})
-        self.setup = setup
+        else:
+            run = f"{setup.system}-{next(_RUNS)}"
+            (home / run).mkdir()
+            job = PeerJob(source_at, target_at, setup.topic, setup.remote, setup.codec, run, home / run)
+            command = peer_command(setup.system, job)
+            self.process = Child(run, command, home / f"{setup.system}.log", peer_environment(setup.system))
         self.process.start()
         self.started = time.monotonic()
         self.meter = Meter(self.process.pid, memory=memory)

@@ -10,6 +10,7 @@ from typing import Any
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 
+from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from twinlog.kafka.protocol.fetch import read_fetch_response
 
@@ -104,12 +105,19 @@ def fetched(answer: memoryview) -> dict[int, memoryview]:
     return {part.partition: part.records for part in parts}
 
 
-class EndWatch:
-    """Asks for the log ends of one topic, in one small request; the cluster has a single node."""
+def leaders(cluster: KafkaCluster, topic: str) -> dict[int, str]:
+    """The address of the broker that leads each partition."""
+    found = cluster.clients.admin().list_topics(topic, timeout=ANSWER_S).topics[topic].partitions
+    return {part: f"127.0.0.1:{cluster.brokers[metadata.leader].ports.plaintext}" for part, metadata in found.items()}
 
-    def __init__(self, address: str, topic: str, partitions: int) -> None:
+
+class EndWatch:
+    """Asks for the log ends of one topic, in one small request to each broker: only its leader knows that of a
+    partition, and a remote topic may not exist yet."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         kind = ListOffsetsRequest.ListOffsetsTopic
-        self._connection = Connection(address)
+        self._connections = [Connection(address) for address in bootstrap.split(",")]
         self._frame = encoded(
             ListOffsetsRequest(
                 replica_id=-1,
@@ -129,17 +137,20 @@ class EndWatch:
 
     def ends(self) -> dict[int, int]:
         """Partition to log end offset; 0 where there is no such partition yet."""
-        self._connection.send(self._frame)
-        # After the correlation id and the (empty) tags of the response's header.
-        answer = ListOffsetsResponse.decode(self._connection.receive()[5:], version=_LIST_OFFSETS_VERSION)
-        return {
-            part.partition_index: max(0, part.offset) if part.error_code == 0 else 0
-            for topic in answer.topics
-            for part in topic.partitions
-        }
+        for connection in self._connections:
+            connection.send(self._frame)
+        found: dict[int, int] = {}
+        for connection in self._connections:
+            # After the correlation id and the (empty) tags of the response's header.
+            answer = ListOffsetsResponse.decode(connection.receive()[5:], version=_LIST_OFFSETS_VERSION)
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                end = part.offset if part.error_code == 0 else 0
+                found[part.partition_index] = max(found.get(part.partition_index, 0), end)
+        return found
 
     def total(self) -> int:
         return sum(self.ends().values())
 
     def close(self) -> None:
-        self._connection.close()
+        for connection in self._connections:
+            connection.close()

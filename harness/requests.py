@@ -30,12 +30,26 @@ _FOR_RECORDS = frozenset(
 _AMONG_BROKERS = frozenset(["FetchFollower"])
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Requests by API, such as `Metadata`, and bytes of records that clients wrote and read."""
+
+    requests: Counter[str]
+    data: int
+
+
 def requests(cluster: KafkaCluster) -> Counter[str]:
-    """Requests by API, such as `Metadata`, of all nodes since they were started; the cluster must count them.
+    """The requests of `traffic`."""
+    return traffic(cluster).requests
+
+
+def traffic(cluster: KafkaCluster) -> Traffic:
+    """The traffic of all nodes since they were started; the cluster must count it.
 
     Waits for the next count of each running node, half a second. Raises HarnessError.
     """
     counted: Counter[str] = Counter()
+    data = 0
     now = time.time()
     for broker in cluster.brokers.values():
         if broker.counts is None:
@@ -47,7 +61,8 @@ def requests(cluster: KafkaCluster) -> Counter[str]:
             found = _whole(broker.counts)
         for sample in found:
             counted.update(sample.requests)
-    return counted
+            data += sample.data
+    return Traffic(counted, data)
 
 
 def _whole(file: Path) -> list[Sample]:

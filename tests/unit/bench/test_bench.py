@@ -22,6 +22,7 @@ from bench.items import (
     NAMES,
     QUERIES,
     SCALE,
+    SHARE,
     START,
     TRANSFORMS,
     VERIFY,
@@ -32,7 +33,7 @@ from bench.latency import percentile
 from bench.load import documents
 from bench.machine import require_disk
 from bench.metrics import figures_of
-from bench.results import SHARE, Line, alone, compare
+from bench.results import Line, alone, compare
 from bench.systems import Setup
 from harness.errors import HarnessError
 from twinlog.config import load
@@ -86,7 +87,7 @@ def test_ratios_are_judged_in_the_direction_that_is_wanted() -> None:
 
 
 def copied(records_per_s: float, cpu_s: float) -> CopyFigures:
-    return CopyFigures(records_per_s, 1.0, 1.0, cpu_s, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, {})
+    return CopyFigures(records_per_s, 1.0, 1.0, cpu_s, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, {})
 
 
 def test_speeds_of_dataframes_are_those_of_the_best_round_and_none_where_jars_are_missing() -> None:
@@ -132,7 +133,8 @@ def document() -> report.Document:
 
 
 def test_the_table_shows_figures_ratio_and_verdict(document: report.Document) -> None:
-    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in report.table(document).splitlines()]
+    (text,) = report.tables(document)
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in text.splitlines()]
     assert {len(row) for row in rows} == {6}
     assert rows[3] == ["records/s", "1,000", "12,346", "12.3", ">= 5", "pass"]
     assert rows[4] == ["latency p50, ms", "6.00", "3.00", "0.50", "", ""]
