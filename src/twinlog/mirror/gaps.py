@@ -19,8 +19,7 @@ UNKNOWN = SourceOffset(-1)
 class Gap:
     """Source offsets from `first` up to `end` (exclusive) that are gone, before or after the flow copied them.
 
-    The flow can no longer copy these offsets, or the source lost them after the copying. Copying continues at
-    `resume_at`.
+    Copying continues at `resume_at`.
     """
 
     kind: Literal["retention", "truncation", "recreated"]
@@ -41,8 +40,8 @@ class Gap:
                 f"{self.end - 1} ({self.end - self.first} offsets) were copied and are gone from the source"
             )
         return (
-            f"{partition}: the source topic was deleted and created again; copying of the old one had reached offset "
-            f"{self.first}, the new one starts at {self.resume_at}"
+            f"{partition}: the source topic was deleted and created again; copying of the old topic had reached "
+            f"offset {self.first}, the new topic starts at {self.resume_at}"
         )
 
     def way_out(self, partition: TopicPartition, settings: FlowSettings, *, with_ids: bool = True) -> str:
@@ -57,8 +56,8 @@ class Gap:
         once = f"to go on at offset {self.resume_at}, run twinlog topics accept-gap FILE {partition}"
         if self.kind == "truncation" and not with_ids:
             once += (
-                " (brokers before Kafka 2.8 do not tell a topic from a recreated one: if this topic was recreated, its "
-                f"new records are copied by twinlog topics restart-from FILE {partition} --earliest)"
+                " (brokers before Kafka 2.8 hide whether a topic was recreated: if this topic was recreated, its new "
+                f"records are copied by twinlog topics restart-from FILE {partition} --earliest)"
             )
         return f"{once}; to do so at later gaps, too, set {policy} and run twinlog reload FILE"
 

@@ -27,7 +27,7 @@ def string(text: str) -> bytes:
     """A string field: its length in bytes as INT16, then UTF-8. Raises ValueError above 32767 bytes."""
     data = text.encode(errors="replace")
     if len(data) > LONGEST_STRING:
-        raise ValueError(f"a string of {len(data)} bytes does not fit into a field of at most {LONGEST_STRING}")
+        raise ValueError(f"a string of {len(data)} bytes is too long for a field of at most {LONGEST_STRING}")
     return INT16.pack(len(data)) + data
 
 

@@ -262,10 +262,10 @@ def test_acls_of_topics_are_carried_over_and_never_twice(
         assert caplog.text.count("created ACL") == 4
         assert f"ALLOW READ on north.{topic} for User:ann from *" in caplog.text
         assert (
-            "for all topics (*) are not carried over; for rights on all remote topics create ACLs of the prefix north. "
-            "by hand" in caplog.text
+            "for all topics (*) are left out; for rights on all remote topics create ACLs of the prefix north. by "
+            "hand" in caplog.text
         )
-        assert f"for prefixes of names are not carried over, as in MirrorMaker 2: {topic}" in caplog.text
+        assert f"for prefixes of names are left out, as in MirrorMaker 2: {topic}" in caplog.text
         caplog.clear()
 
         sync.run()
@@ -286,7 +286,7 @@ def test_where_names_are_kept_no_right_on_all_topics_is_carried_over(
         sync.run()
         wait_for(lambda: Acl(topic, "User:ann", "READ") in acls(guarded[1]), 60, "the ACL is on the target")
     assert not any(acl.name == "*" for acl in acls(guarded[1]))
-    assert "for all topics (*) are not carried over: where topics keep their names they would open" in caplog.text
+    assert "for all topics (*) are left out: where topics keep their names they would open" in caplog.text
 
 
 def test_without_an_authorizer_there_is_nothing_to_carry_over(

@@ -153,7 +153,7 @@ def test_other_internal_topics_are_warned_of(
             {"policy": "identity"},
             "replication.policy.class keeps names, so that each topic would be copied onto itself",
         ),
-        ({"separator": "o"}, "the flow does not recognise its own copies"),
+        ({"separator": "o"}, "the flow takes its own copies for originals"),
     ],
 )
 def test_one_cluster_under_two_aliases_is_refused_where_copies_are_not_recognised(

@@ -288,7 +288,7 @@ class CheckpointWriter:
             self._reader.read_last(self._found)
         except RefusedError as error:
             log.warning(
-                "%s: earlier checkpoints cannot be read and every group gets new ones, which may be older than those: "
+                "%s: earlier checkpoints are unreadable, and every group gets new checkpoints, which may be older: "
                 "%s; grant READ on topic %s",
                 self._settings.name,
                 error,

@@ -48,7 +48,7 @@ def accepted_offsets(offsets: GroupOffsets, accepts: Callable[[TopicName], bool]
 def group_refusal(filter_: DefaultGroupFilter, group: GroupListing) -> str | None:
     """Return the reason why a flow leaves out a group; None if the flow follows the group after its first commit."""
     if not group.commits:
-        return f"it is no consumer group but one of {group.protocol or group.kind}"
+        return f"its kind is {group.protocol or group.kind}, and the flow follows consumer groups"
     return filter_.refusal(group.name)
 
 

@@ -178,7 +178,7 @@ class GroupSync:
             log.info("%s: group %s is in use on %s, its offsets there are left alone", *self._names(group))
         elif not active and group in self._active:
             self._active.discard(group)
-            log.info("%s: group %s is not in use any more on %s, its offsets follow the source", *self._names(group))
+            log.info("%s: group %s is idle on %s now, its offsets follow the source", *self._names(group))
         return not active
 
     def _names(self, group: GroupId) -> tuple[str, str, str]:

@@ -177,7 +177,7 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
     if not facts.source_answers or facts.committed is None:
         return _without_source(facts)
     if facts.in_transaction:
-        text = f"the group has committed {facts.committed}, and more in a transaction that has not ended"
+        text = f"the group has committed {facts.committed}, and more in a transaction that is still open"
         return MoveVerdict((Reason(Obstacle.IN_TRANSACTION, text),), None, 0)
     in_use: tuple[Reason, ...] = ()
     if facts.active_on_target:
@@ -306,16 +306,21 @@ def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
 
 
 def _without_source(facts: MoveFacts) -> MoveVerdict:
-    """Return the verdict from the target's facts alone: the source does not report the group's offset."""
+    """Return the verdict from the target's facts alone: the source is silent about the group's offset."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
     if where is None:
-        text = "the source does not report what the group has committed, and the target has nothing of it"
+        text = (
+            "the source is silent about the committed offset of the group, and the target lacks an offset of the group"
+        )
     elif checkpoint is None:
-        text = f"the source does not report what the group has committed; on the target it continues at {where}"
+        text = (
+            "the source is silent about the committed offset of the group; on the target the group continues at "
+            f"{where}"
+        )
     else:
         text = (
-            "the source does not report what the group has committed; by its last checkpoint that was "
-            f"{facts.checkpoint_source}, {checkpoint} on the target, where it continues at {where}"
+            "the source is silent about the committed offset of the group; by the last checkpoint it was "
+            f"{facts.checkpoint_source}, {checkpoint} on the target, where the group continues at {where}"
         )
     return _unknown(Obstacle.SOURCE_SILENT, text)
 

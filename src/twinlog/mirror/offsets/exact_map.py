@@ -74,7 +74,7 @@ class ExactMap:
 
     @classmethod
     def of(cls, points: Iterable[Point], *, complete: bool) -> ExactMap:
-        """The map with these points, at least one point; it ends at the last point until `move_end` moves the end."""
+        """The map with this non-empty series of points; it ends at the last point until `move_end` moves the end."""
         first, *rest = points
         new = cls(first.source, first.target, complete=complete)
         new._uncertainty[0] = first.uncertainty

@@ -179,7 +179,7 @@ class PositionStore:
 
 
 class PositionsOfAll:
-    """Positions of several flows from one cluster to another; each flow copies its own topics."""
+    """Positions of several flows from the same source to the same target; each flow copies its own topics."""
 
     def __init__(self, flows: Sequence[FlowSettings], target: ClusterAdmin) -> None:
         self._stores = [PositionStore(flow, target) for flow in flows]

@@ -116,18 +116,18 @@ def decode_place(place: bytes) -> tuple[SourceOffset, int, SourceOffset | None]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive points of a partition, at least one.
+    """A non-empty series of consecutive points of a partition.
 
     `generation` grows by `COPIER_GENERATIONS` with each copier that takes the partition, and by 1 when a side went
-    back, or a segment may be lost on its way. So two copiers always write different keys, and a late segment has no
-    effect. A segment replaces the segments of earlier generations from its first source offset and its first target
+    back, or a segment may be lost on its way. So two copiers always write different keys, and a late segment is
+    harmless. A segment replaces the segments of earlier generations from its first source offset and its first target
     offset on. Within a generation, segments follow each other by source offset. With `complete` copying began with this
     segment (see `ExactMap`).
 
     The driver joins old segments of a partition, up to the newest segment, which begins at source offset
     `joined_up_to`. Joined segments come before all segments of copiers in their generation, and replace the segments
-    with a smaller `joined_up_to`. A join that arrives late, or that the next driver missed, has no effect either: its
-    keys are unique, and it deletes only segments that were joined less far.
+    with a smaller `joined_up_to`. A join that arrives late, or that the next driver missed, is harmless, too: its keys
+    are unique, and it deletes only segments that were joined less far.
     """
 
     partition: TopicPartition

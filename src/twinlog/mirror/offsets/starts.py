@@ -3,8 +3,8 @@
 A flow with a topic that begins later than its earliest record stores the moment and the filter of its first start, and
 the first offsets of each topic that it found then. A topic whose record is missing appeared later (KAFKA-4668). The
 keys have the form of the offsets of the flow's connector, in the order of Java's HashMap. So a deletion of the
-connector's offsets deletes these records with them; MirrorMaker 2 looks up neither. The facts are in the values: a
-worker's file of offsets lacks room for headers.
+connector's offsets deletes these records with them; MirrorMaker 2 ignores both kinds of records. The facts are in the
+values: a worker's file of offsets lacks room for headers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TopicStart:
 class StoredStarts:
     """The stored starts of a flow.
 
-    `first` is None if the flow never started, or all its topics began at their first record.
+    `first` is None if the flow is still to start, or all its topics began at their first record.
     """
 
     first: FirstStart | None

@@ -27,8 +27,8 @@ class SyncStore:
     """The 64 syncs of each partition that MirrorMaker 2 would keep, of the syncs for which `adds` is true.
 
     A topic of months may hold millions of syncs, and all syncs of a key count. Decoding and choosing takes ten
-    microseconds a sync, keeping it undecoded takes one microsecond. `read` may run beside the other methods; callers of
-    the other methods hold `lock`.
+    microseconds a sync, keeping it undecoded takes a single microsecond. `read` may run beside the other methods;
+    callers of the other methods hold `lock`.
     """
 
     def __init__(self, reader: TopicReader, adds: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:

@@ -115,20 +115,19 @@ class AclSync:
         if every and self._topology.remote_name(EVERY_TOPIC) == EVERY_TOPIC:
             self._log_once(
                 logging.WARNING,
-                f"the ACLs of {self._settings.source} for all topics (*) are not carried over: where "
-                "topics keep their names they would open or close every topic of the target; create them there by hand "
-                "if that is meant",
+                f"the ACLs of {self._settings.source} for all topics (*) are left out: where topics keep their names "
+                "they would open or close every topic of the target; create them there by hand if that is meant",
             )
         elif every:
             self._log_once(
                 logging.INFO,
-                f"the ACLs of {self._settings.source} for all topics (*) are not carried over; for rights on all "
-                f"remote topics create ACLs of the prefix {self._topology.remote_name(EVERY_TOPIC)[:-1]} by hand",
+                f"the ACLs of {self._settings.source} for all topics (*) are left out; for rights on all remote "
+                f"topics create ACLs of the prefix {self._topology.remote_name(EVERY_TOPIC)[:-1]} by hand",
             )
         if prefixed:
             self._log_once(
                 logging.INFO,
-                f"ACLs of {self._settings.source} for prefixes of names are not carried over, as in MirrorMaker 2: "
+                f"ACLs of {self._settings.source} for prefixes of names are left out, as in MirrorMaker 2: "
                 f"{listed(prefixed)}",
             )
 

@@ -42,7 +42,7 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
                 continue
             text = (
                 f"cluster {admin.alias}: topic {topic.name} has cleanup.policy={policy} and must have compact, or "
-                f"{topic.loss}; nothing was changed, repair it with: "
+                f"{topic.loss}; the topic stays as it is until you repair it with: "
                 + alter_command(admin.client, topic.name, {"cleanup.policy": "compact"})
             )
             if topic.fatal:
@@ -83,14 +83,15 @@ def check_two_clusters(flow: FlowSettings, topology: Topology, source: ClusterAd
                 f"of {flow.target}"
             )
         log.warning(
-            "%s: %s: copies are made beside their topics, as %s; if they should be two, correct %s of one of them",
+            "%s: %s: copies are made beside their topics, as %s; if the aliases should mean two clusters, correct %s "
+            "of either alias",
             *(flow.name, same, topology.remote_name(TopicName("orders")), servers),
         )
         return True
     if against is not None:
         log.warning(
-            "%s: both clusters have the id %s; if they are one cluster, it would mirror itself, and if they are two, "
-            "each should be formatted with an id of its own",
+            "%s: both clusters have the id %s; if both aliases mean the same cluster, it would mirror itself, and "
+            "otherwise each cluster should be formatted with an id of its own",
             *(flow.name, here.cluster_id),
         )
     return False
@@ -101,9 +102,9 @@ def check_one_cluster(
 ) -> None:
     """Raise RefusedError if the clients of records reach another cluster than the admin clients.
 
-    In MirrorMaker 2 records go to a cluster that lacks the created remote topics. Positions would be stored on the same
-    cluster and never found: each start would copy all records again. Clients with a common address are skipped. A
-    client that cannot connect raises its own error at its first use. Raises ClusterError.
+    In MirrorMaker 2 records go to a cluster that lacks the created remote topics. Positions would be stored there, too,
+    out of sight of the next start, which would copy all records again. Clients with a common address are skipped. A
+    client that fails to connect raises its own error at its first use. Raises ClusterError.
     """
     for admin, client, what in (
         (source, flow.consumer.client, "read from"),
@@ -118,15 +119,15 @@ def check_one_cluster(
             other.connect()
             found = other.identity().cluster_id
         except ClusterError as error:
-            log.debug("%s: could not check whether its clients connect to one cluster: %s", flow.name, error)
+            log.debug("%s: the check that its clients connect to the same cluster failed: %s", flow.name, error)
             continue
         finally:
             other.close()
         if None not in (found, known) and found != known:
             raise RefusedError(
                 f"records would be {what} {','.join(client.bootstrap_servers)} (cluster id {found}), but "
-                f"{admin.alias} is {','.join(here.bootstrap_servers)} (cluster id {known}), where topics and positions "
-                "are looked for; name one cluster in the bootstrap.servers of both"
+                f"{admin.alias} is {','.join(here.bootstrap_servers)} (cluster id {known}), where topics and "
+                "positions are looked for; name the same cluster in both bootstrap.servers"
             )
 
 
@@ -182,16 +183,16 @@ def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mi
         )
     elif left_out:
         log.warning(
-            "%s: not mirrored, because by their names they are copies, though what they would be copies of does "
-            "not exist: %s; if they are topics of their own, choose another %s",
+            "%s: not mirrored, because by their names they are copies, though their originals are missing: %s; if "
+            "they are topics of their own, choose another %s",
             flow.name,
             listed(left_out),
             key_of(FlowSettings, "separator"),
         )
     if mirrored:
         log.info(
-            "%s: mirrored, though their names look like those of copies from other clusters: %s; clients that look for "
-            "upstream clusters take what stands before the first %r for one",
+            "%s: mirrored, though their names look like those of copies from other clusters: %s; clients that look "
+            "for upstream clusters take the text before the first %r for an alias",
             flow.name,
             listed(mirrored),
             flow.separator,
@@ -202,10 +203,10 @@ def past_filter(flow: FlowSettings, topics: Sequence[TopicName]) -> str:
     """A warning about topics of a user that are mirrored for the end of their names, with effect and way out."""
     topics_key, switch = (key_of(FlowSettings, name) for name in ("topics", "heartbeats_replication_enabled"))
     return (
-        f"mirrored though `{topics_key}` does not let them through: {listed(topics)}; MirrorMaker 2 takes every topic "
-        f"for one of heartbeats whose name ends in {flow.separator}{HEARTBEATS}. No cluster is known by the alias that "
-        f"such a name begins with, so that their records are treated as those of all other topics; {switch} = false "
-        f"leaves them out, and heartbeats with them unless `{topics_key}` names these"
+        f"mirrored in spite of `{topics_key}`: {listed(topics)}; MirrorMaker 2 takes every topic whose name ends in "
+        f"{flow.separator}{HEARTBEATS} for a topic of heartbeats. The aliases at the begin of these names are "
+        f"unknown, so that twinlog treats their records as those of all other topics; {switch} = false leaves these "
+        f"topics out, and heartbeats, too, unless `{topics_key}` names them"
     )
 
 

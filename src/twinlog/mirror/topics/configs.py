@@ -211,7 +211,7 @@ class ConfigSync:
         if not self._replaces and not supports_incremental_alter(admin.client):
             if mode == "required":
                 key = key_of(FlowSettings, "alter_configs")
-                text = f"it does not know single changes (KIP-339), which {key} requires"
+                text = f"it lacks the request for single changes (KIP-339), which {key} requires"
                 return {topic: Refusal(Code.UNSUPPORTED_VERSION, text) for topic in changes}
             log.info(
                 "%s: cluster %s cannot change single settings, as no Kafka before 2.3 can: all own settings of a topic "

@@ -74,7 +74,7 @@ class InternalTopic:
 
     A new topic gets `bounds`, and an existing topic should stay within each bound. `loss` is the effect of missing
     compaction; None for a topic that needs no compaction. With `fatal` missing compaction stops the flow at its start.
-    An `on_demand` topic is created by the first command that needs it, and by no flow.
+    An `on_demand` topic is created only by the first command that needs it.
     """
 
     name: TopicName
@@ -112,7 +112,7 @@ def positions(flow: FlowSettings) -> InternalTopic:
 
 def exact_maps(flow: FlowSettings) -> InternalTopic:
     """The topic for the target offset of each source offset."""
-    loss = "old offsets could with time no longer be translated exactly"
+    loss = "the exact translation of old offsets would be lost with time"
     factor = flow.offset_storage_replication_factor
     return InternalTopic(segments_topic(flow.source), flow.target, factor, JOURNALS, loss)
 
@@ -153,7 +153,7 @@ def offset_syncs(flow: FlowSettings) -> InternalTopic:
         flow.source if flow.offset_syncs_location == "source" else flow.target,
         flow.offset_syncs_replication_factor,
         OFFSET_SYNCS,
-        "offsets of consumers that are far behind could no longer be translated by MirrorMaker 2 and its clients",
+        "MirrorMaker 2 and its clients would lose the translation of offsets for consumers that are far behind",
     )
 
 

@@ -4,8 +4,8 @@ A policy knows its own copies by their names (`topology.py`). With kept names, o
 policy, a flow cannot recognize the copies of another flow. The same topic goes round, or it comes back under a longer
 name each time. MirrorMaker 2 copies both for ever.
 
-Two files on two hosts, each with a single direction and a separator or a policy of its own, have the same effect. No
-file shows this cycle; the names of the existing topics show it.
+Two files on two hosts, each with a single direction and a separator or a policy of its own, have the same effect. Only
+the names of the existing topics show this cycle.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def places_of(flows: Iterable[FlowSettings]) -> ClusterAliases:
 
 
 _SEPARATORS = "._-"
-"""The characters between an alias and a topic: topic names have no other punctuation (Kafka class Topic)."""
+"""The characters between an alias and a topic: the only punctuation of topic names (Kafka class Topic)."""
 
 
 def echo(topology: Topology, topic: TopicName, target: Container[TopicName]) -> str | None:
@@ -118,7 +118,7 @@ def returning(
 
     A growing name ends at the flow that would carry the topic back to its origin, by the naming of a different flow. A
     cycle that stays closed under this rule is left out as a whole, by each of its flows. A topic that `topics` names in
-    full never counts as a copy. `flows` are all running flows, and `places` are the clusters of their aliases.
+    full counts as an original. `flows` are all running flows, and `places` are the clusters of their aliases.
     """
     way = cycle(flow, topic, flows, places)
     if not way:

@@ -109,7 +109,7 @@ class DefaultReplicationPolicy:
         return named or self.is_checkpoints(topic) or topic.startswith(OWN_PREFIX)
 
     def is_internal(self, topic: TopicName) -> bool:
-        """Whether `topic` is never mirrored, whatever the filters accept."""
+        """Whether `topic` stays on its cluster, whatever the filters accept."""
         return topic.startswith(("__", ".")) or self.is_mirror_internal(topic)
 
     @property
@@ -121,7 +121,7 @@ class DefaultReplicationPolicy:
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
     """Remote topics keep their names; only heartbeats topics have the alias of their source as a prefix.
 
-    Every topic counts as coming from `source`, so a name never shows a cycle.
+    Every topic counts as coming from `source`, so names hide cycles.
     """
 
     source: Alias | None = None

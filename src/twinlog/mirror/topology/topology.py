@@ -30,7 +30,7 @@ def nothing_mirrored(topology: Topology, seen: Sequence[TopicName], left_out: Ma
     `left_out` are topics that the topology would mirror, with the flow's reason to leave them out.
     """
     if not seen:
-        text = "besides heartbeats and internal ones; does the login have DESCRIBE on them?"
+        text = "besides heartbeats and internal topics; does the login have DESCRIBE on them?"
         return f"no topic of {topology.source} can be seen {text}"
     reasons: dict[str, list[TopicName]] = defaultdict(list)
     for name in seen:
@@ -48,8 +48,8 @@ def obstacle(flow: FlowSettings, topology: Topology) -> str | None:
         return f"{policy} is a class of your own, which may not recognise its copies; use the default policy"
     if not flow.source or not flow.separator or flow.separator in flow.source:
         return (
-            f"with the alias {flow.source!r} and {separator} = {flow.separator!r} the flow does not recognise its own "
-            "copies and would copy them for ever; choose an alias without the separator in it"
+            f"with the alias {flow.source!r} and {separator} = {flow.separator!r} the flow takes its own copies for "
+            "originals and would copy them for ever; choose an alias that is free of the separator"
         )
     dead = "" if flow.transform is None else flow.transform.dead_letter_topic
     if dead and topology.mirrors(TopicName(dead)):
@@ -95,7 +95,7 @@ class Topology:
 
     @property
     def keeps_names(self) -> bool:
-        """Whether remote topics have the names of their sources, so that a name never shows the topic's origin."""
+        """Whether remote topics have the names of their sources, so that names hide the origins of topics."""
         return self.policy.keeps_names(self.source_name)
 
     def mirrors(self, topic: TopicName) -> bool:

@@ -40,7 +40,7 @@ def test_groups_of_copiers_need_no_checkpoints(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.INFO, "twinlog"):
         followed.read()
     assert [record.getMessage() for record in caplog.records] == [
-        "a->b: no checkpoints for group registry: it is no consumer group but one of sr"
+        "a->b: no checkpoints for group registry: its kind is sr, and the flow follows consumer groups"
     ]
 
 

@@ -209,5 +209,5 @@ def test_each_filter_has_its_topics() -> None:
 def test_a_source_without_topics_may_be_one_without_rights() -> None:
     assert (
         reason()
-        == "no topic of east can be seen besides heartbeats and internal ones; does the login have DESCRIBE on them?"
+        == "no topic of east can be seen besides heartbeats and internal topics; does the login have DESCRIBE on them?"
     )

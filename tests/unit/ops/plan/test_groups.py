@@ -80,7 +80,7 @@ def test_a_group_stays_and_the_reason_is_named() -> None:
     assert (excluded.becomes, excluded.partitions) == ("stays", 0)
     assert (excluded.why or "").startswith("it has committed no offset in a topic that topics")
     other = planned(groups(40, protocol="sr"), NOTHING)
-    assert other.why == "it is no consumer group but one of sr"
+    assert other.why == "its kind is sr, and the flow follows consumer groups"
 
 
 def test_without_group_sync_every_group_stays_and_the_key_is_named() -> None:
