@@ -11,8 +11,8 @@ Java.
 All answers are read from the application's cluster, the target; the source may be down. Behaviour of Kafka 4.3's
 classes MirrorClient and RemoteClusterUtils (KIP-382, KIP-1239), with three differences: an error replaces an incomplete
 answer when the time is over before all checkpoints are read; an error replaces an empty answer when the cluster lacks a
-topic of checkpoints for an alias (a group would start from the wrong offset); and a user's topic such as
-`east.device.heartbeats` counts as an ordinary topic.
+topic of checkpoints for an alias (a group would start from the wrong offset); and a user's topic, for example
+`east.device.heartbeats`, counts as an ordinary topic.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _chosen(names: tuple[str, ...], own: CustomClass | None) -> str:
 
 
 def _left_out(names: tuple[str, ...], own: CustomClass | None) -> str:
-    return (", ".join(names) or "(none)") if own is None else "all others"
+    return (", ".join(names) or "(none)") if own is None else "all other names"
 
 
 def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[str], list[str]]:

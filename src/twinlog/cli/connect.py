@@ -139,7 +139,7 @@ def run_worker(
         asked.set()
 
     def hang_up() -> None:
-        log.info("the file is read every second, there is nothing to do for SIGHUP")
+        log.info("the file is read every second, so SIGHUP is ignored")
 
     signals.call(stop, hang_up if beside is not None else None)
     try:
@@ -183,7 +183,7 @@ def _run(
         log.error("%s", error)
         return EXIT_CONFIG
     except OSError as error:
-        log.error("the worker does not start: %s", error.strerror or error)
+        log.error("the worker failed to start: %s", error.strerror or error)
         return exits.listening
     code = 0
     other = None if beside is None else beside(worker)

@@ -85,5 +85,5 @@ def memory_warning(config: ResourceConfig) -> str | None:
         return None
     return (
         f"spec.jvmOptions.-Xmx: {text} is too little for Spark, which gets {LEAST_MEGABYTES}m instead: write that, or "
-        "nothing"
+        "leave the key out"
     )

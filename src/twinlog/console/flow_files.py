@@ -121,9 +121,9 @@ def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | 
         return FlowsOfFile([flow.settings for flow in resource.flows if not flow.idle], resource.worker.settings)
     if kind is FileKind.CONNECTOR or not connectors:
         # The places of positions and records depend on the worker.
-        expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., such as {path} source.json"
+        expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., for example {path} source.json"
         if kind is FileKind.CONNECTOR:
-            expected = f"the file of its worker before it, such as connect-distributed.properties {path}"
+            expected = f"the file of its worker before it, for example connect-distributed.properties {path}"
         raise ConfigError([ConfigProblem(str(path), None, "(file)", "it lacks flows of its own", expected)])
 
     worker = load_worker(path)

@@ -148,8 +148,8 @@ def _timestamps(column: Any | None, count: int, now_ms: int) -> Any:
         wrong = np.flatnonzero((whole < 0) & (whole != NO_TIMESTAMP_US))
         if wrong.size:
             raise CopyError(
-                f"Invalid timestamp: {whole[wrong[0]] // 1000}. Timestamp should always be non-negative or null; or -1 "
-                "(1969-12-31 23:59:59.999 UTC), which is that of a record without one."
+                f"Invalid timestamp: {whole[wrong[0]] // 1000}. Timestamp should always be non-negative or null; or "
+                "-1 (1969-12-31 23:59:59.999 UTC), which means a record without a timestamp."
             )
     return times
 

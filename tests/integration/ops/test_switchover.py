@@ -194,7 +194,7 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
                 ended = commands.kill_at("settle", *there, number=signal.SIGINT)
             assert commands.killed == 1
             assert "ended by SIGINT: east->west is running, last step" in ended
-            assert "producers are fenced; the same command goes on there, --abort undoes it" in ended
+            assert "producers are fenced; the same command continues there, --abort undoes it" in ended
             wait_refused(load, "TOPIC_AUTHORIZATION_FAILED")
             load.abandon()
             commands.run(*there, "--abort")
@@ -328,7 +328,7 @@ def values(cluster: KafkaCluster, topic: str) -> list[list[bytes | None]]:
 
 def test_wrong_input_says_what_to_do(commands: Commands) -> None:
     file = commands.file("east->west")
-    assert "no cluster of the file" in commands.run("switchover", file, "--from", "north", "--to", "west", code=2)
+    assert "the clusters of the file are" in commands.run("switchover", file, "--from", "north", "--to", "west", code=2)
     assert "write west->east.enabled = true" in commands.run(
         "switchback", file, "--from", "west", "--to", "east", code=2
     )

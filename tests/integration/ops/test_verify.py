@@ -136,7 +136,7 @@ def test_the_command_finds_what_is_planted_without_a_flow(
     found = {part["topic"].removeprefix(f"{prefix}-"): part for part in answer["partitions"]}
     assert found["equal"]["equal"] is True
     assert found["equal"]["records"] == 200
-    assert found["lacking"]["problem"] == f"cluster q has no topic p.{prefix}-lacking, or does not show it"
+    assert found["lacking"]["problem"] == f"cluster q has no topic p.{prefix}-lacking, or hides it"
     for what, (_, offset) in PLANTS.items():
         first = found[what]["first_difference"]
         assert (found[what]["equal"], first["what"], first["source_offset"]) == (False, what, offset)

@@ -80,12 +80,12 @@ def test_what_is_off_or_of_ones_own(app: typer.Typer, tmp_path: Path, monkeypatc
     lines = CliRunner().invoke(app, [write(tmp_path, BASE + text)]).stdout.splitlines()
     assert lines[3:11] == [
         "  topics     those that own_filters_of_check:F accepts; they keep their names",
-        "  except     all others",
+        "  except     all other names",
         "  new topics not looked for",
         "  settings   kept in step every 30 s",
         "  ACLs       not kept in step",
         "  groups     those that own_filters_of_check:F accepts",
-        "  except     all others",
+        "  except     all other names",
         "  offsets    not translated; not committed on b",
     ]
 

@@ -28,7 +28,7 @@ def test_what_is_too_little_for_spark_is_left_out_and_named() -> None:
     config: Any = SimpleNamespace(resource=SimpleNamespace(driver_memory="256m"))
     assert driver_memory(config) == {}
     assert memory_warning(config) == (
-        "spec.jvmOptions.-Xmx: 256m is too little for Spark, which gets 512m instead: write that, or nothing"
+        "spec.jvmOptions.-Xmx: 256m is too little for Spark, which gets 512m instead: write that, or leave the key out"
     )
 
 

@@ -56,7 +56,7 @@ def test_what_there_is_is_named_instead(flows: list[object], name: str | None, s
     [
         ("b", "a", "are --from and --to the wrong way round? The file has a->b; else write b->a.enabled = true"),
         ("a", "a", "--from and --to are both a"),
-        ("a", "c", "--to c: no cluster of the file, which has a, b"),
+        ("a", "c", "--to c: the clusters of the file are a, b"),
     ],
 )
 def test_clusters_of_a_switchover_that_cannot_be_meant(source: str, target: str, said: str) -> None:

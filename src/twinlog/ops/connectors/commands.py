@@ -79,11 +79,15 @@ def wait_for_states(rest: ConnectRest, names: Sequence[str], timeout_s: float) -
     while True:
         seen = look(rest, names)
         now = clock.monotonic()
-        waits = [f"{name} is still without status" for name in seen.without]
+        waits = [f"the status of {name} is still missing" for name in seen.without]
         for name, status in seen.statuses.items():
             pending = sorted({state for state in states(status) if state not in _STABLE})
             idle = sorted(set(states(status)) & _IDLE)
-            text = f"{name} is {', '.join(pending or idle)}" if pending or idle else f"{name} is still without tasks"
+            text = (
+                f"{name} is {', '.join(pending or idle)}"
+                if pending or idle
+                else (f"the tasks of {name} are still missing")
+            )
             if pending:
                 waits.append(text)
             elif idle or not status["tasks"]:

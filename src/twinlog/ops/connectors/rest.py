@@ -153,14 +153,14 @@ def _context(files: TlsFiles, environment: Mapping[str, str]) -> ssl.SSLContext:
         context.load_cert_chain(files.cert, files.key, passphrase)
     except (OSError, ssl.SSLError) as error:
         where = "--cert" if files.key is None else "--cert and --key"
-        expected = f"PEM files of a certificate and its key, and in {KEY_PASSWORD} the passphrase if it has one"
+        expected = f"PEM files of a certificate and its key, and in {KEY_PASSWORD} the passphrase of the key, if any"
         raise _wrong(where, _why(files.cert, error), expected) from None
     return context
 
 
 def _why(file: Path, error: OSError) -> str:
     reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-    return f"{file}: {reason or 'cannot be used'}"
+    return f"{file}: {reason or 'unusable'}"
 
 
 def _wrong(key: str, found: str, expected: str) -> ConfigError:

@@ -50,8 +50,8 @@ def groups(
 ) -> None:
     """Show the offsets of consumer groups on both clusters, and which may move to the target now. Changes nothing.
 
-    A group that may move skips no record on the target and repeats none. Without --group these are the groups that the
-    flow follows and that have committed in a mirrored topic.
+    A group that may move skips no record on the target and repeats none. By default these are the groups that the flow
+    follows and that have committed in a mirrored topic.
 
     Ends with code 0 when all may move or have moved; 3 when a group has to wait, or the list is empty; 1 when a needed
     cluster is silent, or a group is nowhere; 2 when FILE is wrong. With --wait it asks again every second, prints the

@@ -258,7 +258,7 @@ class GroupsReader(ClustersReader):
         return f"cluster {self._source.alias}: group {group} lacks committed offsets{hint}"
 
     def _not_mirrored(self, topic: TopicName) -> str | None:
-        """The reason why groups cannot read a source topic on the target, None if they can read it."""
+        """The obstacle, if any, for groups that would read a source topic on the target."""
         if self._translator.came_from_target(topic):
             return self._topics.refusal(topic)
         refusals = [one.refusal(topic) for one in self._topologies]

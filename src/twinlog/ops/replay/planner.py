@@ -194,7 +194,7 @@ class ReplayPlanner:
                 copied, by = copies[name]
                 raise OptionError(
                     f"{name} is the remote topic of {copied}: its readers would get old records again, after newer "
-                    f"ones, and {by} takes them for foreign records; choose another name (--into)"
+                    f"records, and {by} takes them for foreign records; choose another name (--into)"
                 )
             owner = next((flow for flow in self._others if _writes(flow, settings, name)), None)
             if owner is not None:

@@ -174,7 +174,10 @@ def _clock(facts: FlowStatusFacts) -> str | None:
     if not facts.skew_s or facts.report is None:
         return None
     side = "behind" if facts.skew_s > 0 else "ahead of"
-    return f"that of {facts.report.process} is {shown_age(abs(facts.skew_s))} {side} this one; ages are by its own"
+    return (
+        f"the clock of {facts.report.process} is {shown_age(abs(facts.skew_s))} {side} this clock; ages are by the "
+        "clock of the process"
+    )
 
 
 def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> tuple[str, ...]:

@@ -104,14 +104,14 @@ class LiveClusters:
                 if isinstance(error, RefusedError):
                     raise
                 name = self.ends.source
-                raise ClusterError(f"{error}; when {name} is lost, --emergency goes on without it") from error
+                raise ClusterError(f"{error}; when {name} is lost, --emergency continues without it") from error
             self._source_error = str(error)
             return
         broker = common_broker(self.source, self.target)
         if broker is not None:
             raise RefusedError(
-                f"{self.ends.source} and {self.ends.target} are the same cluster (broker {broker}): there is no other "
-                "one to switch over to; have producers and consumers use the other topics by themselves"
+                f"{self.ends.source} and {self.ends.target} are the same cluster (broker {broker}), and a switchover "
+                "needs two clusters; have producers and consumers use the other topics by themselves"
             )
 
     def close(self) -> None:
@@ -285,7 +285,7 @@ class LiveClusters:
         stable = self.source.offsets(parts, latest=True, read_committed=True)
         if len(stable) < len(parts) or len(ends) < len(parts):
             missing = next(part for part in parts if part not in stable or part not in ends)
-            raise ClusterError(f"cluster {self.ends.source}: {missing} does not report where it ends")
+            raise ClusterError(f"cluster {self.ends.source}: the end of {missing} is unknown")
         return {part: SourceEnd(ends[part], stable[part]) for part in parts}
 
     def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:

@@ -28,10 +28,10 @@ def flows_between(
     known = sorted({str(alias) for flow in flows for alias in (flow.source, flow.target)})
     for alias, option in ((source, "--from"), (target, "--to")):
         if alias not in known:
-            raise TwinlogError(f"{option} {alias}: no cluster of the file, which has {', '.join(known)}")
+            raise TwinlogError(f"{option} {alias}: the clusters of the file are {', '.join(known)}")
 
     if source == target:
-        raise TwinlogError(f"--from and --to are both {source}: name the cluster to leave and the one to go to")
+        raise TwinlogError(f"--from and --to are both {source}: name the cluster to leave and the cluster to go to")
     there, home = between(flows, source, target), between(flows, target, source)
     flow = next((one for one in there if one.copies), None)
     back = next((one for one in home if one.copies), None)
@@ -85,7 +85,7 @@ FenceBy = Annotated[
         show_default=False,
     ),
 ]
-Near = Annotated[int, typer.Option(min=0, metavar="RECORDS", help="Fence producers once the lag is no larger.")]
+Near = Annotated[int, typer.Option(min=0, metavar="RECORDS", help="Fence producers once the lag is this small.")]
 AtMost = Annotated[
     float, typer.Option("--at-most", min=1, metavar="SECONDS", help="Undo everything when producers wait for longer.")
 ]
@@ -138,11 +138,11 @@ def switchover(
 
     Fences producers on A, waits until all is copied, commits the offsets of groups, and proves that every record is on
     B. The flow itself runs elsewhere, and must. Each step is in a journal on B: after a crash or Ctrl-C the same
-    command goes on where it stood, and `--abort` undoes it.
+    command continues at that step, and `--abort` undoes it.
 
-    Ends with 0 when it is done; 1 when a step failed: the journal has the others; 2 when FILE or an option is wrong; 3
-    when the pre-flight found what prevents it; 4 when it lasted too long and was undone; 5 when another process works
-    on it.
+    Ends with 0 when it is done; 1 when a step failed: the journal has the earlier steps; 2 when FILE or an option is
+    wrong; 3 when the pre-flight found what prevents it; 4 when it lasted too long and was undone; 5 when another
+    process works on it.
 
     Example: twinlog switchover mm2.properties --from east --to west --rehearse
 
@@ -189,7 +189,7 @@ def switchback(
 def _mode(rehearse: bool, abort: bool, release: bool, status: bool) -> str:
     chosen = [name for name, on in zip(_MODES, (rehearse, abort, release, status), strict=True) if on]
     if len(chosen) > 1:
-        raise typer.BadParameter("give one of --rehearse, --abort, --release and --status")
+        raise typer.BadParameter("give a single option of --rehearse, --abort, --release and --status")
     return chosen[0] if chosen else "run"
 
 
@@ -231,9 +231,9 @@ def _require_room_for(report: Path) -> None:
     found = [report.parent / f"{report.name}.{ending}" for ending in ("md", "json")]
     taken = next((path for path in found if path.exists() and not (path.is_file() and os.access(path, os.W_OK))), None)
     if taken is not None:
-        raise typer.BadParameter(f"{taken} cannot be written; name another PATH", param_hint="--report")
+        raise typer.BadParameter(f"{taken} is unwritable; name another PATH", param_hint="--report")
     if not report.name or not report.parent.is_dir() or not os.access(report.parent, os.W_OK | os.X_OK):
         raise typer.BadParameter(
-            f"no file can be made in {report.parent}; name a PATH such as handover, in a folder that can be written",
+            f"{report.parent} refuses new files; name a PATH, for example handover, in a writable folder",
             param_hint="--report",
         )

@@ -63,10 +63,10 @@ def denials(
 ) -> tuple[list[TopicAcl], list[TopicAcl]]:
     """Return the rights to add so that topics refuse writes, and those of them to remove later.
 
-    `others` are all topics of the cluster; the flow's own topics are never denied. With `carried` the flow keeps ACLs
-    in step. `passing` are the rights of the fences of other moves: on a prefix they may concern these topics, too, for
-    a time. With `open_without_acls`, a topic that lacks ACLs is open to all, and its first right would close it to
-    readers. So it also gets a right for all operations, which the denial overrules.
+    `others` are all topics of the cluster; the flow's own topics stay open. With `carried` the flow keeps ACLs in step.
+    `passing` are the rights of the fences of other moves: on a prefix they may concern these topics, too, for a time.
+    With `open_without_acls`, a topic that lacks ACLs is open to all, and its first right would close it to readers. So
+    it also gets a right for all operations, which the denial overrules.
     """
     there = set(present)
     lasting = lasting_acls(present, passing)

@@ -26,7 +26,7 @@ Found = tuple[TopicPartition, int | None, bool]
 
 def _trouble(code: int) -> str:
     if code == Code.UNSTABLE_OFFSET_COMMIT:
-        return "it has committed in a transaction that has not ended; run the same command again when it has"
+        return "it has committed in a transaction that is still open; run the same command again after its end"
     return error_codes.explain(code)
 
 

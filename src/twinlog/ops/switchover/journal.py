@@ -38,7 +38,7 @@ ROOM = {**JOURNALS, "segment.bytes": str(64 * MIB), "max.message.bytes": str(32 
 default."""
 
 READ_S = 60.0
-_LOSS = "a switchover that was interrupted could not be gone on with"
+_LOSS = "an interrupted switchover would be unable to continue"
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
@@ -224,7 +224,7 @@ def _parts(key: bytes) -> list[str] | None:
 
 
 class TopicJournal:
-    """The journal of a direction. Reading fences no writer; `claim_journal` makes this process its writer."""
+    """The journal of a direction. Reading leaves the writer alone; `claim_journal` makes this process its writer."""
 
     def __init__(self, ends: SwitchoverDirection, cluster: ClusterAdmin, replication_factor: int) -> None:
         self._ends = ends
@@ -273,7 +273,7 @@ class TopicJournal:
         return self.read()
 
     def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
-        """Write lines, and a state of the switchover, all or none.
+        """Write lines, and a state of the switchover, as a whole.
 
         Raises FencedError once another process is the writer.
         """

@@ -112,7 +112,10 @@ class SwitchoverMachine:
             if run is None or run.state is SwitchoverState.ABORTED:
                 done = "nothing is under way"
                 if self._world.read_earlier_journal().fenced:
-                    done += f", but {self._world.ends.source} is still fenced by one: --release lifts that"
+                    done += (
+                        f", but {self._world.ends.source} is still fenced by an earlier switchover: --release lifts "
+                        "that fence"
+                    )
             raise UnderWayError(f"switchover {self._world.ends}: {done}")
         if self._journal.entries.done("open") is not None:
             raise UnderWayError(
@@ -144,7 +147,7 @@ class SwitchoverMachine:
             self._tried("release", lambda _context: self._lift_left(left), context)
             return self._journal.entries
         if run is None or run.state is not SwitchoverState.DONE:
-            raise UnderWayError(f"switchover {self._world.ends} is not done, there is no fence to release")
+            raise UnderWayError(f"switchover {self._world.ends} must be done before its fence can be released")
         self._require_same("from", "to")
         run = self._owned(run)
         context = StepContext(self._world, run.options, self._journal.entries, self._show)

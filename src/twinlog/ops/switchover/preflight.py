@@ -90,17 +90,20 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
         problems.append(f"flow {facts.source}->{facts.target} mirrors no topic that exists on {facts.source}")
     if facts.kind is SwitchoverKind.EMERGENCY:
         if facts.source_error is None:
-            notes.append(f"cluster {facts.source} still answers: a planned switchover loses nothing, this one may")
+            notes.append(
+                f"cluster {facts.source} still answers: an emergency switchover may lose records, which a planned "
+                "switchover keeps"
+            )
         else:
-            notes.append(f"cluster {facts.source} does not answer, and producers there are not fenced")
+            notes.append(f"cluster {facts.source} is silent, and producers there stay unfenced")
         return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
     problems += _of_fence(facts, fence)
     if facts.kind is SwitchoverKind.BACK and not facts.earlier:
         problems.append(f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back")
     if facts.under_way:
         problems.append(
-            f"a switchover {facts.target}->{facts.source} has begun and is not complete; complete it, or undo it with "
-            "--abort"
+            f"a switchover {facts.target}->{facts.source} has begun and is still incomplete; complete it, or undo it "
+            "with --abort"
         )
     missing = [
         topic.remote
@@ -110,7 +113,9 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
     left = lag({where: end.end for where, end in facts.ends.items()}, facts.starts, facts.copied)
     if facts.kind is SwitchoverKind.PLANNED:
         if missing:
-            problems.append(f"{listed(missing)}: not on {facts.target}, or with fewer partitions; the flow makes them")
+            problems.append(
+                f"{listed(missing)}: missing on {facts.target}, or with fewer partitions; the flow makes them"
+            )
         uncopied = {where.topic for where in left if where not in facts.copied and where.topic not in missing}
         if uncopied:
             problems.append(
@@ -129,7 +134,7 @@ def _of_fence(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
     found = []
     other = FenceMethod.QUOTA if facts.quotas else FenceMethod.NONE
     if fence is FenceMethod.ACL and facts.authorizer is False:
-        found.append(f"cluster {facts.source} has no authorizer, so ACLs refuse nobody; use --fence {other}")
+        found.append(f"cluster {facts.source} lacks an authorizer that would apply ACLs; use --fence {other}")
     if fence is FenceMethod.QUOTA and not facts.quotas:
         found.append(
             f"cluster {facts.source} takes no quotas over its protocol, as no Kafka before 2.6 does; use "
@@ -150,13 +155,11 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
         found.append(f"fenced as well, for their names begin with that of a mirrored topic: {listed(facts.fenced_too)}")
     if fence is FenceMethod.QUOTA:
         found.append(
-            f"a quota throttles every producer of {facts.source}, those of other topics too, and a throttled one stays "
-            "silent after an undo until it is started anew"
+            f"a quota throttles every producer of {facts.source}, also producers of other topics, and a throttled "
+            "producer stays silent after an undo until it is restarted"
         )
     if fence is FenceMethod.NONE:
-        found.append(
-            f"nothing fences producers: stop all that write to {facts.source} when the switchover waits for it"
-        )
+        found.append(f"producers stay unfenced: stop all that write to {facts.source} when the switchover waits for it")
     if not facts.runs:
         found.append(f"no process of flow {facts.source}->{facts.target} is in its group: it must run until the end")
     if facts.staying:

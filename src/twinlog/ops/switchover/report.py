@@ -121,8 +121,8 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data) -> list[str]
         )
     if (entries.done("watch") or {}).get("lost"):
         lines.append(
-            f"{source} was lost before it had stood still for long enough: what somebody wrote to it past the fence, "
-            "and was not copied, is only there"
+            f"{source} was lost before it had stood still for long enough: uncopied records that arrived past the "
+            "fence are only there"
         )
     for topic, partitions in found["tail"].items():
         lines.append(
@@ -133,11 +133,11 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data) -> list[str]
     if short:
         lines.append(
             f"{target} lost records that were copied, at the end of {listed(short)}: they are on {source} alone. "
-            "Groups that stood after that end go on by auto.offset.reset unless they are reset by hand"
+            "Groups that stood after that end continue by auto.offset.reset unless they are reset by hand"
         )
     left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
     if left:
-        lines.append(f"producers on {source} are not fenced: keep them away when it is back ({left})")
+        lines.append(f"producers on {source} stay unfenced: keep them away when it is back ({left})")
     elif found["fence"] != FenceMethod.NONE and entries.done("release") is None:
         if found["fence"] == FenceMethod.QUOTA:
             lines.append(
@@ -166,7 +166,7 @@ def _for_clients(entries: JournalEntries, run: SwitchoverRun) -> list[str]:
             f"^({one.remote.removesuffix(one.name).replace('.', chr(92) + '.')})?{one.name}$"
         )
     else:
-        lines.append(f"start consumers on {target}; their groups go on where they stood")
+        lines.append(f"start consumers on {target}; their groups continue at their positions")
     if any(topic.keeps_name for topic in topics):
         lines.append(
             f"stop flow {source}->{target} for good before {target}->{source} runs: both would copy the same records "
@@ -187,9 +187,9 @@ def markdown(data: Data) -> str:
     lines = [f"# {words[SwitchoverKind(data['kind'])]} {data['from']} -> {data['to']}: {data['state']}", ""]
     waited_s = data["seconds_without_producers"]
     if waited_s is not None and data["kind"] == SwitchoverKind.EMERGENCY:
-        lines += [f"Producers may go on on {data['to']} since {data['producers_may_go_on']}.", ""]
+        lines += [f"Producers may write to {data['to']} since {data['producers_may_go_on']}.", ""]
     elif waited_s is not None and data["fence"] != FenceMethod.NONE:
-        until = f"may go on on {data['to']} since {data['producers_may_go_on']}: {waited_s:.1f} s."
+        until = f"may write to {data['to']} since {data['producers_may_go_on']}: {waited_s:.1f} s."
         lines += [f"Producers were fenced ({data['fence']}) at {data['producers_fenced']} and {until}", ""]
     lines += ["## What to do next", "", *(f"{number}. {line}" for number, line in enumerate(data["next"], 1)), ""]
     lines += [

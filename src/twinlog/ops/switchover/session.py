@@ -60,11 +60,14 @@ def stands(entries: JournalEntries) -> str:
     step = entries.last_begun(ORDER[run.options.kind]) or "none"
     where = f"{run.ends} is {run.state}, last step {step}"
     if entries.done("open") is not None:
-        return f"{where}; producers may write to {run.ends.target}, so it is not undone; the same command completes it"
+        return (
+            f"{where}; producers may write to {run.ends.target}, so an undo is impossible; the same command "
+            "completes it"
+        )
     fenced = "producers are fenced; " if entries.begun("fence") is not None else ""
     if run.state is SwitchoverState.ABORTING:
-        return f"{where}; {fenced}--abort goes on undoing it"
-    return f"{where}; {fenced}the same command goes on there, --abort undoes it"
+        return f"{where}; {fenced}--abort continues to undo it"
+    return f"{where}; {fenced}the same command continues there, --abort undoes it"
 
 
 class StepLines:
@@ -251,4 +254,4 @@ def _where(clusters: LiveClusters, source: str) -> str:
     try:
         return stands(clusters.journal.read())
     except TwinlogError:
-        return f"the journal cannot be read now; whether producers are fenced on {source} is in it: --status"
+        return f"the journal is unreadable now; whether producers are fenced on {source} is in it: --status"

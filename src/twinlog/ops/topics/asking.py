@@ -78,7 +78,7 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: TopicCommandOptio
         outcome = reader.wait(outcome, asking.timeout_s, _runs(reader))
     seen = None if outcome.result.over else reader.read_state()
     if seen is not None and not seen.runs:
-        typer.echo(f"no process runs {settings.name} now: {seen.state.word}; it is done when one starts", err=True)
+        typer.echo(f"no process runs {settings.name} now: {seen.state.word}; the next process carries it out", err=True)
     if asking.as_json:
         typer.echo(json.dumps({"flow": settings.name, **outcome_json(outcome)}, indent=2))
     else:
@@ -87,14 +87,14 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: TopicCommandOptio
 
 
 def _note_unchecked(why: str) -> None:
-    typer.echo(f"twinlog: the source does not answer, so that no topic was looked for: {why}", err=True)
+    typer.echo(f"twinlog: the source is silent, so the topics are unchecked: {why}", err=True)
 
 
 def _show(
     reader: TopicsReader, settings: FlowSettings, command: TopicCommand, asking: TopicCommandOptions, *, done: bool
 ) -> int | None:
-    """Print what a command costs, and have it confirmed; returns the exit code where the command ends here. With `done`
-    a `pause` or `resume` changes nothing."""
+    """Print what a command costs, and have it confirmed; returns the exit code where the command ends here. `done`
+    tells that a `pause` or `resume` is redundant."""
     from twinlog.ops.topics.text import command_json, move_lines, moves_json  # noqa: PLC0415
 
     moves = reader.preview(command)
@@ -107,7 +107,7 @@ def _show(
     if asking.dry_run:
         return EXIT_DONE if changes else EXIT_NOT_ALL
     if not changes:
-        typer.echo(f"twinlog: {_NOTHING.get(command.verb, 'nothing changes')}, so that nothing was asked", err=True)
+        typer.echo(f"twinlog: {_NOTHING.get(command.verb, 'nothing changes')}, so the command was dropped", err=True)
         return EXIT_NOT_ALL
     if asking.sure:
         return None
@@ -118,7 +118,7 @@ def _show(
         raise typer.BadParameter("the input is closed; give --yes to skip the question") from None
     if agreed:
         return None
-    typer.echo("nothing was asked", err=True)
+    typer.echo("the command was dropped", err=True)
     return EXIT_NOT_ALL
 
 

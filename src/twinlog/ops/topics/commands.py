@@ -292,7 +292,7 @@ def release(
 ) -> None:
     """Try held partitions again at once, for example after a right was granted.
 
-    Without this command twinlog tries a held partition again within a minute. No record is left out or copied twice.
+    By itself twinlog tries a held partition again within a minute. No record is left out or copied twice.
 
     Example: twinlog topics release mm2.properties orders
     """
@@ -312,7 +312,7 @@ def _place(earliest: bool, latest: bool, offset: int | None, time: str | None) -
     if moment is not None:
         found.append(LogPlace(LogPlaceKind.TIME, moment))
     if len(found) != 1:
-        raise typer.BadParameter("give one of --earliest, --latest, --offset and --time")
+        raise typer.BadParameter("give a single place by --earliest, --latest, --offset or --time")
     return found[0]
 
 
@@ -335,5 +335,5 @@ def _one(
     flows = _copying(known.flows, name)
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)
-        raise typer.BadParameter(f"FILE has several flows, name one: {names}", param_hint="--flow")
+        raise typer.BadParameter(f"FILE has several flows, choose a flow: {names}", param_hint="--flow")
     return flows[0], known

@@ -251,8 +251,7 @@ class TopicsReader(ClustersReader):
             # The words of a pause also resume its topics, even after these topics were deleted.
             return wanted
         raise OptionError(
-            f"{wanted} is no topic that {self.settings.name} mirrors, nor a pattern of one; it mirrors "
-            f"{listed(names) or 'none'}"
+            f"{wanted} matches no topic that {self.settings.name} mirrors; it mirrors {listed(names) or 'none'}"
         )
 
     def preview(self, command: TopicCommand) -> list[PartitionMove]:
@@ -269,7 +268,7 @@ class TopicsReader(ClustersReader):
         return [_naming(move, held.get(move.partition)) for move in moves]
 
     def is_redundant(self, command: TopicCommand, asked: ControlState) -> bool:
-        """Whether a `pause` or `resume` would change nothing; false if the source fails to answer."""
+        """Whether a `pause` or `resume` is redundant; false if the source fails to answer."""
         if command.verb not in (TopicVerb.PAUSE, TopicVerb.RESUME) or asked.pending:
             return False
         try:
@@ -357,8 +356,8 @@ def _unchecked(word: str, numbers: Sequence[int]) -> PartitionSelector:
     partition of another topic."""
     if not numbers and _PARTITION.fullmatch(word):
         raise OptionError(
-            f"{word} may be a topic or a partition, and the source does not answer: name the topic, and its partition "
-            "by --partition, or write its last digit as a class, such as [3], where it is a topic"
+            f"{word} may be a topic or a partition, and the source is silent: name the topic, and its partition by "
+            "--partition, or, for a topic, write its last digit as a class, for example [3]"
         )
     return PartitionSelector(word, tuple(sorted(set(numbers))) or None)
 

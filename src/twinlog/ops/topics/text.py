@@ -22,7 +22,7 @@ def lines(seen: TopicsSnapshot, *, partitions: bool) -> list[str]:
     detail = f": {seen.flow.state.detail}" if seen.flow.state.detail else ""
     found = [f"{seen.flow.settings.name}: {seen.flow.state.word}{detail}"]
     if seen.trouble:
-        found.append(f"  topics and offsets are not known: {seen.trouble}")
+        found.append(f"  topics and offsets are unknown: {seen.trouble}")
     rows: list[Sequence[str]] = []
     for topic in seen.topics:
         rows += _partition_rows(topic) if partitions else [_topic_row(topic)]

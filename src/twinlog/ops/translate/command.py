@@ -30,7 +30,7 @@ def translate(
         str | None,
         typer.Option(help="Translate everything that this consumer group has committed.", show_default=False),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="Translate one offset of this topic.", show_default=False)] = None,
+    topic: Annotated[str | None, typer.Option(help="Translate an offset of this topic.", show_default=False)] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Partition of --topic.", show_default=False)] = None,
     offset: Annotated[
         int | None, typer.Option(min=0, help="Offset in that partition: the next to be read.", show_default=False)
@@ -47,10 +47,11 @@ def translate(
 ) -> None:
     """Translate committed offsets from a flow's source to its target, or back. Commits and changes nothing.
 
-    A group that continues at a translated offset skips no record. At an exact one it repeats none either.
+    A group that continues at a translated offset skips no record. With an exact translation it repeats no record
+    either.
 
-    Ends with code 0 when everything was translated; 1 when not, or when a cluster does not answer; 2 when FILE or
-    the command line is wrong.
+    Ends with code 0 when everything was translated; 1 when an offset stays untranslated, or a cluster is silent; 2 when
+    FILE or the command line is wrong.
 
     Example: twinlog translate mm2.properties --flow 'east->west' --group shop
 

@@ -108,7 +108,8 @@ class Lookup(ClustersReader):
         except ClusterError as error:
             self._translator.looked_at_syncs = True
             log.warning(
-                "offset syncs were not read, only records that twinlog itself copied can be translated: %s", error
+                "the offset syncs are unreadable, so only records that twinlog itself copied can be translated: %s",
+                error,
             )
 
     def _require_positions(self) -> None:

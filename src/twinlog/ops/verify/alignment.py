@@ -63,7 +63,7 @@ Key = tuple[int, bytes]
 class AlignmentGap:
     """Unmatched records of both sides, and the offsets after them, from which both sides are equal again.
 
-    `to_end` is set when the rest has no common record, up to the end of at least one side.
+    `to_end` is set when the rest has no common record, up to the end of a side or of both.
     """
 
     ours: Bodies
@@ -76,7 +76,7 @@ class AlignmentGap:
         """Whether compaction alone may have made the gap: then each record of the gap is on a single side only."""
         if (len(self.ours) and not target_compacted) or (len(self.theirs) and not source_compacted):
             return False
-        # Compaction removes records; it never changes a record.
+        # Compaction only removes records.
         ours, theirs = Counter(self.ours.timestamps.tolist()), Counter(self.theirs.timestamps.tolist())
         return not ours & theirs
 

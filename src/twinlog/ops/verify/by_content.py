@@ -39,7 +39,7 @@ MOST_PLACES = 1_000
 
 TOO_MANY = (
     f"before them the two sides differ in more than {MOST_PLACES} places; --from-timestamp with the time of the first "
-    "one continues there"
+    "of them continues there"
 )
 
 

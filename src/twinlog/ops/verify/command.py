@@ -31,7 +31,8 @@ def verify(
         list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
     ] = None,
     flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all that copy.", show_default=False)
+        str | None,
+        typer.Option(metavar="A->B", help="Only this flow; by default all flows that copy.", show_default=False),
     ] = None,
     topics: Annotated[
         str | None,
@@ -42,13 +43,13 @@ def verify(
         typer.Option(
             "--from-timestamp",
             metavar="TIME",
-            help=f"Begin at the first record that is not older: {MOMENT_HELP}",
+            help=f"Begin at the first record of this time or later: {MOMENT_HELP}",
             show_default=False,
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="End before the first record that is not older.", show_default=False),
+        typer.Option(metavar="TIME", help="End before the first record of this time or later.", show_default=False),
     ] = None,
     every_record: Annotated[
         bool,
@@ -59,7 +60,7 @@ def verify(
         ),
     ] = False,
     ignore_foreign: Annotated[
-        bool, typer.Option("--ignore-foreign", help="Records of other writers in a remote topic are no difference.")
+        bool, typer.Option("--ignore-foreign", help="Ignore records of other writers in a remote topic.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
@@ -70,10 +71,10 @@ def verify(
     """Compare every record that a flow has copied with its copy: key, value, headers, timestamp, order. Writes nothing.
 
     Reads both clusters in Spark's tasks. The flow may run meanwhile: what is compared ends at the last position that it
-    has stored. What retention or compaction took away on one side is named, and is no difference.
+    has stored. Records that retention or compaction took away on a side are named, and are no difference.
 
-    Ends with code 0 when all that was compared is equal; 4 when something differs; 1 when a cluster does not answer, or
-    nothing of a partition could be compared; 2 when FILE or the command line is wrong.
+    Ends with code 0 when all that was compared is equal; 4 when something differs; 1 when a cluster is silent, or a
+    whole partition stayed uncompared; 2 when FILE or the command line is wrong.
 
     Example: twinlog verify mm2.properties --flow 'east->west' --topics 'orders, payments.*'
 
@@ -83,7 +84,7 @@ def verify(
     since_ms, until_ms = moment_ms(since, "--from-timestamp"), moment_ms(until, "--until")
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise typer.BadParameter(
-            f"nothing lies from {since} to {until}: --from-timestamp has to be the older one",
+            f"the range from {since} to {until} is empty: --from-timestamp must be the earlier time",
             param_hint="--from-timestamp",
         )
     with ends_if_wrong(WRONG):
@@ -143,7 +144,8 @@ def _seconds(found: Sequence[Verdict]) -> float:
 
 
 def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> tuple[list[VerifyPlan], dict[str, str]]:
-    """The plan of each flow, or by its name why there is none: a cluster that does not answer is not one of every flow.
+    """The plan of each flow, or, by the name of the flow, the obstacle to its plan: a silent cluster may belong to some
+    flows only.
 
     Raises the error where no flow has a plan.
     """

@@ -31,7 +31,7 @@ def describe(ours: Bodies, theirs: Bodies, place: int, *, crossed: bool) -> Reco
     """Return the difference between the records at a place; `crossed` when the next record is there in its stead."""
     at = int(ours.offsets[place]), int(theirs.offsets[place])
     if crossed:
-        return RecordDifference("order", *at, "this record and the next one are there in the other order")
+        return RecordDifference("order", *at, "this record and the next record are there in the other order")
     fields = fields_of(ours, theirs, place)
     return RecordDifference(", ".join(name for name, _ in fields), *at, "; ".join(text for _, text in fields))
 

@@ -147,7 +147,7 @@ class VerifyPlanner:
         since, until = options.since_ms, options.until_ms
         if since is not None and until is not None and since >= until:
             raise OptionError(
-                f"nothing lies from timestamp {since} to {until} (in ms): the first has to be the older one"
+                f"the range from timestamp {since} to {until} (in ms) is empty: the first must be the earlier timestamp"
             )
         self._source.connect(COMMAND_CONNECT_S)
         self._target.connect(COMMAND_CONNECT_S)
@@ -262,7 +262,7 @@ class VerifyPlanner:
     ) -> str | None:
         settings = self._settings
         if copy is None:
-            return f"cluster {settings.target} has no topic {its.topic}, or does not show it"
+            return f"cluster {settings.target} has no topic {its.topic}, or hides it"
         if its.partition >= copy.partitions:
             return f"cluster {settings.target} has no partition {its}"
         if part not in logs:
@@ -375,5 +375,5 @@ def _number(found: Mapping[str, str], name: str) -> int | None:
         number = -1
     # Brokers take negative timestamps for something else.
     if not 0 <= number <= LARGEST:
-        raise OptionError(f'For input string: "{value}"; option {name} is a whole number, not below 0')
+        raise OptionError(f'For input string: "{value}"; option {name} is a whole number, at least 0')
     return number

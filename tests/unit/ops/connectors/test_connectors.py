@@ -103,7 +103,7 @@ def test_waiting_ends_when_everything_runs(worker: ScriptedWorker) -> None:
     worker.on("GET /connectors/c/status", none, starts, state("c", "RUNNING", "RUNNING"))
     code, out, err = run(worker, "status", "c", "--wait")
     assert (code, out.count("RUNNING")) == (0, 2)
-    assert err.splitlines() == ["waiting: c is still without status", "waiting: c is UNASSIGNED"]
+    assert err.splitlines() == ["waiting: the status of c is still missing", "waiting: c is UNASSIGNED"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_was_just_resumed_is_still_shown_as_paused(worker: ScriptedWorker) 
     paused = state("c", "PAUSED", "PAUSED")
     worker.on("GET /connectors/c/status", paused, state("c", "RUNNING"), state("c", "RUNNING", "RUNNING"))
     code, _, err = run(worker, "status", "c", "--wait")
-    assert (code, err.splitlines()) == (0, ["waiting: c is PAUSED", "waiting: c is still without tasks"])
+    assert (code, err.splitlines()) == (0, ["waiting: c is PAUSED", "waiting: the tasks of c are still missing"])
 
 
 def test_waiting_ends_in_time(worker: ScriptedWorker) -> None:

@@ -126,7 +126,7 @@ def test_offsets_in_a_transaction_are_waited_for_and_not_taken_for_older_ones() 
     source.in_transaction = int(SWITCHOVER_GROUPS.tries)
     found = seen(source, ScriptedGroups("b", 30))
     assert found.offsets == ()
-    assert "in a transaction that has not ended; run the same command again" in found.troubles[SHOP]
+    assert "in a transaction that is still open; run the same command again" in found.troubles[SHOP]
 
 
 def test_groups_that_are_quiet_are_not_asked_again_for_the_sake_of_one_in_a_transaction() -> None:

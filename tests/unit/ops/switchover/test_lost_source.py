@@ -166,7 +166,7 @@ def test_a_source_that_is_lost_when_producers_may_write_to_the_target_is_waited_
         assert entries.done("watch") == {"late": {"orders": {"1": [20, 22]}} if late else {}, "lost": True}
         assert brokers.committed[P0] == 1030
     (line,) = [line for line in report(entries)["next"] if line.startswith("a was lost before it had stood still")]
-    assert "is only there" in line
+    assert "are only there" in line
 
 
 def test_what_was_late_is_no_way_back_to_an_emergency_after_the_end() -> None:

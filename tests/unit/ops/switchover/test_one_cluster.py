@@ -38,7 +38,9 @@ def test_one_cluster_is_refused(one_cluster: bool, monkeypatch: pytest.MonkeyPat
         found = LiveClusters(there, back, [Alias("east"), Alias("west")])
         try:
             if one_cluster:
-                with pytest.raises(RefusedError, match=r"^east and west are the same cluster .*no other one to switch"):
+                with pytest.raises(
+                    RefusedError, match=r"^east and west are the same cluster .*a switchover needs two clusters"
+                ):
                     found.connect(5.0)
             else:
                 found.connect(5.0)

@@ -52,7 +52,10 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
     ("facts", "problem"),
     [
         (replace(GOOD, topics=()), "flow east->west mirrors no topic that exists on east"),
-        (replace(GOOD, target_topics={}), "east.orders: not on west, or with fewer partitions; the flow makes them"),
+        (
+            replace(GOOD, target_topics={}),
+            "east.orders: missing on west, or with fewer partitions; the flow makes them",
+        ),
         (
             replace(GOOD, copied={}),
             (
@@ -62,7 +65,7 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
         ),
         (
             replace(GOOD, under_way=True),
-            "a switchover west->east has begun and is not complete; complete it, or undo it with --abort",
+            "a switchover west->east has begun and is still incomplete; complete it, or undo it with --abort",
         ),
         (replace(GOOD, ends={}), "1 partitions of east have no leader"),
         (replace(GOOD, operations=frozenset()), "this login lacks ALTER on cluster east, needed for --fence acl"),
@@ -91,7 +94,7 @@ def test_what_producers_will_miss_is_noted() -> None:
 def test_acls_need_an_authorizer() -> None:
     facts = replace(GOOD, authorizer=False, operations=None)
     assert problems(facts, FenceMethod.ACL) == [
-        "cluster east has no authorizer, so ACLs refuse nobody; use --fence quota"
+        "cluster east lacks an authorizer that would apply ACLs; use --fence quota"
     ]
     assert problems(facts, FenceMethod.QUOTA) == []
 
@@ -99,7 +102,7 @@ def test_acls_need_an_authorizer() -> None:
 def test_an_old_cluster_takes_neither_acls_nor_quotas() -> None:
     facts = replace(GOOD, authorizer=False, operations=None, quotas=False)
     assert problems(facts, FenceMethod.ACL) == [
-        "cluster east has no authorizer, so ACLs refuse nobody; use --fence none"
+        "cluster east lacks an authorizer that would apply ACLs; use --fence none"
     ]
     (problem,) = problems(facts, FenceMethod.QUOTA)
     assert "takes no quotas over its protocol" in problem
@@ -114,7 +117,7 @@ def test_the_way_back_waits_for_its_flow() -> None:
 def test_a_lost_source_has_no_facts() -> None:
     facts = replace(GOOD, kind=SwitchoverKind.EMERGENCY, ends={}, starts={}, source_error="gone", authorizer=None)
     assert judge_preflight(facts, None).problems == ()
-    assert judge_preflight(facts, None).notes == ("cluster east does not answer, and producers there are not fenced",)
+    assert judge_preflight(facts, None).notes == ("cluster east is silent, and producers there stay unfenced",)
 
 
 def test_which_topics_move_and_what_their_producers_write_to() -> None:

@@ -258,7 +258,10 @@ def test_a_fence_whose_journal_is_lost_can_be_lifted() -> None:
     with pytest.raises(KilledError):
         machine(brokers, Kill(40)).run(PLANNED)
     brokers.records.clear()
-    with pytest.raises(UnderWayError, match="nothing is under way, but a is still fenced by one: --release lifts that"):
+    with pytest.raises(
+        UnderWayError,
+        match="nothing is under way, but a is still fenced by an earlier switchover: --release lifts that fence",
+    ):
         machine(brokers).abort()
     assert brokers.fenced
     machine(brokers).release_fence()
@@ -323,7 +326,7 @@ def test_copies_that_have_no_end_are_no_proof() -> None:
     world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
     ends = world.target_ends
     world.target_ends = lambda parts: {where: end for where, end in ends(parts).items() if where != P1}  # type: ignore[method-assign]
-    with pytest.raises(ClusterError, match="cluster b: orders-1 does not report where it ends"):
+    with pytest.raises(ClusterError, match="cluster b: the end of orders-1 is unknown"):
         SwitchoverMachine(world, journal, "host 1").run(PLANNED)
 
 
@@ -386,21 +389,21 @@ def test_how_far_it_is_says_what_can_be_done_next() -> None:
     brokers = Brokers(A_TO_B)
     stopped_in_watch(brokers)
     entries = ScriptedJournal(brokers, Kill()).entries
-    assert "producers may write to b, so it is not undone; the same command completes it" in stands(entries)
+    assert "producers may write to b, so an undo is impossible; the same command completes it" in stands(entries)
     assert not any("--abort" in line for line in report(entries)["next"])
     assert "point producers to b" in report(entries)["next"]
     brokers = Brokers(A_TO_B, stops_when_fenced=True)
     with pytest.raises(KilledError):
         machine(brokers, Kill(40)).run(PLANNED)
     assert stands(ScriptedJournal(brokers, Kill()).entries).endswith(
-        "the same command goes on there, --abort undoes it"
+        "the same command continues there, --abort undoes it"
     )
     brokers.source_lost = True
     with pytest.raises(RefusedError):
         machine(brokers).abort()
     assert brokers.fenced
     entries = ScriptedJournal(brokers, Kill()).entries
-    assert stands(entries).endswith("producers are fenced; --abort goes on undoing it")
+    assert stands(entries).endswith("producers are fenced; --abort continues to undo it")
     assert report(entries)["next"] == [
         "run it with --abort: that undoes the rest, until then producers to a may be fenced"
     ]

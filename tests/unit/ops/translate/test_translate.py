@@ -146,5 +146,5 @@ def test_what_the_flow_has_stored_is_asked_for_again(
     target.fault(LIST_OFFSETS, Fault(lost=True), topic="mm2-offsets.s.internal")
     source.fault(LIST_OFFSETS, Fault(lost=True), topic="mm2-offset-syncs.w.internal")
     assert FOUND in run(tmp_path)
-    assert "offset syncs were not read" not in caplog.text
+    assert "the offset syncs are unreadable" not in caplog.text
     assert target.faults_left == source.faults_left == 0

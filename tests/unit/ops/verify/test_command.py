@@ -56,7 +56,7 @@ def run(tmp_path: Path, *options: str) -> tuple[int, str, str]:
 def test_a_range_that_ends_before_it_begins_is_refused_as_it_was_written(tmp_path: Path) -> None:
     code, _, said = run(tmp_path, "--from-timestamp", "2026-11-20T08:00:00Z", "--until", "2026-11-20T07:00:00Z")
     assert code == 2
-    assert "nothing lies from 2026-11-20T08:00:00Z to 2026-11-20T07:00:00Z" in " ".join(
+    assert "the range from 2026-11-20T08:00:00Z to 2026-11-20T07:00:00Z is empty" in " ".join(
         said.replace("\u2502", "").split()
     )
 

@@ -127,7 +127,7 @@ def test_without_a_flow_everything_by_content(clusters: Clusters) -> None:
     parts = {one.source: one for one in plan(clusters)}
     assert parts[PART].sections == (Section("copied from", 0, 30, 0, 15),)
     lacking = parts[TopicPartition(TopicName("none"), 1)]
-    assert (lacking.sections, lacking.problem) == ((), "cluster w has no topic s.none, or does not show it")
+    assert (lacking.sections, lacking.problem) == ((), "cluster w has no topic s.none, or hides it")
     clusters[1].create("s.none", 2)
     parts = {one.source: one for one in plan(clusters, topics=("none",))}
     assert parts[TopicPartition(TopicName("none"), 0)].left[0].reason == "nothing of them was copied yet"
@@ -135,7 +135,7 @@ def test_without_a_flow_everything_by_content(clusters: Clusters) -> None:
         plan(clusters, topics=("nowhere", "t"))
     with pytest.raises(OptionError, match=r"topics: .* of '\['"):
         plan(clusters, topics=("[",))
-    with pytest.raises(OptionError, match="nothing lies from timestamp 7 to 7"):
+    with pytest.raises(OptionError, match="the range from timestamp 7 to 7"):
         plan(clusters, since_ms=7, until_ms=7)
 
 
@@ -185,7 +185,7 @@ def test_options_of_the_format(tmp_path: Path) -> None:
         ({"topic": "x"}, "Option 'topic' is unknown"),
         ({"everyRecord": "1"}, "option everyrecord is true or false"),
         ({"endingTimestamp": "soon"}, "option endingtimestamp is a whole number"),
-        ({"startingTimestamp": "-2"}, "option startingtimestamp is a whole number, not below 0"),
+        ({"startingTimestamp": "-2"}, "option startingtimestamp is a whole number, at least 0"),
     ):
         with pytest.raises(OptionError, match=words):
             read_verify_options(given | wrong)

@@ -83,7 +83,7 @@ class SwitchoverClusters(Protocol):
         """How far each source partition is copied, as the flow has stored it."""
 
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
-        """The source partitions that have no record from the first offset of their span up to the second."""
+        """The source partitions that are empty from the first offset of their span up to the second."""
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         """The transactions that are open in source partitions, in words."""
@@ -151,7 +151,7 @@ class Journal(Protocol):
     entries: JournalEntries
 
     def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
-        """Write lines, and with `run` a new state of the switchover, all or none."""
+        """Write lines, and with `run` a new state of the switchover, as a whole."""
 
 
 @dataclass(slots=True)

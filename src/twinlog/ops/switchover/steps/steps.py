@@ -166,7 +166,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
         known, is_end = copied.get(where), on_target.get(remote)
         expected = None if known is None else known.target
         if is_end is None and known is not None:
-            raise ClusterError(f"cluster {world.ends.target}: {remote} does not report where it ends")
+            raise ClusterError(f"cluster {world.ends.target}: the end of {remote} is unknown")
         if is_end is not None and expected is not None and is_end + 1 < expected:
             short.append(str(remote))
         known_ends = [offset for offset in (expected, is_end) if offset is not None]
