@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.items import CopyItem
+from bench.progress import say
 from bench.wire import Connection, EndWatch, fetch_frame, fetched, leaders
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
@@ -85,6 +86,17 @@ def fill(cluster: KafkaCluster, topic: str, item: CopyItem, work: Path, *, idemp
     shape = _shape(cluster, topic, item.partitions)
     if item.batch_bytes == 1 and shape.batch_records != 1:
         raise HarnessError(f"{topic} should hold batches of 1 record, but there are {shape.batch_records:.2f} in each")
+    return shape
+
+
+def fill_loud(item: CopyItem, source: KafkaCluster, work: Path) -> Shape:
+    """Fill the item's topic, and say so."""
+    say(f"{item.name}: writing {item.records:,} records, {item.title}")
+    shape = fill(source, item.name, item, work)
+    say(
+        f"{item.name}: {shape.log_bytes / 1e6:,.0f} MB in the log, {shape.batch_records:,.1f} records and "
+        f"{shape.batch_bytes:,.0f} bytes in a batch"
+    )
     return shape
 
 

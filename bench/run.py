@@ -12,13 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
+from bench.all_systems import AllSystems
 from bench.connect import ConnectFigures, measure_connect, prepare_records
-from bench.copying import CopyFigures, Kept, clear, measure_copy
+from bench.copying import CopyFigures, measure_copy
 from bench.driver import make_topics, measure_driver
 from bench.executors import measure_executors
-from bench.fidelity import TOPIC, check_system, fill_checked
 from bench.frames import measure_frames
 from bench.items import (
     RAW_SHARE,
@@ -37,15 +35,14 @@ from bench.items import (
 )
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
-from bench.load import Shape, fill
+from bench.load import fill, fill_loud
 from bench.machine import describe, require_disk
 from bench.metrics import measure_metrics
 from bench.notes import notes
 from bench.pair import BROKER_HEAP, clusters, warm, warm_up
-from bench.peers.commands import prepare_peer
 from bench.progress import say, talking
 from bench.report import Document
-from bench.results import Line, alone, compare, compare_all, medians
+from bench.results import Line, alone, compare, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import (
     COMMON,
@@ -67,15 +64,10 @@ from harness.relay import Distance
 from harness.request_counter import counter_jar
 from harness.topics import delete_topic
 
-FAILURES = (HarnessError, TimeoutError, KafkaException)
-"""Errors that end the turn of a system, not the run."""
 SPARE_BYTES = 2_000_000_000
 EAGER_S = 60
 SYSTEMS: tuple[MirrorName, ...] = ("mm2", "twinlog")
 """The systems of all items but copies with goals."""
-
-Checks = dict[SystemName, Kept | str]
-"""The systems that copy the items with goals: the qualities that each keeps, or the reason why it cannot copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +98,8 @@ def run(items: list[Item], options: Options) -> Document:
         paired = [item for item in items if isinstance(item, CopyItem | LatencyItem)]
         far = [item for item in paired if isinstance(item, CopyItem) and item.far is not None]
         near = [item for item in paired if item not in far]
-        checks: Checks = {}
-        document["items"] += _on_one_pair(near, options, work / "pair", None, checks)
-        document["items"] += _on_one_pair(far, options, work / "far-pair", Distance(), checks)
-        document["checks"] = {system: as_json(found) for system, found in checks.items()}
+        document |= _on_one_pair(near, options, work / "pair", None)
+        document["items"] += _on_one_pair(far, options, work / "far-pair", Distance())["items"]
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
@@ -121,35 +111,32 @@ def run(items: list[Item], options: Options) -> Document:
     return document
 
 
-def as_json(found: Kept | str) -> object:
-    """The result of a check as the document has it."""
-    return found if isinstance(found, str) else asdict(found)
-
-
 def _on_one_pair(
-    items: Sequence[CopyItem | LatencyItem], options: Options, work: Path, distance: Distance | None, checks: Checks
-) -> list[dict[str, object]]:
-    """The items that share two clusters; with a `distance` each has a relay before it. Adds to `checks`."""
+    items: Sequence[CopyItem | LatencyItem], options: Options, work: Path, distance: Distance | None
+) -> Document:
+    """The items that share two clusters, and the checks of systems; with a `distance` each cluster has a relay."""
     if not items:
-        return []
-    done = []
+        return {"items": []}
+    done: list[dict[str, object]] = []
+    document: Document = {"items": done}
     with_peers = any(isinstance(item, CopyItem) and item.goals for item in items)
     nodes, counted = options.brokers, with_peers and _can_count()
     with clusters(work, nodes=nodes, counted=counted, distance=distance) as (source, target):
         if any(isinstance(item, CopyItem) for item in items):
             warm_up(source, target, work, options.scale)
+        everybody = AllSystems(options.systems, options.brokers, options.repeat, source, target, work)
         if with_peers:
-            checks |= _check(options, source, target, work)
+            document["checks"] = everybody.check()
         for number, item in enumerate(items):
             if item is START:
                 done.append(_start(item, options, source, target, work))
             elif isinstance(item, CopyItem) and item.goals:
-                done.append(_copy_by_all(item, number, options, checks, source, target, work))
+                done.append(everybody.copy(item, number))
             elif isinstance(item, CopyItem):
                 done.append(_copy(item, number, options, source, target, work))
             else:
                 done.append(_latency(item, options, source, target, work))
-    return done
+    return document
 
 
 def _can_count() -> bool:
@@ -159,26 +146,6 @@ def _can_count() -> bool:
         say(f"requests are not counted: {error}")
         return False
     return True
-
-
-def _check(options: Options, source: KafkaCluster, target: KafkaCluster, work: Path) -> Checks:
-    """Build or fetch each system and let it copy a small topic."""
-    fill_checked(source)
-    checks: Checks = {}
-    for system in options.systems:
-        talk = talking(f"check: {TITLES[system]}")
-        try:
-            prepare_peer(system)
-            kept = check_system(Setup(system, TOPIC, copies=options.brokers), source, target, work)
-        except FAILURES as error:
-            talk(f"failed: {error}")
-            checks[system] = str(error)
-            clear(target)
-        else:
-            checks[system] = kept
-            talk(", ".join(f"{quality} {'kept' if held else 'LOST'}" for quality, held in asdict(kept).items()))
-    delete_topic(source, TOPIC)
-    return checks
 
 
 @contextlib.contextmanager
@@ -195,79 +162,10 @@ def _work(options: Options) -> Iterator[Path]:
                 options.work_dir.rmdir()
 
 
-def _fill(item: CopyItem, source: KafkaCluster, work: Path) -> Shape:
-    say(f"{item.name}: writing {item.records:,} records, {item.title}")
-    shape = fill(source, item.name, item, work)
-    say(
-        f"{item.name}: {shape.log_bytes / 1e6:,.0f} MB in the log, {shape.batch_records:,.1f} records and "
-        f"{shape.batch_bytes:,.0f} bytes in a batch"
-    )
-    return shape
-
-
-def rotated(systems: Sequence[SystemName], by: int) -> list[SystemName]:
-    """The systems in the order of a round: each begins in its turn, as brokers and disk are never twice the same."""
-    at = by % len(systems)
-    return [*systems[at:], *systems[:at]]
-
-
-def _copy_by_all(
-    item: CopyItem,
-    number: int,
-    options: Options,
-    checks: Checks,
-    source: KafkaCluster,
-    target: KafkaCluster,
-    work: Path,
-) -> dict[str, object]:
-    """All systems by turns; a system that has failed once copies the item no more."""
-    shape = _fill(item, source, work)
-    failed = {system: found for system, found in checks.items() if isinstance(found, str)}
-    runs: dict[SystemName, list[CopyFigures]] = {}
-    limits: list[LimitFigures] = []
-    orders: list[list[SystemName]] = []
-    warm(item, source, target, work)
-    for round_ in range(options.repeat):
-        orders.append(rotated(list(checks), number + round_))
-        for system in orders[-1]:
-            kept = checks[system]
-            if system in failed or isinstance(kept, str):
-                continue
-            talk = talking(f"{item.name}: {TITLES[system]}")
-            setup = Setup(system, item.name, codec=item.codec, copies=options.brokers)
-            try:
-                figures = measure_copy(item, setup, source, target, work, talk, kept=kept)
-            except FAILURES as error:
-                talk(f"failed: {error}")
-                failed[system] = str(error)
-                clear(target)
-            else:
-                runs.setdefault(system, []).append(figures)
-        os.sync()
-        limits.append(measure_limit(item, item.name, source, target, talking(f"{item.name}: the brokers alone")))
-    delete_topic(source, item.name)
-    limit = medians(limits)
-    figures_of: dict[str, dict[str, float]] = {
-        system: medians(runs[system]) for system in checks if system in runs and system not in failed
-    }
-    facts = asdict(item)
-    facts["goals"] = [f"{goal.figure} {goal.wanted}{f' x {goal.of}' if goal.of else ''}" for goal in item.goals]
-    return {
-        **facts,
-        "systems": list(checks),
-        "rows": [asdict(row) for row in compare_all(figures_of, item.goals, limit)],
-        "failed": failed,
-        "runs": {system: [asdict(one) for one in many] for system, many in runs.items()},
-        "log": asdict(shape),
-        "orders": orders,
-        "limit": limit,
-    }
-
-
 def _copy(
     item: CopyItem, number: int, options: Options, source: KafkaCluster, target: KafkaCluster, work: Path
 ) -> dict[str, object]:
-    shape = _fill(item, source, work)
+    shape = fill_loud(item, source, work)
     beside_raw = item.transform and not item.sql
     runs: dict[str, list[CopyFigures]] = {"mm2": [], "twinlog": [], **({"raw": []} if beside_raw else {})}
     limits: list[LimitFigures] = []

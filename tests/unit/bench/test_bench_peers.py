@@ -11,17 +11,19 @@ from typing import Any
 
 import pytest
 
-from bench import copying, report, results
+from bench import all_systems, copying, report, results
 from bench.__main__ import _systems
+from bench.all_systems import AllSystems, rotated
 from bench.copying import Kept
 from bench.fidelity import PARTITIONS, RECORDS, _record, judge
 from bench.front import _headlines
-from bench.items import COPIES, QUERIES, SHARE, TRANSFORMS, Goal, Wanted
+from bench.items import COPIES, QUERIES, SHARE, TRANSFORMS, CopyItem, Goal, Wanted
+from bench.limit import LimitFigures
+from bench.load import Shape
 from bench.notes import notes
 from bench.peers import librdkafka_loop
 from bench.peers.commands import PeerJob, PeerName, franz_program, franz_version, peer_command
 from bench.results import Row, Verdict, compare_all
-from bench.run import rotated
 from bench.systems import TITLES, Setup, SystemName
 from harness.consume import Record
 from harness.errors import HarnessError
@@ -102,6 +104,7 @@ def test_a_program_that_go_cannot_build_is_not_kept(tmp_path: Path, monkeypatch:
     program = franz_program()
     assert program.read_text(encoding="ascii") == "built\n"
     go.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert franz_program() == program, "it is built once"
 
 
@@ -123,6 +126,67 @@ def test_each_system_begins_a_round() -> None:
     orders = [rotated(systems, number) for number in range(4)]
     assert [order[0] for order in orders] == ["mm2", "franz", "twinlog", "mm2"]
     assert orders[1] == ["franz", "twinlog", "mm2"]
+
+
+# -- a system that fails
+
+
+class Stubs:
+    """The work of two clusters; the systems in `fail` fail in that way, one of them in its second round."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.order: list[str] = []
+        self.cleared = 0
+        monkeypatch.setattr(all_systems, "prepare_peer", self.prepare)
+        monkeypatch.setattr(all_systems, "check_system", self.check)
+        monkeypatch.setattr(all_systems, "measure_copy", self.measure)
+        monkeypatch.setattr(all_systems, "clear", self.clear)
+        monkeypatch.setattr(all_systems, "fill_loud", lambda *_: Shape(1, 1.0, 1.0))
+        monkeypatch.setattr(all_systems, "measure_limit", lambda *_: LimitFigures(1_000.0, 1.0, 1.0, 1.0))
+        for name in ("fill_checked", "warm", "delete_topic"):
+            monkeypatch.setattr(all_systems, name, lambda *_: None)
+
+    def prepare(self, system: str) -> None:
+        if system == "franz":
+            raise HarnessError("go is missing")
+
+    def check(self, setup: Setup, *_: object) -> Kept:
+        return Kept(timestamps=setup.system != "spark")
+
+    def measure(self, item: CopyItem, setup: Setup, *places: object, kept: Kept) -> copying.CopyFigures:
+        assert kept.timestamps == (setup.system != "spark")
+        assert setup.copies == 3
+        self.order.append(setup.system)
+        if setup.system == "mm1":
+            raise HarnessError(f"{places[2]}/mm1.log ends")
+        if self.order.count("mm2") == 2 and setup.system == "mm2":
+            raise TimeoutError("too slow")
+        return copying.CopyFigures(100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, {})
+
+    def clear(self, cluster: object) -> None:
+        self.cleared += 1
+
+
+def test_a_run_goes_on_without_the_systems_that_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stubs = Stubs(monkeypatch)
+    cluster: Any = None
+    everybody = AllSystems(("mm2", "mm1", "spark", "franz", "twinlog"), 3, 3, cluster, cluster, tmp_path)
+    checks = everybody.check()
+    assert list(checks) == list(everybody.systems)
+    assert (checks["franz"], checks["spark"]) == ("go is missing", asdict(Kept(timestamps=False)))
+    assert stubs.cleared == 1
+
+    found: Any = everybody.copy(COPIES[0], 0)
+    assert stubs.order == ["mm2", "mm1", "spark", "twinlog", "spark", "twinlog", "mm2", "spark", "twinlog"]
+    assert found["failed"] == {"franz": "go is missing", "mm1": "mm1.log ends", "mm2": "too slow"}
+    assert stubs.cleared == 3, "what a failed copy left is removed"
+    speed = found["rows"][0]
+    assert speed["values"] == {"spark": 100.0, "twinlog": 100.0}
+    assert {verdict["met"] for verdict in speed["verdicts"]} == {None}
+    assert len(found["runs"]["mm2"]) == 1, "a figure of the round before is kept"
+    stubs.order.clear()
+    everybody.copy(COPIES[1], 1)
+    assert stubs.order[:3] == ["mm1", "spark", "twinlog"], "what failed one item copies the next"
 
 
 # -- the check
