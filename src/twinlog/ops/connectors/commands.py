@@ -86,7 +86,7 @@ def wait_for_states(rest: ConnectRest, names: Sequence[str], timeout_s: float) -
             text = (
                 f"{name} is {', '.join(pending or idle)}"
                 if pending or idle
-                else (f"the tasks of {name} are still missing")
+                else f"the tasks of {name} are still missing"
             )
             if pending:
                 waits.append(text)

@@ -60,7 +60,7 @@ def verify(
         ),
     ] = False,
     ignore_foreign: Annotated[
-        bool, typer.Option("--ignore-foreign", help="Ignore records of other writers in a remote topic.")
+        bool, typer.Option("--ignore-foreign", help="Records of other writers in a remote topic are no difference.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,

@@ -1,11 +1,13 @@
 """The commands for topics, as records of a compacted topic on the target: keys and values are JSON.
 
-=========================================== ==========================================================================
-key value ===========================================
-========================================================================== ``["paused", FLOW, PATTERN, PARTITIONS]``
-whether this is paused; the later record counts for common partitions ``["command", FLOW, ID]`` the command ``["moves",
-FLOW, ID, NUMBER]`` the move of each partition, in a record or more ``["result", FLOW, ID]`` the state of the command
-=========================================== ==========================================================================
+===========================================  ==========================================================================
+key                                          value
+===========================================  ==========================================================================
+``["paused", FLOW, PATTERN, PARTITIONS]``    whether this is paused; the later record counts for common partitions
+``["command", FLOW, ID]``                    the command
+``["moves", FLOW, ID, NUMBER]``              the move of each partition, in a record or more
+``["result", FLOW, ID]``                     the state of the command
+===========================================  ==========================================================================
 """
 
 from __future__ import annotations
