@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import libversion
 
-from bench.peers.commands import MM1_HEAP, MM1_STREAMS, franz_version
+from bench.peers.commands import MM1_HEAP, MM1_STREAMS, franz_version, go_version
 from bench.systems import COMMON, MM2_HEAP, MM2_TUNING
 from harness.jars import OLDER_VERSION, SPARK_VERSION
 
@@ -28,9 +28,11 @@ topic configs and ACLs switched off.
 Peers of the copy items: MirrorMaker 1 of Kafka {OLDER_VERSION} with {MM1_STREAMS} streams, a heap of {MM1_HEAP} and \
 the tuning of MirrorMaker 2; Spark's own Kafka source and sink {SPARK_VERSION} in a structured streaming query with \
 the columns key, value, headers and partition; a loop on librdkafka {libversion()[0]} in Python; a loop on franz-go \
-{franz_version()} in Go. The loops are idempotent, with batches of up to 1 MB and a linger of 5 ms, and commit offsets \
-once a second after acknowledgements. Peers find their remote topic made; MirrorMaker 2 and twinlog make it \
-themselves. MirrorMaker 1 keeps the topic's name, and without a message handler of its own no partitions.
+{franz_version()} in Go ({go_version() or "missing"}). The loops are idempotent, with batches of up to 1 MB and a \
+linger of 5 ms, and commit offsets once a second after acknowledgements. MirrorMaker 1 and the loops read as members \
+of a consumer group, which waits for `group.initial.rebalance.delay.ms` (3 s) first. Peers find their remote topic \
+made; MirrorMaker 2 and twinlog make it themselves. MirrorMaker 1 keeps the topic's name, and without a message \
+handler of its own no partitions.
 
 Before the first item each system copies a small topic with keys, headers, empty values and old timestamps, which is \
 compared record by record; a system is measured also if it does not keep all of them. After each copy record counts of \
@@ -62,7 +64,8 @@ Latency is from just before `produce` on the source to just after `poll` on the 
 with `producer.linger.ms=0` instead of 5, which is Kafka's default.
 
 The brokers' own limit is what two processes reach that only send requests made beforehand: one fetches the topic and \
-drops it, the other appends the same bytes (small batches merged) to the target.
+drops it, the other appends the same bytes (small batches merged) to the target. A system that builds larger batches \
+can exceed it.
 
 With a transform (`transform-1k`, `transform-100`) MirrorMaker 2 has `RegexRouter` with an expression that no topic \
 matches, and twinlog a function that returns the batch; each record is decoded and encoded by both. twinlog copies the \

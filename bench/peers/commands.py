@@ -112,6 +112,15 @@ def franz_version() -> str:
     return next(line.split()[-1] for line in lines if line.startswith("require github.com/twmb/franz-go "))
 
 
+def go_version() -> str:
+    """The version of the Go that builds the loop, such as `go1.26.0`; empty without Go."""
+    go = shutil.which("go")
+    if go is None:
+        return ""
+    done = subprocess.run([go, "env", "GOVERSION"], cwd=_FRANZ, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout.strip()
+
+
 def _mirror_maker_1(job: PeerJob) -> list[str]:
     consumer, producer = job.home / "consumer.properties", job.home / "producer.properties"
     consumer.write_text(
