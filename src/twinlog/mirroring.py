@@ -73,9 +73,7 @@ class Mirroring:
         given = GivenSession(session, slots=slots)
         self.session = given.own
         """The session of the flows: `session.streams` has their queries, for a `StreamingQueryListener`."""
-        options = RunOptions(
-            SparkOptions(warm_up=False, bridge=config.bridge, listener=config.driver, given=given), until_caught_up
-        )
+        options = RunOptions(SparkOptions(bridge=False, listener=config.driver, given=given), until_caught_up)
         self._runner = Runner(config.flows, options, config.all_enabled)
         self._reloader = None if file is None or until_caught_up else Reloader(file, self._runner)
         self._requests = None if self._reloader is None else ReloadRequests(self._reloader)

@@ -58,7 +58,7 @@ class ConnectWorker:
             "listeners": self.url,
             **own,
             # It would look through all classes of the class path.
-            **({"twinlog.warm.up.enabled": "false"} if kafka is None else {"plugin.discovery": "service_load"}),
+            **({} if kafka is None else {"plugin.discovery": "service_load"}),
             **(settings or {}),
         }
         self.file = file = home / "worker.properties"

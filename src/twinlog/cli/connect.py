@@ -146,14 +146,12 @@ def run_worker(
         with adopted(master, conf or {}) as given:
             from twinlog.worker.spark_flows import SparkOptions  # noqa: PLC0415 - --help must not wait for it
 
-            warm_up = config.settings.warm_up
+            bridge = config.settings.bridge and given is None
             spark = SparkOptions(
                 master,
                 conf or {},
-                warm_up,
-                config.settings.bridge,
+                bridge,
                 LEAST_SLOTS,
-                ahead=warm_up,
                 any_flow=True,
                 listener=config.settings.driver,
                 given=given,

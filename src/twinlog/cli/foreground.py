@@ -124,7 +124,8 @@ def run_flows(
         with adopted(master, conf or {}) as given:
             from twinlog.worker.spark_flows import SparkOptions  # noqa: PLC0415 - Spark is slow to import
 
-            spark = SparkOptions(master, conf or {}, config.warm_up, config.bridge, listener=config.driver, given=given)
+            bridge = config.bridge and given is None
+            spark = SparkOptions(master, conf or {}, bridge, listener=config.driver, given=given)
             return _run(config, terminal, codes, stop, spark, until_caught_up, file)
     except EngineError as error:
         log.error("twinlog ends: %s", error)

@@ -37,16 +37,14 @@ class MirrorConfig:
     The enabled flows come first. After them comes a flow with `enabled=False` for each remaining pair of clusters with
     heartbeats: it writes heartbeats to its target and leaves its source alone. `all_enabled` are the enabled flows of
     the file in its order, including flows that `--clusters` leaves to another process; of these, only names, topics and
-    policy are reliable. With `warm_up` the process may prepare later starts of Spark. With `bridge` a process beside
-    the driver copies while Spark has no task.
+    policy are reliable. With `bridge` a process beside the driver copies while Spark has no task.
     """
 
     flows: tuple[FlowSettings, ...]
     clusters: tuple[Alias, ...]
     warnings: tuple[str, ...]
     all_enabled: tuple[FlowSettings, ...] = ()
-    warm_up: bool = True
-    bridge: bool = False
+    bridge: bool = True
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     driver: DriverListener = field(default_factory=DriverListener)
 
@@ -125,7 +123,6 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems, as_mirror_maker=as_mirror_maker)
     process = ConfigReader(found.top, PROCESS, problems)
-    warm_up, bridge = process.flag("twinlog.warm.up.enabled"), process.flag("twinlog.bridge")
     driver = DriverListener(**read_fields(DriverListener, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
@@ -133,7 +130,13 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
         raise ConfigError(in_order, found.warnings)
     return MirrorConfig(
-        tuple(flows), found.aliases, tuple(found.warnings), tuple(all_enabled), warm_up, bridge, metrics, driver
+        tuple(flows),
+        found.aliases,
+        tuple(found.warnings),
+        tuple(all_enabled),
+        process.flag("twinlog.bridge"),
+        metrics,
+        driver,
     )
 
 

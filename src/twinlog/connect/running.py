@@ -23,6 +23,7 @@ from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.bridge import may_bridge
 from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions
@@ -31,8 +32,6 @@ from twinlog.worker.topics.topic_conflicts import have_topics_apart, may_meet
 log = logging.getLogger(__name__)
 
 STOP_S = 5.0
-NOT_WANTED_S = 15.0
-"""How long a Spark that was started ahead waits, in seconds, while none of the group's connectors copies."""
 
 
 class RunningConnectors:
@@ -72,9 +71,6 @@ class RunningConnectors:
         self._builder = FlowBuilder(options.local, self.wake.set, clock, connect)
         self._spark = SparkFlows(options, clock, self.wake)
         self._spark_runs = False
-        self._not_wanted_since: float | None = None
-        """Since when a Spark that was started ahead has been idle; None otherwise."""
-        self._started_ahead = False
         self._spark_ending: threading.Thread | None = None
         """The thread that takes down a Spark that failed to start, or that has ended for good."""
         self._running: dict[ConnectorName, WorkerConnector] = {}
@@ -243,31 +239,22 @@ class RunningConnectors:
         self._spark_ending = in_thread(self._spark.shut_down, "ending Spark")
 
     def _prepare_spark(self) -> None:
-        """Start Spark before a connector that copies is here.
+        """Start Spark before a connector is here that copies only with Spark.
 
-        The start takes seconds: the creation of a connector would wait for it, and a take-over is too urgent for it.
-        Spark is ended again when none of the first connectors copies.
+        The start takes seconds, and a take-over is too urgent for it. The bridge copies the other connectors meanwhile.
         """
-        coming, any_there = self._to_copy(), bool(self._siblings())
-        if not self._spark_runs:
-            if coming or (self._options.ahead and not any_there and not self._running):
-                try:
-                    self._start_spark(coming)
-                    self._started_ahead, self._spark.expects_flows = not coming, True
-                except RuntimeError as error:
-                    log.debug("Spark starts later: %s", error)
-        elif self._started_ahead and self._spark_ending is None:
-            now = self._clock.monotonic()
-            wanted = bool(coming) or bool(self._spark.hosted_flows)
-            self._started_ahead = not wanted
-            if wanted or not any_there:
-                self._not_wanted_since = None
-            elif self._not_wanted_since is None:
-                self._not_wanted_since = now
-            elif now - self._not_wanted_since >= NOT_WANTED_S:
-                log.info("Spark ends, as none of the connectors copies; it is started again for one that does")
-                self._started_ahead = False
-                self._end_spark()
+        if self._spark_runs:
+            return
+        coming = [flow for flow in self._to_copy() if not self._bridges(flow)]
+        if coming:
+            try:
+                self._start_spark(coming)
+                self._spark.expects_flows = True
+            except RuntimeError as error:
+                log.debug("Spark starts later: %s", error)
+
+    def _bridges(self, flow: FlowSettings) -> bool:
+        return self._options.bridge and may_bridge(flow, local=self._options.local)
 
     def _spark_for_copying(self) -> SparkFlows:
         """The Spark for a connector that copies. Raises RuntimeError while the previous Spark is being taken down."""

@@ -1,4 +1,4 @@
-"""The driver's listening end: a single address for the tasks and planners of all flows."""
+"""The driver's listening end: an address for the tasks and planners of all flows, and an address for the bridge."""
 
 from __future__ import annotations
 
@@ -115,28 +115,37 @@ class LeaseServer:
         port: int = 0,
     ) -> None:
         self._clock = clock
-        secret = secrets.token_bytes(32)
         self.flows: dict[str, Leases] = dict(flows or {})
         """The leases of each flow that this process runs, by the flow's name; flows come and go."""
         self.bundles: dict[str, QueryFlows] = {}
         """The flows of each query, by the query's name."""
-        own = bind_address or host
-        try:
-            self._listener = Listener((own, port), backlog=128)
-        except OSError as error:
-            raise _refused(own, port, error) from error
-        near = {"0.0.0.0": "127.0.0.1", host: None}.get(own, own)
-        self.address = DriverAddress(host, int(self._listener.address[1]), secret, near)
         self._closed = False
         self._news = LogOnce(clock)
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._accept, name="lease server", daemon=True)
-        self._thread.start()
+        self._listening: list[tuple[Listener, DriverAddress, threading.Thread]] = []
+        self._secret = secrets.token_bytes(32)
+        self.address = self.open_address(host, bind_address=bind_address, port=port)
 
-    def _accept(self) -> None:
+    def open_address(self, host: str, *, bind_address: str = "", port: int = 0) -> DriverAddress:
+        """Listen at a further address, which becomes `address`; earlier addresses stay valid. Parameters and errors are
+        as for the constructor.
+        """
+        own = bind_address or host
+        try:
+            listener = Listener((own, port), backlog=128)
+        except OSError as error:
+            raise _refused(own, port, error) from error
+        near = {"0.0.0.0": "127.0.0.1", host: None}.get(own, own)
+        self.address = DriverAddress(host, int(listener.address[1]), self._secret, near)
+        thread = threading.Thread(target=self._accept, args=(listener,), name="lease server", daemon=True)
+        thread.start()
+        self._listening.append((listener, self.address, thread))
+        return self.address
+
+    def _accept(self, listener: Listener) -> None:
         while not self._closed:
             try:
-                connection = self._listener.accept()
+                connection = listener.accept()
             except (OSError, EOFError) as error:
                 if not self._closed:
                     self._warn("a connection was not accepted", error)
@@ -208,7 +217,7 @@ class LeaseServer:
         watch.daemon = True
         watch.start()
         try:
-            line.challenge(self.address.secret)
+            line.challenge(self._secret)
             return receive_hello(line)
         finally:
             watch.cancel()
@@ -231,14 +240,14 @@ class LeaseServer:
 
     def close(self) -> None:
         self._closed = True
-        # Unblocks accept().
-        with contextlib.suppress(OSError):
-            here = self.address.here
-            socket.create_connection((here.host, here.port), timeout=1).close()
-            # The port stays taken while the thread is in accept(), and the next server of this process may want the
-            # port.
-            self._thread.join(CLOSE_S)
-        self._listener.close()
+        for listener, address, thread in self._listening:
+            # Unblocks accept().
+            with contextlib.suppress(OSError):
+                socket.create_connection((address.here.host, address.port), timeout=1).close()
+                # The port stays taken while the thread is in accept(), and the next server of this process may want
+                # the port.
+                thread.join(CLOSE_S)
+            listener.close()
 
 
 def _dismiss(line: Channel) -> None:

@@ -174,8 +174,7 @@ class WorkerSettings:
     override_allowlist: Annotated[tuple[str, ...], WrittenAs("connector.client.config.override.allowlist")] = ()
     exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"
     offset_flush_interval_ms: Annotated[int, WrittenAs("offset.flush.interval.ms")] = 60_000
-    warm_up: Annotated[bool, WrittenAs("twinlog.warm.up.enabled")] = True
-    bridge: Annotated[bool, WrittenAs("twinlog.bridge")] = False
+    bridge: Annotated[bool, WrittenAs("twinlog.bridge")] = True
     connector_classes: Annotated[tuple[str, ...], WrittenAs("twinlog.connector.classes")] = ()
     topic_tracking: Annotated[bool, WrittenAs("topic.tracking.enable")] = True
     topic_tracking_reset: Annotated[bool, WrittenAs("topic.tracking.allow.reset")] = True

@@ -60,7 +60,7 @@ class SupervisedEngine:
     """The engine of a process, on a thread of its own; `build` makes an engine that is yet to start.
 
     Each engine has its own JVM, session and fork server. A caller whose queries ran on a lost engine starts them again
-    on the next engine, which is another object from `engine`.
+    on the next engine, which is another object from `engine`. Messages of a missing engine end with `meanwhile`.
     """
 
     def __init__(
@@ -69,7 +69,9 @@ class SupervisedEngine:
         wake: Callable[[], None],
         restarts: Restarts | None = None,
         clock: Clock = SYSTEM,
+        meanwhile: str = "nothing is copied meanwhile",
     ) -> None:
+        self._meanwhile = meanwhile
         self._clock = clock
         self._build = build
         self._wake = wake
@@ -113,9 +115,9 @@ class SupervisedEngine:
         if self._engine is not None or self._error is not None:
             return None
         if self._loss is not None:
-            return f"{self._loss}: nothing is copied until Spark has been started again"
+            return f"{self._loss}: Spark is started again, and {self._meanwhile}"
         if self._clock.monotonic() - self._began >= SLOW_S:
-            return f"Spark has not started within {SLOW_S:.0f} s, nothing is copied until it has: it is waited for"
+            return f"Spark has not started within {SLOW_S:.0f} s: twinlog waits for Spark, and {self._meanwhile}"
         return None
 
     def report_loss(self, engine: Engine, error: EngineLostError) -> None:
@@ -163,11 +165,12 @@ class SupervisedEngine:
                 if wait_s is None:
                     raise EngineLostError(f"{loss}, again after its restart {self._restarts.rule}")
                 log.warning(
-                    "%s: nothing is copied until it is started again, %s (%d of %s)",
+                    "%s: Spark is started again %s (%d of %s), and %s",
                     loss,
                     f"in {wait_s:.0f} s" if wait_s else "now",
                     self._restarts.count,
                     self._restarts.rule,
+                    self._meanwhile,
                 )
                 self._clock.wait(self._closing, wait_s)
         except Exception as error:

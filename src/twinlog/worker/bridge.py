@@ -7,13 +7,15 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.kafka.retry import BRIDGE_START
 from twinlog.lease.channel import LeaseTicket
 from twinlog.lease.lease_server import LeaseServer
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.retrying import RetryDelay
 
@@ -23,6 +25,22 @@ AGAIN_S = 2.0
 """How long a share waits for the copier of the bridge before the bridge is asked again."""
 
 END_S = 2.0
+
+MEMORY_BYTES = 268_435_456
+"""Bytes of records that all copiers of the bridge may hold together."""
+
+LEAST_MEMORY_BYTES = 16_000_000
+"""Bytes of records that a copier may hold at least, as for `twinlog.copier.memory.bytes`."""
+
+
+def may_bridge(settings: FlowSettings, *, local: bool) -> bool:
+    """Whether the bridge may copy a flow.
+
+    The JVM that evaluates SQL takes as long to start as Spark. The module of a function may exist on the executors of a
+    cluster alone; beside `local` tasks it exists here, too.
+    """
+    transform = settings.transform
+    return transform is None or not (transform.sql or (transform.function and not local))
 
 
 class BridgeProcess:
@@ -43,7 +61,7 @@ class BridgeProcess:
             raise
         finally:
             os.close(given)
-        # A process that hangs must not hold up the thread of all flows.
+        # The thread of all flows continues while the process hangs.
         os.set_blocking(own, False)
         self._line = Connection(own, readable=False)
 
@@ -78,8 +96,9 @@ class BridgeProcess:
 class Bridge:
     """Copies the flows that lack a task; used by the thread that looks after all flows."""
 
-    def __init__(self, *, wanted: bool = True, clock: Clock = SYSTEM) -> None:
+    def __init__(self, *, wanted: bool = True, local: bool = True, clock: Clock = SYSTEM) -> None:
         self._wanted = wanted
+        self._local = local
         self._clock = clock
         self._process: BridgeProcess | None = None
         self._delay = RetryDelay(
@@ -105,19 +124,20 @@ class Bridge:
             self.close()
             if code:
                 self._delay.set_failure(OSError(f"its process ended with {code}"))
-        for flow in flows:
-            if flow.ready.is_set() and not flow.ended:
-                self._poll_flow(flow, lease_server)
+        running = [flow for flow in flows if flow.ready.is_set() and not flow.ended]
+        copiers = sum(flow.leases.current()[1] for flow in running)
+        for flow in running:
+            self._log(flow)
+            settings = flow.changes.copiers
+            if may_bridge(settings, local=self._local) and (shares := flow.leases.left_without_tasks):
+                memory = max(LEAST_MEMORY_BYTES, min(settings.copier_memory_bytes, MEMORY_BYTES // max(1, copiers)))
+                bridged = replace(settings, copier_memory_bytes=memory)
+                self._ask(bridged, flow.leases.lease, shares, lease_server)
 
-    def _poll_flow(self, flow: FlowRunner, lease_server: LeaseServer) -> None:
-        leases, settings = flow.leases, flow.changes.copiers
-        self._log(flow)
-        transform = settings.transform
-        if transform is not None and transform.sql:
-            # The JVM that evaluates SQL takes as long to start as Spark.
-            return
-        now, lease = self._clock.monotonic(), leases.lease
-        for share in leases.left_without_tasks:
+    def _ask(self, settings: FlowSettings, lease: int, shares: Sequence[int], lease_server: LeaseServer) -> None:
+        """Have the bridge claim these shares of a flow's lease."""
+        now = self._clock.monotonic()
+        for share in shares:
             if now - self._asked.get((settings.name, lease, share), LONG_AGO) < AGAIN_S:
                 continue
             self._asked = {key: at for key, at in self._asked.items() if now - at < AGAIN_S}

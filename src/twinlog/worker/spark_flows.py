@@ -13,7 +13,6 @@ from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.settings.worker import DriverListener
-from twinlog.spark.class_archive import ArchiveJob
 from twinlog.spark.engine import Engine
 from twinlog.spark.given_session import GivenEngine, GivenSession
 from twinlog.spark.refusals import MASTER
@@ -50,20 +49,18 @@ HOLD_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """Spark's master (None: local) and its settings. With `warm_up` later starts may be prepared in the background.
-    With `bridge`, a process beside the driver copies while Spark lacks a task.
+    """Spark's master (None: local) and its settings. With `bridge`, a process beside the driver copies while Spark
+    lacks a task; a `given` session is without a bridge.
 
     With `given`, flows run on that session instead, which has its own master and settings. `least_slots` is the least
-    number of tasks that a local Spark runs at once. With `ahead`, a worker without connectors starts a local Spark at
-    once, for a connector to come. With `any_flow`, flows that change records may come after the start of Spark.
+    number of tasks that a local Spark runs at once. With `any_flow`, flows that change records may come after the
+    start of Spark.
     """
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
-    warm_up: bool = True
-    bridge: bool = False
+    bridge: bool = True
     least_slots: int = 1
-    ahead: bool = False
     any_flow: bool = False
     listener: DriverListener = field(default_factory=DriverListener)
     """The address at which copiers reach this process."""
@@ -97,8 +94,11 @@ class SparkFlows:
         self._clock = clock
         self._options = options
         self._local = options.local
-        self._spark = SupervisedEngine(self._build_engine, self.wake.set, clock=clock)
+        self._meanwhile = "the bridge copies meanwhile" if options.bridge else "nothing is copied meanwhile"
+        self._spark = SupervisedEngine(self._build_engine, self.wake.set, clock=clock, meanwhile=self._meanwhile)
         self._lease_server: LeaseServer | None = None
+        self._reachable = False
+        """Whether tasks on other machines reach the lease server."""
         self._seen: Engine | None = None
         self._met_at = self._held_at = LONG_AGO
         self._holds: bool | None = None
@@ -113,8 +113,7 @@ class SparkFlows:
         self._slots_at = LONG_AGO
         self._no_executor: str | None = None
         self._expected = 0
-        self._bridge = Bridge(wanted=options.bridge, clock=clock)
-        self._warming = ArchiveJob(wanted=options.warm_up and self._local and options.given is None, clock=clock)
+        self._bridge = Bridge(wanted=options.bridge, local=options.local, clock=clock)
         self._logged = LogOnce(clock)
 
     def start(self, expected: int = 0) -> None:
@@ -137,23 +136,30 @@ class SparkFlows:
         try:
             if engine is not None and engine is not self._seen:
                 self._meet(engine)
-            if self._lease_server is None and (self._local or engine is not None):
-                self._lease_server = self._listen(None if self._local else engine)
+            self._listen(engine)
             if self._lease_server is not None:
                 ready = self._attend(engine, self._lease_server)
         except EngineLostError as error:
             if engine is not None:
                 self._spark.report_loss(engine, error)
-        self._warming.poll_archive(spark_runs=engine is not None)
         return ready
 
-    def _listen(self, engine: Engine | None) -> LeaseServer:
-        """The server for tasks on other machines, at the address of Spark's driver by default, or of the file."""
-        if engine is None:
-            return LeaseServer("127.0.0.1", clock=self._clock)
+    def _listen(self, engine: Engine | None) -> None:
+        """Serve tasks on other machines at the address of Spark's driver by default, or of the file.
+
+        Tasks of a local Spark and the bridge connect to a loopback address.
+        """
+        if self._lease_server is None and (self._local or self._options.bridge):
+            self._lease_server = LeaseServer("127.0.0.1", clock=self._clock)
+        if self._local or engine is None or self._reachable:
+            return
         at = self._options.listener
-        own = at.bind_address or engine.bind_address
-        return LeaseServer(at.host or engine.host, clock=self._clock, bind_address=own, port=at.port)
+        host, own = at.host or engine.host, at.bind_address or engine.bind_address
+        if self._lease_server is None:
+            self._lease_server = LeaseServer(host, clock=self._clock, bind_address=own, port=at.port)
+        else:
+            self._lease_server.open_address(host, bind_address=own, port=at.port)
+        self._reachable = True
 
     def _attend(self, engine: Engine | None, lease_server: LeaseServer) -> bool:
         if engine is not None:
@@ -194,7 +200,6 @@ class SparkFlows:
 
     def shut_down(self) -> None:
         """End in order, within about five seconds; on a cluster that is slow to end its executors within thirty."""
-        self._warming.begin_stop()
         deadline = self._clock.monotonic() + self._options.stop_s
         self._spark.close()
         all_at_once([hosted.stop for hosted in self.hosted_flows])
@@ -205,7 +210,6 @@ class SparkFlows:
         self._spark.stop(max(0.5, deadline - self._clock.monotonic()))
         for hosted in self.hosted_flows:
             hosted.close()
-        self._warming.stop()
 
     def _meet(self, engine: Engine) -> None:
         """Look at an engine that has just started."""
@@ -300,8 +304,8 @@ class SparkFlows:
             return
         if self._no_executor is None:
             self._no_executor = (
-                f"Spark at {self._options.master} has no executor for twinlog, nothing is copied: has a worker a core "
-                f"and {engine.executor_memory} of memory free, and can it reach this machine as {engine.host}?"
+                f"Spark at {self._options.master} has no executor for twinlog, and {self._meanwhile}: has a worker a "
+                f"core and {engine.executor_memory} of memory free, and can it reach this machine as {engine.host}?"
             )
         if self._logged.is_new("no executor", AGAIN_S):
             log.warning(self._no_executor)

@@ -62,7 +62,6 @@ def test_a_connector_is_created_as_soon_as_the_worker_answers(
         "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
         "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
         "listeners": "http://127.0.0.1:0",
-        "twinlog.warm.up.enabled": "false",
         **shared(group),
     }
     text = "".join(f"{key} = {value}\n" for key, value in lines.items())

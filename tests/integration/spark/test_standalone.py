@@ -141,6 +141,8 @@ def test_executors_and_workers_die(
         worker.kill()
 
     with flow.load:
+        process.wait_for_line("left->right: the bridge copies until Spark has a task for the flow")
+        process.wait_for_line("left->right: Spark's tasks copy now", 200)
         has_tasks(2)
         worker = chance.choice(spark.workers)
         dead = worker.executors[0]
@@ -170,10 +172,13 @@ def test_the_drivers_jvm_dies(
     spark.have(1)
     process = run_twinlog("left, right", flow_properties("left->right", left, right, {"topics": topic}), *spark.options)
     with flow.load:
+        process.wait_for_line("left->right: Spark's tasks copy now", 200)
         wait_until_copied(process, [flow], RATE)
         process.jvm().kill()
         process.wait_for_line(r"Spark's JVM was killed by SIGKILL", 200)
+        process.wait_for_line("left->right: the bridge copies until Spark has a task for the flow", 200, times=2)
         wait_until_copied(process, [flow], RATE)
+        process.wait_for_line("left->right: Spark's tasks copy now", 200, times=2)
     wait_until_copied(process, [flow])
     assert process.terminate() == 0
     require_true_copies([flow])
@@ -195,9 +200,11 @@ def test_a_worker_that_is_decommissioned_is_drained_before_its_executor_goes(
     file = flow_properties("left->right", left, right, {"topics": topic, "tasks.max": "2"})
     process = run_twinlog("left, right", file, *spark.options)
     with flow.load:
-        process.wait_for_line(rf"left->right: lease \d+: {PARTITIONS} partitions in 2 tasks", 200)
+        wait_for(lambda: leaving.executors and other.executors, 200, "both have an executor")
+        process.wait_for_line("left->right: Spark's tasks copy now", 200)
+        lease = re.compile(rf"left->right: lease \d+: {PARTITIONS} partitions in (\d+) tasks?$", re.MULTILINE)
+        wait_for(lambda: lease.findall(process.log)[-1:] == ["2"], 200, "both copy")
         wait_until_copied(process, [flow], RATE)
-        wait_for(lambda: leaving.executors and other.executors, 200, "both copy")
         leaving.decommission()
         process.wait_for_line(r"left->right: \d+ partitions move: Spark decommissions their executors", 200)
         wait_for(lambda: not leaving.executors, 200, "its executor has ended by itself")

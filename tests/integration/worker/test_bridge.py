@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from harness.cluster import KafkaCluster
+from harness.wait import wait_for
 from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
@@ -16,12 +17,29 @@ PARTITIONS = 2
 RATE = 200
 BRIDGED = "left->right: the bridge copies until Spark has a task for the flow"
 TASKS = "left->right: Spark's tasks copy now"
+GONE_S = 15.0
+"""A copier of the bridge ends once a task has its partitions."""
 KILLED = r"Spark's JVM was killed by SIGKILL"
 
 
 def bridges(process: MirrorProcess) -> list[int]:
     """The processes of the bridge."""
     return [one.pid for one in process.descendants() if "twinlog.spark.bridge" in " ".join(one.cmdline())]
+
+
+def broker_connections(processes: list[int], clusters: tuple[KafkaCluster, KafkaCluster]) -> int:
+    """The number of connections of these processes to the brokers of both clusters."""
+    brokers = {port for cluster in clusters for pid in cluster.pids for port in listening(pid)}
+    return sum(
+        one.status == psutil.CONN_ESTABLISHED and one.raddr.port in brokers
+        for pid in processes
+        for one in psutil.Process(pid).net_connections("tcp")
+    )
+
+
+def listening(pid: int) -> list[int]:
+    """The ports at which a process listens."""
+    return [one.laddr.port for one in psutil.Process(pid).net_connections("tcp") if one.status == psutil.CONN_LISTEN]
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
@@ -33,7 +51,7 @@ def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
     process = run_twinlog(
         "left, right",
         flow_properties("left->right", left, right, {"topics": flow.load.topic})
-        + f"twinlog.bridge = true\nexactly.once.source.support = {mode}\n",
+        + f"exactly.once.source.support = {mode}\n",
     )
     with flow.load:
         process.wait_for_line(BRIDGED)
@@ -43,6 +61,10 @@ def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
         process.wait_for_line(TASKS)
         wait_until_copied(process, [flow], RATE)
         assert "does not release its partitions" not in process.log
+        # From here on every record moves in Spark's tasks.
+        wait_for(lambda: broker_connections(bridges(process), clusters) == 0, GONE_S, "the bridge has left the brokers")
+        wait_until_copied(process, [flow], RATE)
+        assert broker_connections(bridges(process), clusters) == 0
 
         process.jvm().kill()
         process.wait_for_line(KILLED)

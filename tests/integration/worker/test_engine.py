@@ -18,7 +18,7 @@ RATE = 300
 CLEAN_STOP_S = 60.0
 """Five seconds are promised; one more for a busy machine."""
 
-KILLED = r"Spark's JVM was killed by SIGKILL: nothing is copied until it is started again"
+KILLED = r"Spark's JVM was killed by SIGKILL: Spark is started again now"
 
 
 def kill_jvm(process: MirrorProcess) -> list[psutil.Process]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from tests.unit.connect.one_connector import C, attend, flow, have, shown, states
 from twinlog.config.connector import ConnectorFlow
@@ -18,9 +17,8 @@ from twinlog.connect.running import RunningConnectors
 from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, TargetState
 from twinlog.errors import EngineError
 from twinlog.model.types import Alias
-from twinlog.settings.flow import (
-    FlowSettings,
-)
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.transform import TransformSettings
 from twinlog.worker import spark_flows
 from twinlog.worker.flow import flow_host
 from twinlog.worker.spark_flows import SparkOptions
@@ -91,7 +89,7 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
 def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
     ahead: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it had refused before the connector came: it is asked once more, and then fails that one, too."""
+    """Also where it had refused for a connector of another worker: it is asked again, and then fails that one, too."""
     reason = "Spark refuses: spark.driver.memory = 256m (--conf): System memory must be at least 471859200"
     started: list[object] = []
 
@@ -111,7 +109,8 @@ def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
 
     monkeypatch.setattr(spark_flows, "SparkEngine", Refused)
     monkeypatch.setattr(flow_host, "FlowRunner", no_flow)
-    running = RunningConnectors(SparkOptions(ahead=ahead, warm_up=False), lambda _: 5.0, list)
+    elsewhere = [replace(flow().settings, kind="source")] if ahead else []
+    running = RunningConnectors(SparkOptions(bridge=False), lambda _: 5.0, list, to_copy=lambda: elsewhere)
 
     def given_up() -> bool:
         running.poll_connectors()
@@ -205,7 +204,7 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     Spark.made, Spark.reason = [], None
     source = replace(flow(), settings=replace(flow().settings, kind="source"))
     coming = [source.settings] if prepared else []
-    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, to_copy=lambda: coming)
+    running = RunningConnectors(SparkOptions(bridge=not prepared), lambda _: 5.0, list, to_copy=lambda: coming)
     running.set_connector(C, source, TargetState.STARTED, None)
     running.poll_connectors()
     waits = running.connectors[C].connector_state("w", 1)
@@ -287,11 +286,12 @@ def test_a_connector_goes_on_when_one_comes_that_mirrors_none_of_its_topics(
 def test_spark_starts_where_a_connector_that_copies_may_come(
     monkeypatch: pytest.MonkeyPatch, master: str | None, starts: list[int]
 ) -> None:
-    """In this process; on a cluster of its own it would hold what another worker needs."""
+    """In this process, without a bridge; on a cluster of its own it would hold what another worker needs."""
     monkeypatch.setattr(module, "SparkFlows", Spark)
     Spark.made, Spark.reason = [], None
     coming: list[FlowSettings] = []
-    running = RunningConnectors(SparkOptions(master), lambda _: 0.0, list, to_copy=lambda: coming)
+    options = SparkOptions(master, bridge=False)
+    running = RunningConnectors(options, lambda _: 0.0, list, to_copy=lambda: coming)
     running.poll_connectors()
     assert Spark.made[0].starts == []
     coming += [replace(flow().settings, kind="source", tasks_max=tasks) for tasks in (2, 3)]
@@ -301,33 +301,17 @@ def test_spark_starts_where_a_connector_that_copies_may_come(
     running.stop()
 
 
-def test_spark_starts_ahead_of_the_first_connector_and_ends_where_none_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("transform", "starts"), [(None, []), (TransformSettings("m:f"), []), (TransformSettings(sql="SELECT 1"), [3])]
+)
+def test_spark_starts_for_another_workers_connector_only_where_the_bridge_cannot_copy_it(
+    monkeypatch: pytest.MonkeyPatch, transform: TransformSettings | None, starts: list[int]
+) -> None:
     monkeypatch.setattr(module, "SparkFlows", Spark)
     Spark.made, Spark.reason = [], None
-    others: list[FlowSettings] = []
-    clock = VirtualClock()
-    running = RunningConnectors(SparkOptions(ahead=True), lambda _: 5.0, lambda: others, clock)
+    elsewhere = replace(flow().settings, kind="source", tasks_max=3, transform=transform)
+    running = RunningConnectors(SparkOptions(), lambda _: 0.0, list, to_copy=lambda: [elsewhere])
     for _ in range(2):
         running.poll_connectors()
-        clock.sleep(3600)
-    assert [one.starts for one in Spark.made] == [[0]]
-    assert not Spark.made[0].ended.is_set()
-    others.append(flow().settings)
-    running.poll_connectors()
-    clock.sleep(module.NOT_WANTED_S - 1)
-    running.poll_connectors()
-    assert not Spark.made[0].ended.is_set()
-    clock.sleep(1)
-    running.poll_connectors()
-    assert Spark.made[0].ended.wait(60)
-    # It comes back with one that copies.
-    source = replace(flow(), settings=replace(flow().settings, kind="source"))
-
-    def copies() -> bool:
-        have(running, flow=source)
-        attend(running)
-        return len(Spark.made) > 1
-
-    wait_for(copies, 60, "it copies")
-    assert Spark.made[1].starts == [1]
+    assert Spark.made[0].starts == starts
     running.stop()

@@ -121,6 +121,18 @@ def test_a_port_that_is_taken_and_an_address_of_another_machine_are_refused_with
         LeaseServer("192.0.2.1")
 
 
+def test_a_further_address_serves_beside_the_first_until_the_server_ends(lease_server: LeaseServer) -> None:
+    first = lease_server.address
+    second = lease_server.open_address("twinlog.example", bind_address="0.0.0.0")
+    assert lease_server.address is second
+    for address in (first, second.here):
+        with socket.create_connection((address.host, address.port), timeout=20) as caller:
+            assert caller.recv(1)
+    lease_server.close()
+    for address in (first, second.here):
+        LeaseServer("127.0.0.1", port=address.port).close()
+
+
 def test_a_port_of_ones_own_is_free_again_at_once(lease_server: LeaseServer) -> None:
     """As after a restart of a process."""
     address = lease_server.address

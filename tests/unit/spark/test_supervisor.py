@@ -104,8 +104,8 @@ def test_one_that_was_killed_is_followed_by_another(moment: str, caplog: pytest.
     assert second.stopped.is_set()
     loss, again = caplog.messages
     assert loss == (
-        "Spark's JVM was killed by SIGKILL: nothing is copied until it is started again, now "
-        "(1 of 2 times within 10 min)"
+        "Spark's JVM was killed by SIGKILL: Spark is started again now (1 of 2 times within 10 min), "
+        "and nothing is copied meanwhile"
     )
     assert again.startswith("Spark runs again after")
 
@@ -115,7 +115,7 @@ def test_what_runs_none_says_why_until_one_runs(monkeypatch: pytest.MonkeyPatch)
     supervised = supervise(first, second)
     assert second.started.wait(DEADLINE_S)
     assert supervised.trouble == (
-        "Spark's JVM was killed by SIGKILL: nothing is copied until Spark has been started again"
+        "Spark's JVM was killed by SIGKILL: Spark is started again, and nothing is copied meanwhile"
     )
     second.go.set()
     wait_until_it_runs(supervised, second)

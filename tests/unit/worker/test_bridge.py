@@ -14,10 +14,17 @@ from harness.virtual.clock import VirtualClock
 from twinlog.kafka.retry import BRIDGE_START
 from twinlog.lease.channel import DriverAddress, LeaseTicket
 from twinlog.model.types import Alias
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import (
+    COPIER_MEMORY_BYTES,
+    AdminSettings,
+    ClientSettings,
+    ConsumerSettings,
+    FlowSettings,
+    ProducerSettings,
+)
 from twinlog.settings.transform import TransformSettings
 from twinlog.worker import bridge as module
-from twinlog.worker.bridge import AGAIN_S, Bridge, BridgeProcess
+from twinlog.worker.bridge import AGAIN_S, LEAST_MEMORY_BYTES, MEMORY_BYTES, Bridge, BridgeProcess
 
 SERVER: Any = SimpleNamespace(address=DriverAddress("127.0.0.1", 1, b"secret"))
 
@@ -61,6 +68,7 @@ def flow(
     ready: bool = True,
     bridged: bool = False,
     unclaimed: bool = False,
+    of_shares: int = 1,
 ) -> Any:
     client = ClientSettings(("x:1",))
     clients = ConsumerSettings(client), ProducerSettings(client), AdminSettings(client), AdminSettings(client)
@@ -68,7 +76,9 @@ def flow(
     begun = threading.Event()
     if ready:
         begun.set()
-    leases = SimpleNamespace(left_without_tasks=list(shares), lease=3, bridged=bridged, unclaimed=unclaimed)
+    leases = SimpleNamespace(
+        left_without_tasks=list(shares), lease=3, bridged=bridged, unclaimed=unclaimed, current=lambda: (3, of_shares)
+    )
     return SimpleNamespace(leases=leases, changes=SimpleNamespace(copiers=settings), ready=begun, ended=False)
 
 
@@ -91,6 +101,23 @@ def test_each_share_without_a_task_is_given_once_in_a_while(processes: list[Proc
 def test_no_process_is_started_without_work_for_it(idle: Any, processes: list[Process]) -> None:
     Bridge().poll_flows([idle], SERVER)
     assert processes == []
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_the_bridge_copies_a_flow_with_a_function_only_beside_local_tasks(
+    local: bool, processes: list[Process]
+) -> None:
+    Bridge(local=local).poll_flows([flow(0, transform=TransformSettings("module:function"))], SERVER)
+    assert len(processes) == local
+
+
+@pytest.mark.parametrize(
+    ("shares", "memory"), [(1, COPIER_MEMORY_BYTES), (4, MEMORY_BYTES // 4), (1_000, LEAST_MEMORY_BYTES)]
+)
+def test_all_copiers_of_the_bridge_share_its_memory(shares: int, memory: int, processes: list[Process]) -> None:
+    Bridge().poll_flows([flow(0, of_shares=shares)], SERVER)
+    ((ticket,),) = [process.tickets for process in processes]
+    assert ticket.settings().copier_memory_bytes == memory
 
 
 def test_a_bridge_that_is_switched_off_copies_nothing(processes: list[Process]) -> None:

@@ -87,7 +87,7 @@ def test_a_spark_is_warmed_up_for_flows_that_may_come_from_other_processes(
     warmed: list[object] = []
     monkeypatch.setattr(module, "SparkEngine", Engine)
     monkeypatch.setattr(module, "run_warm_up", lambda engine, *_, **__: warmed.append(engine))
-    flows = SparkFlows(SparkOptions(warm_up=False), wake=threading.Event())
+    flows = SparkFlows(SparkOptions(bridge=False), wake=threading.Event())
     flows.start(1)
     flows.expects_flows = expects
     wait_for(lambda: flows._spark.engine, 60, "it is started")
@@ -124,7 +124,7 @@ def test_local_tasks_have_numpy_for_arrow_where_a_flow_changes_records(
         return Engine()
 
     monkeypatch.setattr(module, "SparkEngine", engine)
-    flows = SparkFlows(SparkOptions(warm_up=False, any_flow=any_flow), wake=threading.Event())
+    flows = SparkFlows(SparkOptions(any_flow=any_flow, bridge=False), wake=threading.Event())
     flows.hosted_flows = [Planned(transform) for transform in transforms]  # type: ignore[misc]
     flows.start(1)
     wait_for(lambda: flows._spark.engine, 60, "it is started")
@@ -169,7 +169,7 @@ def test_a_clusters_manager_has_time_to_end_the_executors(
 
     monkeypatch.setattr(module, "SparkEngine", Ending)
     clock = Still()
-    flows = SparkFlows(SparkOptions(master, warm_up=False), clock, threading.Event())
+    flows = SparkFlows(SparkOptions(master), clock, threading.Event())
     flows.start(1)
     wait_for(lambda: flows._spark.engine, 60, "it is started")
     flows.hosted_flows = [Slow(clock)]

@@ -150,17 +150,6 @@ PROCESS_KEYS = (
     ),
     _setting(
         WorkerSettings,
-        "twinlog.warm.up.enabled",
-        BOOL,
-        "Prepare later starts of Spark in the background, as `twinlog warm-up` does, if that is still to do.",
-        update=RESTART,
-        in_worker_file=InWorkerFile(
-            "Start Spark before the first connector comes, and prepare later starts of it in the background, as "
-            "`twinlog warm-up` does, if that is still to do."
-        ),
-    ),
-    _setting(
-        WorkerSettings,
         "twinlog.bridge",
         BOOL,
         "Copy in a process beside the driver while Spark has no task for a flow: at a start, while Spark's JVM is "

@@ -129,7 +129,7 @@ def _missing(report: DriverReport) -> str | None:
 
 def _rate(report: DriverReport) -> str:
     rates = f"{report.record_rate:,.0f} records/s, {report.byte_rate / 1e6:,.1f} MB/s"
-    tasks = "1 task" if report.copiers == 1 else f"{report.copiers} tasks"
+    tasks = "the bridge until Spark has a task" if report.bridged else counted(report.copiers, "task")
     since = _time(report.counts_since_ms or report.since_ms)
     failed = f", {report.failed:,} skipped because the transform failed on them" if report.failed else ""
     dropped = f", {report.dropped:,} dropped by the transform" if report.dropped else ""

@@ -422,7 +422,12 @@ class FlowRunner:
         """The present report of the flow."""
         topics = self._topics
         return self._reporter.report(
-            *self.status, self.flow_status, self.held.all(), left_out=topics.left_out, missing=topics.missing
+            *self.status,
+            self.flow_status,
+            self.held.all(),
+            left_out=topics.left_out,
+            missing=topics.missing,
+            bridged=self.leases.bridged,
         )
 
     def _reported(self, report: Report) -> None:

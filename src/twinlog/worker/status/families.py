@@ -171,6 +171,11 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
         ((one.flow, report.copiers) for one, report in here),
     )
     yield _gauge(
+        "twinlog_bridged",
+        "1 while the bridge copies, because Spark has no task for the flow.",
+        ((one.flow, float(report.bridged)) for one, report in here),
+    )
+    yield _gauge(
         "twinlog_lag_records",
         "Source offsets still to copy, of partitions where that is known.",
         ((one.flow, _known(report.lag)) for one, report in here),

@@ -115,12 +115,14 @@ class FlowReporter:
         *,
         left_out: Mapping[TopicName, str] = MappingProxyType({}),
         missing: Mapping[TopicName, str] = MappingProxyType({}),
+        bridged: bool = False,
     ) -> DriverReport:
         """A report of now; a flow whose `status` is None leaves the copying to another flow.
 
         A detail is an error once it lasts, except of `idle` flows; the detail of a failed flow is an error at once.
         `held` are the held partitions. `left_out` has topics that the flow leaves to other flows, and `missing` has
-        topics whose remote topic still has to be created or grown. Both have a reason for each topic.
+        topics whose remote topic still has to be created or grown. Both have a reason for each topic. `bridged` says
+        that the bridge copies.
         """
         if state == "failed" and detail is not None:
             self.last_error.record_error(detail)
@@ -139,6 +141,7 @@ class FlowReporter:
             left_out=_first(left_out),
             missing=len(missing),
             missing_topics=_first(missing),
+            bridged=bridged,
         )
         return report if status is None else _with_sums(report, status, held)
 

@@ -115,7 +115,8 @@ class DriverReport:
     counts the held partitions, `held_by_reason` the partitions for each reason; `held_partitions` are the first of them
     by name, `MOST_HELD` at most. `paused` partitions are excluded from all other sums. `missing` topics lack a remote
     topic, or some of its partitions, and are excluded from all other sums; `missing_topics` are the first of them.
-    `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic.
+    `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic. `bridged` is
+    true while the bridge copies in place of Spark's tasks.
     """
 
     flow: str
@@ -154,6 +155,7 @@ class DriverReport:
     left_out: tuple[tuple[str, str], ...] = field(default=())
     missing: int = 0
     missing_topics: tuple[tuple[str, str], ...] = field(default=())
+    bridged: bool = False
 
 
 _REPORT, _TOPIC = ReportCodec(DriverReport), ReportCodec(TopicProgress)
