@@ -111,5 +111,6 @@ rules = st.builds(
     merge_batch_bytes=st.sampled_from([524_288, 524_288, 700]),
     merge_below=st.sampled_from([16_384, 16_384, 150, 0]),
     merge_records=st.sampled_from([64, 2, 1 << 30]),
+    join_records=st.sampled_from([0, 0, 3, 1 << 30]),
     check_crcs=st.booleans(),
 )

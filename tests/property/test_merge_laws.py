@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from tests.any_log import NOW, PRODUCERS, blobs, codecs, logs, records, rules
-from tests.source_log import New, SourceLog
+from tests.source_log import New, SourceLog, read_back
 from twinlog.batches import prepare as preparing
 from twinlog.batches.prepare import prepare
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
+from twinlog.kafka.record.stamp import stamp
 
 NEVER = 1 << 60
 
@@ -83,7 +85,8 @@ def outcome(log: memoryview, position: int, rules: CopyRules, aborted: list[tupl
 
 
 def both(fetched: memoryview, position: int, rules: CopyRules, aborted: list[tuple[int, int]]) -> tuple[Any, Any]:
-    """The outcome one by one and all at once."""
+    """The outcome one by one and all at once; neighbours that are joined have laws of their own."""
+    rules = replace(rules, join_records=0)
     with pytest.MonkeyPatch.context() as patch:
         for least in (NEVER, 2):
             patch.setattr(preparing, "IMPORT_FROM", least)
@@ -119,6 +122,32 @@ def test_damage_is_found_either_way(log: SourceLog, rules: CopyRules, data: Any)
         fetched[at] ^= 1 << data.draw(st.integers(0, 7))
     one_by_one, at_once = both(fetched, 0, rules, log.aborted())
     assert at_once == one_by_one
+
+
+@settings(anything, max_examples=60)
+@given(log=st.one_of(long_logs(), logs()), rules=rules, data=st.data())
+def test_damage_is_found_where_neighbours_are_joined(log: SourceLog, rules: CopyRules, data: Any) -> None:
+    """Joined or not, the same records are copied, up to the same damage."""
+    fetched = log.fetch()
+    for _ in range(data.draw(st.integers(0, 3)) if len(fetched) else 0):
+        at = data.draw(st.integers(0, len(fetched) - 1))
+        fetched[at] ^= 1 << data.draw(st.integers(0, 7))
+
+    def copied(join_records: int) -> Any:
+        found = outcome(fetched, 0, replace(rules, join_records=join_records, check_crcs=True), log.aborted())
+        if isinstance(found[0], type):
+            return found
+        records = []
+        for batch, count, _, _, _, spans in found[0]:
+            stamped = bytearray(batch)
+            stamp(stamped, 9, 3, 0)
+            offsets = [first + index for first, many in spans for index in range(many)]
+            assert len(offsets) == count
+            inside = read_back(stamped)[1]
+            records += [record._replace(offset=offset) for record, offset in zip(inside, offsets, strict=True)]
+        return records, *found[1:-1]
+
+    assert copied(1 << 30) == copied(0)
 
 
 @anything

@@ -76,10 +76,10 @@ class ManySmallBatches:
         small batches for the next call. The result is empty if the batches are few, or if a batch may become larger
         than `room` bytes: the loops take batches up to that size exactly.
         """
-        from twinlog.batches.small_batches import merge  # noqa: PLC0415 - numpy
+        from twinlog.batches.small_batches import merge_small  # noqa: PLC0415 - numpy
 
         rules, section = self._rules, self._section
-        blocks = merge(
+        blocks = merge_small(
             self._records[: batch.start + section],
             batch,
             builder,
@@ -95,6 +95,40 @@ class ManySmallBatches:
             self._begin = batch.start + PAUSE
         whole = taken > section // 2
         self._section = min(2 * section, LARGEST_SECTION) if whole else max(SMALLEST_SECTION, 2 * taken)
+        return blocks
+
+
+class Neighbours:
+    """The large uncompressed batches of a backlog; `limit` bytes of the source become a batch."""
+
+    __slots__ = ("_begin", "_limit", "_records", "_rules")
+
+    def __init__(self, records: memoryview, rules: CopyRules, limit: int) -> None:
+        self._records = records
+        self._rules = rules
+        self._limit = limit
+        self._begin = 0
+
+    def may_begin(self, batch: Batch) -> bool:
+        """Whether a row of batches may begin here that are joined at less cost than they are appended one by one."""
+        return (
+            batch.record_count <= self._rules.join_records
+            and batch.size <= self._limit // 2
+            and batch.start >= self._begin
+            and len(self._records) - batch.start >= 2 * batch.size
+        )
+
+    def blocks(self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool) -> list[Block]:
+        """The records of the batch and of its neighbours, as `ManySmallBatches.blocks` returns them."""
+        from twinlog.batches.large_batches import join_large  # noqa: PLC0415 - numpy
+
+        most = self._rules.join_records
+        blocks = join_large(
+            self._records, batch, builder, limit=self._limit, room=room, most=most, transactional=transactional
+        )
+        if not blocks and builder is None:
+            # The batch and its neighbour are passed on, or taken by the loops.
+            self._begin = batch.end + 1
         return blocks
 
 
@@ -138,6 +172,7 @@ class _FetchPreparation:
         "codec",
         "lone",
         "many",
+        "neighbours",
         "past",
         "position",
         "prepared",
@@ -157,6 +192,7 @@ class _FetchPreparation:
         """The offset after the last v2 batch that was examined."""
         self.prepared = PreparedFetch(SourceOffset(position))
         self.many = ManySmallBatches(records, rules, self.target)
+        self.neighbours = Neighbours(records, rules, self.target)
         self.builder: BatchBuilder | None = None
         self.lone: Batch | None = None
         self.road: Road = "merged"
@@ -207,6 +243,15 @@ class _FetchPreparation:
                 self._flush()
                 self.builder, self.road = BatchBuilder(self._codec_for(batch)), _road(batch, self.position)
             self._take(batch, self.position)
+        elif (
+            rules.join_records
+            and batch.codec == NONE
+            and self._codec_for(batch) == NONE
+            and not self.many.may_begin(batch)
+            and self.neighbours.may_begin(batch)
+            and (end := self._join_neighbours(batch, transactional=hidden is None))
+        ):
+            return end
         elif batch.size >= rules.small(batch.codec) or batch.record_count > rules.merge_records:
             self._flush()
             self._pass_on(batch)
@@ -302,8 +347,23 @@ class _FetchPreparation:
         """Take the batch and later small batches, if they are many; return the first byte of the next batch, or 0."""
         if not self._joins(batch):
             self._flush()
+        room = self._room(self._codec_for(batch))
+        return self._add_blocks(batch, self.many.blocks(batch, self.builder, room, transactional=transactional))
+
+    def _join_neighbours(self, batch: Batch, *, transactional: bool) -> int:
+        """Take the batch and its neighbours; return the first byte of the next batch, or 0."""
+        if self.lone is not None:
+            self._flush()
+        room = self._room(NONE)
+        blocks = self.neighbours.blocks(batch, self.builder, room, transactional=transactional)
+        if not blocks and self.builder is not None:
+            self._flush()
+            blocks = self.neighbours.blocks(batch, None, room, transactional=transactional)
+        return self._add_blocks(batch, blocks)
+
+    def _add_blocks(self, batch: Batch, blocks: list[Block]) -> int:
+        """Add the records of the batch and of batches after it; return the first byte of the next batch, or 0."""
         codec = self._codec_for(batch)
-        blocks = self.many.blocks(batch, self.builder, self._room(codec), transactional=transactional)
         at = batch.start
         for number, block in enumerate(blocks):
             if number:

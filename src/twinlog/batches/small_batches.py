@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ MOST = 64
 _RARE = 8
 """If more than 1 in so many bytes looks like a magic, there is too much to examine."""
 
+LONG = 1_024
+"""Bytes of a piece that is copied by itself."""
+
 _WORD = 8
 _SMALLEST = HEADER_SIZE + 7
 _FIELDS = {
@@ -82,8 +86,8 @@ def windows(array: Bytes, size: int) -> Any:
 
 
 @dataclass(slots=True)
-class SmallBatches:
-    """Small dense batches that follow each other in a fetch, uncompressed, whole and with right checksums.
+class DenseBatches:
+    """Dense batches that follow each other in a fetch, uncompressed, whole and with right checksums.
 
     Of each batch: its begin and end in `array`, its first offset, its number of records. Of each record: its timestamp
     in ms, and place and length of its body, which is all from the key's length on.
@@ -102,10 +106,27 @@ class SmallBatches:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def before(self, number: int) -> DenseBatches:
+        """The batches before batch `number`."""
+        if number == len(self):
+            return self
+        records = int(self.counts[:number].sum())
+        return DenseBatches(
+            self.array,
+            self.starts[:number],
+            self.ends[:number],
+            self.offsets[:number],
+            self.counts[:number],
+            self.newest[:number],
+            self.timestamps[:records],
+            self.bodies[:records],
+            self.lengths[:records],
+        )
+
 
 def find_small(
     records: memoryview, first: Batch, *, largest: int, most: int, least: int, transactional: bool
-) -> SmallBatches | None:
+) -> DenseBatches | None:
     """The small batches from `first` on; None if they are fewer than `least`.
 
     The batches have less than `largest` bytes and at most `most` records each, and the leader epoch of `first`.
@@ -126,7 +147,7 @@ def find_small(
     total = len(deltas) if usual == len(at) else int(counts[taken].sum())
     batches = (at[taken], ends[taken], heads["offset"].astype(np.int64)[taken], counts[taken], newest[taken])
     timestamps = deltas + (oldest if len(deltas) == len(at) else np.repeat(oldest, counts))
-    return SmallBatches(array, *batches, timestamps[:total], bodies[:total], lengths[:total])
+    return DenseBatches(array, *batches, timestamps[:total], bodies[:total], lengths[:total])
 
 
 def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional: bool) -> tuple[Longs, Any] | None:
@@ -256,6 +277,9 @@ def _before_first_unusual(usual: Any) -> int:
 _FARTHEST = 1 << 34
 """A timestamp delta below this, after zigzag, is written with five bytes at most."""
 
+_FARTHEST_OF_LONG = 1 << 28
+"""The same with four bytes, beside a length of three bytes."""
+
 _SLACK = 8
 
 
@@ -290,7 +314,7 @@ class Block:
     next_offset: int
 
 
-def merge(
+def merge_small(
     records: memoryview,
     first: Batch,
     builder: BatchBuilder | None,
@@ -310,15 +334,35 @@ def merge(
     small = find_small(records, first, largest=largest, most=most, least=least, transactional=transactional)
     if small is None:
         return []
-    blocks = _blocks(small, _groups(small, builder, limit))
-    before = 0 if builder is None else builder.size
     # While there is room for a further batch, the loops take this batch as well.
     one_more = int((small.ends - small.starts).max())
-    fits = all(len(block.data) + one_more <= room - before * (not number) for number, block in enumerate(blocks))
+    return join_batches(small, builder, limit=limit, room=room - one_more)
+
+
+def join_batches(
+    found: DenseBatches, builder: BatchBuilder | None, *, limit: int, room: int, neighbours: bool = False
+) -> list[Block]:
+    """The records of batches in blocks; each block has as many batches as fit into `limit` bytes of the source.
+
+    The first block is for `builder`. With `neighbours` each block has two batches at least, or follows the records of
+    `builder`: the last batches are left out otherwise. The result is empty if the timestamps are too far apart, or if a
+    block may be larger than `room`.
+    """
+    groups = _groups(found, builder, limit)
+    if not groups[0].end:
+        return []
+    if neighbours:
+        groups = list(takewhile(lambda group: group.base is not None or group.end - group.first > 1, groups))
+        if not groups:
+            return []
+        found = found.before(groups[-1].end)
+    blocks = _blocks(found, groups)
+    before = 0 if builder is None else builder.size
+    fits = all(len(block.data) <= room - before * (not number) for number, block in enumerate(blocks))
     return blocks if fits else []
 
 
-def _groups(small: SmallBatches, builder: BatchBuilder | None, limit: int) -> list[_Group]:
+def _groups(small: DenseBatches, builder: BatchBuilder | None, limit: int) -> list[_Group]:
     found, first = [], 0
     if builder is not None:
         first = _fit(small, 0, limit - builder.source_bytes, MAX_RECORDS - builder.count)
@@ -330,14 +374,14 @@ def _groups(small: SmallBatches, builder: BatchBuilder | None, limit: int) -> li
     return found
 
 
-def _fit(small: SmallBatches, first: int, most_bytes: int, most_records: int) -> int:
+def _fit(small: DenseBatches, first: int, most_bytes: int, most_records: int) -> int:
     """The number of the first batch that exceeds a limit, from number `first` on."""
     end = int(np.searchsorted(small.ends, int(small.starts[first]) + most_bytes, side="right"))
     records = np.cumsum(small.counts[first:end])
     return first + int(np.searchsorted(records, most_records, side="right"))
 
 
-def _blocks(small: SmallBatches, groups: Sequence[_Group]) -> list[Block]:
+def _blocks(small: DenseBatches, groups: Sequence[_Group]) -> list[Block]:
     counts = small.counts
     behind = np.cumsum(counts)
     ends = behind[[group.end - 1 for group in groups]]
@@ -349,7 +393,8 @@ def _blocks(small: SmallBatches, groups: Sequence[_Group]) -> list[Block]:
             bases[number] = group.base
     elapsed = small.timestamps - np.repeat(bases, sizes)
     raw = elapsed << 1 ^ elapsed >> 63
-    if int(raw.max()) >= _FARTHEST or int(raw.min()) < 0:
+    farthest = _FARTHEST if int(small.lengths.max()) < LONGEST else _FARTHEST_OF_LONG
+    if int(raw.max()) >= farthest or int(raw.min()) < 0:
         return []
     index = np.arange(len(raw)) - np.repeat(firsts - np.array([group.index for group in groups]), sizes)
     data, places = _write(small.array, raw, index << 1, small.bodies, small.lengths)
@@ -411,16 +456,29 @@ def _varints(raw: Longs) -> tuple[Longs, Longs]:
 
 
 def _copy(source: Bytes, sources: Longs, target: Bytes, targets: Longs, lengths: Longs) -> None:
-    """Copy pieces of 2 to 8,191 bytes: each by two copies of a power of two, from both ends, which may overlap."""
-    least, most = int(lengths.min()), int(lengths.max())
+    """Copy pieces of two bytes or more: each by two copies of a power of two, from both ends, which may overlap.
+
+    Long pieces are copied one by one, as their bytes cost more than the loop.
+    """
+    least, longest = int(lengths.min()), int(lengths.max())
+    most = longest
+    if most >= LONG:
+        chosen = np.flatnonzero(lengths >= LONG)
+        from_, to = memoryview(source.data), memoryview(target.data)
+        pieces = zip(*(one[chosen].tolist() for one in (sources, targets, lengths)), strict=True)
+        for begin, place, length in pieces:
+            to[place : place + length] = from_[begin : begin + length]
+        if least >= LONG:
+            return
+        most = LONG - 1
     size = 1 << least.bit_length() - 1
     while size <= most:
-        from_, to, length = sources, targets, lengths
-        if least < size or most >= 2 * size:
+        begins, ends, length = sources, targets, lengths
+        if least < size or most >= 2 * size or longest >= LONG:
             chosen = np.flatnonzero((lengths >= size) & (lengths < 2 * size))
-            from_, to, length = sources[chosen], targets[chosen], lengths[chosen]
-        pieces, places = windows(source, size), windows(target, size)
-        places[to] = pieces[from_]
+            begins, ends, length = sources[chosen], targets[chosen], lengths[chosen]
+        heads, places = windows(source, size), windows(target, size)
+        places[ends] = heads[begins]
         rest = length - size
-        places[to + rest] = pieces[from_ + rest]
+        places[ends + rest] = heads[begins + rest]
         size *= 2

@@ -282,10 +282,10 @@ class PartitionCopy:
     def _prepared(self, fetched: PartitionResponse) -> PreparedFetch | None:
         """The appends of an answer; None if the answer is read again later, or the partition failed."""
         rules = self.limit.rules
-        # Few batches may be in flight together, so each batch is built large when more records wait.
-        behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
-        if behind and self._target.far:
-            rules = rules.merging_all()
+        # Few batches may be in flight together, and each costs the target's brokers, so each batch is built large when
+        # more records wait.
+        if self.queue.pending or len(fetched.records) > rules.merge_batch_bytes:
+            rules = rules.merging_all() if self._target.far else rules.joining()
         if (most := self.read_ahead.next_records()) is not None:
             rules = replace(rules, most_records=most)
         try:
