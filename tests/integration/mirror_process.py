@@ -125,6 +125,14 @@ class MirrorProcess:
         (jvm,) = named("java", self.descendants())
         return jvm
 
+    def bridges(self) -> list[psutil.Process]:
+        """The processes of the bridge, which copies while Spark has no task."""
+        return [one for one in self.descendants() if "twinlog.spark.bridge" in " ".join(one.cmdline())]
+
+    def wait_for_tasks(self, flow: str) -> None:
+        """Wait until Spark's tasks copy a flow in place of the bridge."""
+        self.wait_for_line(rf"{re.escape(flow)}: Spark's tasks copy now", START_DEADLINE_S)
+
     def descendants(self) -> list[psutil.Process]:
         """Processes that it started and that still run."""
         return below(self.pid)

@@ -316,6 +316,13 @@ class Leases:
         for session in displaced:
             session.send(Stop())
 
+    def stop_bridge(self) -> None:
+        """Ask the copiers of the bridge to release their partitions and end."""
+        with self._ledger.changed:
+            sessions = [session for session in self._ledger.sessions if session.bridge]
+        for session in sessions:
+            session.send(Stop())
+
     @property
     def bridged(self) -> bool:
         """Whether the bridge copies partitions of the flow."""

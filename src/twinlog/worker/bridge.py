@@ -107,6 +107,8 @@ class Bridge:
         self._asked: dict[tuple[str, int, int], float] = {}
         """When the bridge was asked for a share: flow, lease and number of the share."""
         self._bridged: set[str] = set()
+        self._given: dict[str, FlowSettings] = {}
+        """The settings of each flow's copiers, as the bridge got them last."""
 
     def start(self) -> None:
         """Start the process ahead of its work."""
@@ -129,10 +131,22 @@ class Bridge:
         for flow in running:
             self._log(flow)
             settings = flow.changes.copiers
+            self._follow_settings(flow, settings)
             if may_bridge(settings, local=self._local) and (shares := flow.leases.left_without_tasks):
                 memory = max(LEAST_MEMORY_BYTES, min(settings.copier_memory_bytes, MEMORY_BYTES // max(1, copiers)))
                 bridged = replace(settings, copier_memory_bytes=memory)
                 self._ask(bridged, flow.leases.lease, shares, lease_server)
+
+    def _follow_settings(self, flow: FlowRunner, settings: FlowSettings) -> None:
+        """End the copiers of a flow whose settings changed; the bridge is asked again, with the new settings."""
+        name = settings.name
+        if self._given.setdefault(name, settings) == settings:
+            return
+        self._given[name] = settings
+        if flow.leases.bridged:
+            log.info("%s: the copiers end, and begin with the new settings of %s", name, name)
+            self._asked = {key: at for key, at in self._asked.items() if key[0] != name}
+            flow.leases.stop_bridge()
 
     def _ask(self, settings: FlowSettings, lease: int, shares: Sequence[int], lease_server: LeaseServer) -> None:
         """Have the bridge claim these shares of a flow's lease."""

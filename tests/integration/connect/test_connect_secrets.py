@@ -264,6 +264,7 @@ def test_secrets_are_nowhere_else(stage: Stage, topic_name: str, new_name: Calla
         lambda: remote in topics(stage.target) and len(consume(stage.target, remote)) == 10, DEADLINE_S, "it is copied"
     )
     wait_for(lambda: "authentication" in worker.log.lower(), DEADLINE_S, "the refused ones say so")
+    wait_for(lambda: "Spark's tasks copy now" in worker.log, DEADLINE_S, "Spark is there")
     for name in kinds:
         stage.ask("GET", f"{path_of(name)}/status")
         stage.ask("GET", f"{path_of(name)}/topics")

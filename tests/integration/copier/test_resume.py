@@ -77,6 +77,7 @@ class Scene:
             self.twinlog.start()
         self.twinlog.wait_for_line(rf"created remote topic {self.remote} ")
         self.load.start()
+        self.twinlog.wait_for_tasks("a->b")
         self.wait_until_copied(RATE)
         time.sleep(self.chance.uniform(0.0, 1.5))
 

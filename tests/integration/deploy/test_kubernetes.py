@@ -71,6 +71,7 @@ def test_executors_are_pods_that_are_recreated_and_go_with_their_driver(
                 raise AssertionError(f"{late}\n{process.log}\n\n{kubernetes.requests}\n\n{pods}") from late
 
         copied(100)
+        process.wait_for_tasks("near->far")
         (first,) = kubernetes.executors("Running")
         assert kubernetes.pods[first]["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
         kubernetes.running[first].kill()

@@ -10,7 +10,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.wait import wait_for
 from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
-from tests.integration.mirror_process import MirrorProcess, flow_properties
+from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
 
 PARTITIONS = 2
@@ -22,18 +22,13 @@ GONE_S = 15.0
 KILLED = r"Spark's JVM was killed by SIGKILL"
 
 
-def bridges(process: MirrorProcess) -> list[int]:
-    """The processes of the bridge."""
-    return [one.pid for one in process.descendants() if "twinlog.spark.bridge" in " ".join(one.cmdline())]
-
-
-def broker_connections(processes: list[int], clusters: tuple[KafkaCluster, KafkaCluster]) -> int:
+def broker_connections(processes: list[psutil.Process], clusters: tuple[KafkaCluster, KafkaCluster]) -> int:
     """The number of connections of these processes to the brokers of both clusters."""
     brokers = {port for cluster in clusters for pid in cluster.pids for port in listening(pid)}
     return sum(
         one.status == psutil.CONN_ESTABLISHED and one.raddr.port in brokers
-        for pid in processes
-        for one in psutil.Process(pid).net_connections("tcp")
+        for process in processes
+        for one in process.net_connections("tcp")
     )
 
 
@@ -57,14 +52,16 @@ def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
         process.wait_for_line(BRIDGED)
         wait_until_copied(process, [flow])
         assert TASKS not in process.log
-        assert len(bridges(process)) == 1
+        assert len(process.bridges()) == 1
         process.wait_for_line(TASKS)
         wait_until_copied(process, [flow], RATE)
         assert "does not release its partitions" not in process.log
         # From here on every record moves in Spark's tasks.
-        wait_for(lambda: broker_connections(bridges(process), clusters) == 0, GONE_S, "the bridge has left the brokers")
+        wait_for(
+            lambda: broker_connections(process.bridges(), clusters) == 0, GONE_S, "the bridge has left the brokers"
+        )
         wait_until_copied(process, [flow], RATE)
-        assert broker_connections(bridges(process), clusters) == 0
+        assert broker_connections(process.bridges(), clusters) == 0
 
         process.jvm().kill()
         process.wait_for_line(KILLED)
@@ -74,7 +71,7 @@ def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
         process.wait_for_line(TASKS, times=2)
         wait_until_copied(process, [flow], RATE)
     wait_until_copied(process, [flow])
-    left_over = [psutil.Process(pid) for pid in bridges(process)]
+    left_over = process.bridges()
     assert process.terminate() == 0
     _, alive = psutil.wait_procs(left_over, timeout=30)
     assert alive == []

@@ -40,6 +40,7 @@ def test_a_run_shows_what_it_copies_and_strimzis_dashboard_finds_it(
     run = MirrorProcess(tmp_path, f"{here}, {there}", lines, "--metrics-listener", f"http://127.0.0.1:{port}").start()
     try:
         run.wait_for_line("metrics are served at", COPY_S)
+        run.wait_for_tasks(f"{here}->{there}")
         ends = {("topic", f"{here}.{topic}"), ("source", here), ("target", there)}
         commit_offsets(left, {group: {(topic, 0): 1, (topic, 1): 1}})
 

@@ -73,6 +73,8 @@ def test_topics_come_while_others_are_copied_on(
     produce(left, more, numbered(100))
     process = run_twinlog("left, right", flow_properties("left->right", left, right, {"topics": here}))
     with Load(left, here, PARTITIONS, rate=500, tick_s=SLOW_TICK_S) as load:
+        process.wait_for_tasks("left->right")
+        wait_for(lambda: not set(copiers(process, right)) & set(process.bridges()), COPY_S, "the bridge has left")
         has(process, right, f"left.{here}", 1)
         before = copiers(process, right)
         with Arrivals(right, f"left.{here}", PARTITIONS) as arrivals:
@@ -208,6 +210,8 @@ def test_every_process_of_a_file_is_asked_from_any_host(
     assert f"({first.file}): its file is as before" in said
     assert "left->right: stands by, and will run with its new settings" in said
     # A flow begins, and ends; the other one does not notice.
+    first.wait_for_tasks("left->right")
+    wait_for(lambda: not set(copiers(first, right)) & set(first.bridges()), COPY_S, "the bridge has left the target")
     before = copiers(first, right)
     on = "right->left.enabled = true\n"
     write(mine, first.file, second.file, also=f"{on}tasks.max = 7\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,8 +77,18 @@ def flow(
     begun = threading.Event()
     if ready:
         begun.set()
+
+    def stop_bridge() -> None:
+        leases.stops += 1
+
     leases = SimpleNamespace(
-        left_without_tasks=list(shares), lease=3, bridged=bridged, unclaimed=unclaimed, current=lambda: (3, of_shares)
+        stops=0,
+        stop_bridge=stop_bridge,
+        left_without_tasks=list(shares),
+        lease=3,
+        bridged=bridged,
+        unclaimed=unclaimed,
+        current=lambda: (3, of_shares),
     )
     return SimpleNamespace(leases=leases, changes=SimpleNamespace(copiers=settings), ready=begun, ended=False)
 
@@ -118,6 +129,22 @@ def test_all_copiers_of_the_bridge_share_its_memory(shares: int, memory: int, pr
     Bridge().poll_flows([flow(0, of_shares=shares)], SERVER)
     ((ticket,),) = [process.tickets for process in processes]
     assert ticket.settings().copier_memory_bytes == memory
+
+
+@pytest.mark.parametrize("bridged", [True, False])
+def test_copiers_of_the_bridge_end_for_other_settings_and_begin_with_these(
+    bridged: bool, processes: list[Process], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "twinlog")
+    bridge, copied = Bridge(clock=VirtualClock()), flow(0, bridged=bridged)
+    bridge.poll_flows([copied], SERVER)
+    copied.changes.copiers = replace(copied.changes.copiers, lease_seconds=99.0)
+    for _ in range(2):
+        bridge.poll_flows([copied], SERVER)
+    assert copied.leases.stops == bridged
+    assert caplog.text.count("a->b: the copiers end, and begin with the new settings of a->b") == bridged
+    given = [ticket.settings().lease_seconds == 99.0 for ticket in processes[0].tickets]
+    assert given == [False, True][: 1 + bridged]
 
 
 def test_a_bridge_that_is_switched_off_copies_nothing(processes: list[Process]) -> None:
