@@ -28,8 +28,8 @@ SECTION = 4 << 20
 """Bytes of a fetch that are read together."""
 
 GROWTH = 7
-"""Bytes by which a record may grow in a larger batch: two of its offset delta, four of its timestamp delta, and one of
-its length."""
+"""Bytes by which a record may grow in a larger batch: two of its offset delta, four of its timestamp delta, and a
+byte of its length."""
 
 _WORD = 8
 

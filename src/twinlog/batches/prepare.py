@@ -110,7 +110,7 @@ class Neighbours:
         self._begin = 0
 
     def may_begin(self, batch: Batch) -> bool:
-        """Whether a row of batches may begin here that are joined at less cost than they are appended one by one."""
+        """Whether a row of batches may begin here that are joined at less cost than an append of each batch."""
         return (
             batch.record_count <= self._rules.join_records
             and batch.size <= self._limit // 2

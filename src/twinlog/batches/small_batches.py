@@ -458,7 +458,7 @@ def _varints(raw: Longs) -> tuple[Longs, Longs]:
 def _copy(source: Bytes, sources: Longs, target: Bytes, targets: Longs, lengths: Longs) -> None:
     """Copy pieces of two bytes or more: each by two copies of a power of two, from both ends, which may overlap.
 
-    Long pieces are copied one by one, as their bytes cost more than the loop.
+    A loop copies each long piece, as its bytes cost more than the loop.
     """
     least, longest = int(lengths.min()), int(lengths.max())
     most = longest
