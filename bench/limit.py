@@ -163,7 +163,7 @@ class _Brokers:
     """Connections to several brokers, each with so many requests on their way at most."""
 
     def __init__(self, addresses: Iterable[str], in_flight: int) -> None:
-        self._connections = {address: Connection(address) for address in addresses}
+        self._connections = {address: Connection(address) for address in set(addresses)}
         self._in_flight = in_flight * len(self._connections)
         self._waiting: deque[Connection] = deque()
 

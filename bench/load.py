@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.tools import PRODUCER_PERF, run_tool
 from harness.topics import create_topic
+from harness.wait import wait_for
 from twinlog.kafka.record.batch import Batch, read_batch
 
 DISTINCT = 20_000
@@ -22,6 +24,7 @@ DISTINCT_BYTES = 20_000_000
 """Different values at most; the tool picks among them at random."""
 _SYLLABLES = [consonant + vowel for consonant in "bdklmnr" for vowel in "aeiou"]
 FILL_DEADLINE_S = 900.0
+REPLICATED_S = 60.0
 
 
 def documents(size: int, count: int = DISTINCT, seed: int = 11) -> list[str]:
@@ -78,6 +81,9 @@ def fill(cluster: KafkaCluster, topic: str, item: CopyItem, work: Path, *, idemp
     run_tool(PRODUCER_PERF, arguments, deadline_s=FILL_DEADLINE_S, heap="1g")
     watch = EndWatch(cluster.bootstrap, topic, item.partitions)
     try:
+        # A producer with `acks=1` does not wait for replicas, and readers see replicated records only.
+        with contextlib.suppress(TimeoutError):
+            wait_for(lambda: watch.total() >= item.records, REPLICATED_S, f"{topic} is replicated")
         found = watch.total()
     finally:
         watch.close()
