@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import urllib.request
 from collections.abc import Callable
 
 import psutil
 import pytest
 
 from harness.cluster import KafkaCluster
+from harness.ports import claim_port, release_port
 from harness.wait import wait_for
 from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
 from tests.integration.mirror_process import flow_properties
@@ -37,24 +40,37 @@ def listening(pid: int) -> list[int]:
     return [one.laddr.port for one in psutil.Process(pid).net_connections("tcp") if one.status == psutil.CONN_LISTEN]
 
 
+def bridged(url: str) -> float:
+    """The flow's metric `twinlog_bridged`."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=20) as answer:
+        found = re.search(r'^twinlog_bridged\{flow="left->right"\} (\S+)$', answer.read().decode(), re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str], mode: str
 ) -> None:
     left, right = clusters
+    port = claim_port()
+    url = f"http://127.0.0.1:{port}"
     flow, _ = both_ways(clusters, new_name, PARTITIONS, RATE)
     process = run_twinlog(
         "left, right",
         flow_properties("left->right", left, right, {"topics": flow.load.topic})
         + f"exactly.once.source.support = {mode}\n",
+        *("--metrics-listener", url),
     )
     with flow.load:
         process.wait_for_line(BRIDGED)
         wait_until_copied(process, [flow])
         assert TASKS not in process.log
+        assert bridged(url) == 1.0
         assert len(process.bridges()) == 1
         process.wait_for_line(TASKS)
         wait_until_copied(process, [flow], RATE)
+        assert bridged(url) == 0.0
         assert "does not release its partitions" not in process.log
         # From here on every record moves in Spark's tasks.
         wait_for(
@@ -77,3 +93,4 @@ def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
     assert alive == []
     require_true_copies([flow])
     assert "Traceback" not in process.log
+    release_port(port)

@@ -68,6 +68,10 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
     assert line(seen(), "orders").split() == ["orders", "2", "1,204", "1.2", "MB", "3", "1,000", "2.0"]
 
 
+def test_the_bridge_is_named_while_it_copies() -> None:
+    assert "by the bridge until Spark has a task; " in line(seen(replace(REPORTED, bridged=True)), "rate")
+
+
 def test_what_a_transform_left_out_is_shown_where_it_left_out_any() -> None:
     assert "transform" not in line(seen(), "rate")
     text = line(seen(replace(REPORTED, failed=1_234, dropped=5)), "rate")
