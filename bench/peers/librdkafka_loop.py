@@ -18,7 +18,10 @@ COMMIT_EVERY_S = 1.0
 
 
 def consumer_settings(brokers: str, group: str) -> dict[str, str | int | float | bool]:
-    """Large fetches, and a queue that holds several of them."""
+    """Large fetches, and a queue that holds several of them.
+
+    librdkafka asks a partition for no more while its queue is full, and by default looks again after a second.
+    """
     return {
         "bootstrap.servers": brokers,
         "group.id": group,
@@ -26,6 +29,8 @@ def consumer_settings(brokers: str, group: str) -> dict[str, str | int | float |
         "enable.auto.commit": False,
         "fetch.message.max.bytes": 4 << 20,
         "queued.max.messages.kbytes": 65_536,
+        "queued.min.messages": 1_000_000,
+        "fetch.queue.backoff.ms": 10,
     }
 
 

@@ -189,6 +189,16 @@ def test_a_run_goes_on_without_the_systems_that_fail(monkeypatch: pytest.MonkeyP
     assert stubs.order[:3] == ["mm1", "spark", "twinlog"], "what failed one item copies the next"
 
 
+def test_a_run_without_twinlog_has_no_goals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Stubs(monkeypatch)
+    cluster: Any = None
+    everybody = AllSystems(("mm2", "spark"), 3, 1, cluster, cluster, tmp_path)
+    everybody.check()
+    found: Any = everybody.copy(COPIES[0], 0)
+    assert found["goals"] == []
+    assert not any(row["verdicts"] for row in found["rows"])
+
+
 # -- the check
 
 
