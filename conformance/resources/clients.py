@@ -122,6 +122,7 @@ SCRIPTS = Resource(
                 "name": "mm2-source",
                 "config": source(
                     name="mm2-source",
+                    source_cluster_alias="south",
                     clusters="a, b",
                     key_converter=" org.apache.kafka.connect.converters.ByteArrayConverter",
                     topics_blacklist=".*[\\-\\.]internal, .*\\.replica, __consumer_offsets",
