@@ -69,9 +69,10 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
     topic = create_topic(near, new_name("t"))
     remote = f"near.{topic}"
     file = flow_properties("near->far", near, far, {"topics": topic})
-    # It fails, as a cluster cannot be mirrored to itself.
+    # It fails, as a cluster cannot be mirrored to itself while topics keep their names.
     file += f"twin.bootstrap.servers = {near.bootstrap}\nnear->twin.enabled = true\n"
     file += "near->twin.offset.storage.replication.factor = 1\n"
+    file += "near->twin.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
     total = 0
 
     def goes_on() -> None:
