@@ -1,0 +1,107 @@
+"""Neighbours of a backlog that are joined: which batches, up to which size, and where a row ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.source_log import New, SourceLog
+from tests.unit.batches.batches import all_records
+from twinlog.batches.prepare import prepare
+from twinlog.errors import CorruptBatchError
+from twinlog.kafka.producer.appends import JOIN_RECORDS, CopyRules, PreparedFetch
+
+VALUE = b"v" * 1_000
+RULES = CopyRules(max_batch_bytes=1_048_588).joining()
+
+
+def log_of(batches: int, records: int = 20, value: bytes = VALUE, *, first: int = 7) -> SourceLog:
+    """Each record has a time of its own, in ms."""
+    log = SourceLog(first)
+    for number in range(batches):
+        log.batch([New(1_000 + number * records + index, value, b"key") for index in range(records)], leader_epoch=3)
+    return log
+
+
+def counts(prepared: PreparedFetch) -> list[int]:
+    return [append.count for append in prepared.appends]
+
+
+def test_neighbours_become_batches_of_256_kb() -> None:
+    log = log_of(30)
+    prepared = prepare(log.fetch(), 7, RULES)
+    assert counts(prepared) == [240, 240, 120]
+    assert all(append.bytes <= RULES.join_batch_bytes for append in prepared.appends)
+    assert [append.spans for append in prepared.appends] == [((7, 240),), ((247, 240),), ((487, 120),)]
+    assert prepared.roads == {"merged": 3}
+    assert (prepared.position, prepared.leader_epoch) == (607, 3)
+    assert all_records(prepared) == log.visible()
+
+
+@pytest.mark.parametrize("records", [JOIN_RECORDS, JOIN_RECORDS + 1])
+def test_batches_of_many_records_stay_as_they_are(records: int) -> None:
+    log = log_of(4, records)
+    joined = records <= JOIN_RECORDS
+    assert counts(prepare(log.fetch(), 7, RULES)) == ([4 * records] if joined else [records] * 4)
+    assert counts(prepare(log.fetch(), 7, CopyRules())) == [records] * 4, "without a backlog"
+
+
+def test_a_batch_that_is_alone_stays_as_it_is() -> None:
+    prepared = prepare(log_of(1).fetch(), 7, RULES)
+    assert prepared.roads == {"as it is": 1}
+
+
+@pytest.mark.parametrize("size", [100, 127, 128, 5_000, 8_191, 9_000, 70_000])
+def test_records_of_any_length_keep_their_bytes(size: int) -> None:
+    log = log_of(5, 3, bytes(range(256)) * (size // 256) + bytes(size % 256))
+    prepared = prepare(log.fetch(), 7, CopyRules(max_batch_bytes=4 << 20).merging_all())
+    assert counts(prepared) == [15]
+    assert all_records(prepared) == log.visible()
+
+
+def test_gaps_between_batches_are_kept_in_the_spans() -> None:
+    log = log_of(2)
+    log.gap(5)
+    log.batch([New(9, VALUE)] * 20, leader_epoch=3)
+    (append,) = prepare(log.fetch(), 7, RULES).appends
+    assert append.spans == ((7, 40), (52, 20))
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [("epoch", 60), ("time", 80), ("codec", 60), ("holes", 80), ("transaction", 60)]
+)
+def test_an_unusual_batch_ends_a_row(kind: str, first: int) -> None:
+    """The loops add a batch that they build again anyway to the same batch."""
+    log = log_of(3)
+    log.batch(
+        [New(9, VALUE)] * 20,
+        leader_epoch=4 if kind == "epoch" else 3,
+        append_time=77 if kind == "time" else None,
+        codec="gzip" if kind == "codec" else "none",
+        deltas=range(0, 40, 2) if kind == "holes" else None,
+        producer_id=5 if kind == "transaction" else -1,
+        transactional=kind == "transaction",
+    )
+    rules = CopyRules(max_batch_bytes=1_048_588, read_committed=True).joining()
+    if kind == "transaction":
+        log.end_transaction(5, abort=True)
+    prepared = prepare(log.fetch(), 7, rules, log.aborted())
+    assert counts(prepared)[0] == first
+    assert all_records(prepared) == log.visible(read_committed=True)
+
+
+def test_damage_ends_a_row_right_before_it() -> None:
+    log = log_of(6)
+    fetched = log.fetch()
+    fetched[log.starts[4] + 500] ^= 1
+    prepared = prepare(fetched, 7, RULES)
+    assert (counts(prepared), prepared.position) == ([80], 87)
+    with pytest.raises(CorruptBatchError, match="source offsets 87 to 106"):
+        prepare(fetched[log.starts[4] :], 87, RULES)
+
+
+def test_times_that_are_far_apart_are_joined_by_the_loops_or_not_at_all() -> None:
+    log = SourceLog(7)
+    for at in (0, 1 << 40, 5):
+        log.batch([New(at, VALUE)] * 20, leader_epoch=3)
+    prepared = prepare(log.fetch(), 7, RULES)
+    assert all_records(prepared) == log.visible()
