@@ -208,8 +208,8 @@ def _start(
     """The start alone, several times; twinlog also without what `twinlog warm-up` prepares."""
     fill(source, item.name, item, work)
     copies = options.brokers
-    setups: dict[str, Setup] = {system: Setup(system, item.name, copies=copies) for system in SYSTEMS}
-    setups["unprepared"] = Setup("twinlog", item.name, prepared=False, copies=copies)
+    setups: dict[str, Setup] = {system: Setup(system, item.name, copies=copies, bridge=True) for system in SYSTEMS}
+    setups["unprepared"] = Setup("twinlog", item.name, prepared=False, copies=copies, bridge=True)
     runs: dict[str, list[CopyFigures]] = {name: [] for name in setups}
     for _ in range(START_ROUNDS):
         for name, setup in setups.items():

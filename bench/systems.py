@@ -115,7 +115,7 @@ class Setup:
     `extra` properties win over the tuning, with `{source}` and `{target}` for the aliases. Without `prepared` twinlog
     starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay. A
     `scraper` asks it for its metrics for as long as it runs. Peers compress by `codec`; the clusters' topics have
-    `copies` replicas.
+    `copies` replicas. With `bridge` twinlog copies before Spark has a task; without it, Spark's tasks are measured.
     """
 
     system: SystemName
@@ -126,6 +126,7 @@ class Setup:
     scraper: Scraper | None = None
     codec: Codec = "none"
     copies: int = 1
+    bridge: bool = False
 
     @property
     def makes_topics(self) -> bool:
@@ -144,7 +145,9 @@ class Setup:
     def properties(self, source: str, target: str) -> str:
         """The text of the file it is started with, for clusters at these bootstrap servers."""
         tuning = {**(MM2_TUNING if self.system == "mm2" else {}), **self.extra}
+        own = {"twinlog.bridge": str(self.bridge).lower()} if self.system == "twinlog" else {}
         lines = {
+            **own,
             "clusters": f"{self.alias}, {TARGET}",
             f"{self.alias}.bootstrap.servers": source,
             f"{TARGET}.bootstrap.servers": target,

@@ -108,13 +108,8 @@ class CopiedRecords:
         writer = before.writer
         if writer is not None:
             writer = Writer(writer.producer_id, writer.epoch, sequence_after(writer.sequence, count))
-        self.acknowledged = replace(
-            before,
-            next_source=append.next_source_offset,
-            next_target=TargetOffset(base_offset + count),
-            leader_epoch=leader_epoch,
-            writer=writer,
-        )
+        next_target = TargetOffset(base_offset + count)
+        self.acknowledged = before.after_append(append.next_source_offset, next_target, leader_epoch, writer)
         self._note(append)
 
     def routed(self, append: Append) -> None:

@@ -61,25 +61,29 @@ def replace_head(crc: int, old: bytes, new: bytes, rest: int) -> int:
 
 
 def _past_zeros(crc: int, zeros: int) -> int:
-    power = 0
+    place = 0
     while zeros:
-        if zeros & 1:
-            first, second, third, fourth = _tables_past(power)
+        if digit := zeros & 15:
+            first, second, third, fourth = _tables_past(digit, place)
             crc = first[crc & 255] ^ second[crc >> 8 & 255] ^ third[crc >> 16 & 255] ^ fourth[crc >> 24]
-        zeros >>= 1
-        power += 1
+        zeros >>= 4
+        place += 1
     return crc
 
 
 @cache
-def _tables_past(power: int) -> _Tables:
-    """Tables that move a checksum past 2**power zero bytes: a table for each of its four bytes."""
+def _tables_past(digit: int, place: int) -> _Tables:
+    """Tables that move a checksum past `digit` * 16**`place` zero bytes: a table for each of its four bytes.
+
+    A batch of a megabyte takes up to five steps through these tables, which have 40 KB each.
+    """
     images = []
     for bit in range(32):
         image = 1 << bit
-        if power:
-            half = 1 << power - 1
-            image = _past_zeros(_past_zeros(image, half), half)
+        if digit > 1:
+            image = _past_zeros(_past_zeros(image, digit - 1 << 4 * place), 1 << 4 * place)
+        elif place:
+            image = _past_zeros(_past_zeros(image, 8 << 4 * (place - 1)), 8 << 4 * (place - 1))
         else:
             for _ in range(8):
                 image = image >> 1 ^ (_POLYNOMIAL if image & 1 else 0)

@@ -47,6 +47,21 @@ class Position:
     remote_topic: str | None = None
     writer: Writer | None = None
 
+    def after_append(
+        self, next_source: SourceOffset, next_target: TargetOffset, leader_epoch: int, writer: Writer | None
+    ) -> Position:
+        """The position after an acknowledged append; `dataclasses.replace` would take three times as long."""
+        return Position(
+            next_source,
+            next_target,
+            leader_epoch,
+            self.topic_id,
+            self.remote_topic_id,
+            self.generation,
+            self.remote_topic,
+            writer,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PositionRecord:

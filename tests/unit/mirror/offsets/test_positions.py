@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 
 import pytest
 
@@ -55,3 +56,12 @@ def test_a_source_without_an_alias_is_stored_as_mirrormaker_stores_it() -> None:
 def test_a_record_that_is_no_position_is_passed_over(number: str) -> None:
     key = f'["MirrorSourceConnector",{{"cluster":"north","partition":{number},"topic":"t"}}]'
     assert decode_position(NORTH, PositionRecord(key.encode(), b'{"offset":1}')) is None
+
+
+def test_an_append_moves_a_position_and_keeps_all_else() -> None:
+    """Each field has a value of its own, so a field that a later version adds is looked at, too."""
+    values = (5, 6, 7, "topic", "remote id", 8, "remote", Writer(1, 2, 3))
+    before = Position(*values)
+    assert [getattr(before, one.name) for one in fields(Position)] == list(values)
+    after = before.after_append(15, 16, 17, Writer(1, 2, 4))
+    assert after == replace(before, next_source=15, next_target=16, leader_epoch=17, writer=Writer(1, 2, 4))
