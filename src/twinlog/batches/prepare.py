@@ -127,8 +127,8 @@ class Neighbours:
             self._records, batch, builder, limit=self._limit, room=room, most=most, transactional=transactional
         )
         if not blocks and builder is None:
-            # The batch and its neighbour are passed on, or taken by the loops.
-            self._begin = batch.end + 1
+            # The next batches are passed on, or taken by the loops.
+            self._begin = batch.start + PAUSE
         return blocks
 
 
@@ -352,13 +352,13 @@ class _FetchPreparation:
 
     def _join_neighbours(self, batch: Batch, *, transactional: bool) -> int:
         """Take the batch and its neighbours; return the first byte of the next batch, or 0."""
-        if self.lone is not None:
-            self._flush()
-        room = self._room(NONE)
-        blocks = self.neighbours.blocks(batch, self.builder, room, transactional=transactional)
-        if not blocks and self.builder is not None:
-            self._flush()
+        room, builder = self._room(NONE), self.builder
+        fits = builder is not None and builder.codec == NONE
+        blocks = self.neighbours.blocks(batch, builder, room, transactional=transactional) if fits else []
+        if not blocks:
             blocks = self.neighbours.blocks(batch, None, room, transactional=transactional)
+            if blocks:
+                self._flush()
         return self._add_blocks(batch, blocks)
 
     def _add_blocks(self, batch: Batch, blocks: list[Block]) -> int:

@@ -280,6 +280,9 @@ _FARTHEST = 1 << 34
 _FARTHEST_OF_LONG = 1 << 28
 """The same with four bytes, beside a length of three bytes."""
 
+_LONGEST_BODY = (1 << 20) - 16
+"""A longer record may have a length of four bytes in its new batch."""
+
 _SLACK = 8
 
 
@@ -394,7 +397,7 @@ def _blocks(small: DenseBatches, groups: Sequence[_Group]) -> list[Block]:
     elapsed = small.timestamps - np.repeat(bases, sizes)
     raw = elapsed << 1 ^ elapsed >> 63
     farthest = _FARTHEST if int(small.lengths.max()) < LONGEST else _FARTHEST_OF_LONG
-    if int(raw.max()) >= farthest or int(raw.min()) < 0:
+    if int(raw.max()) >= farthest or int(raw.min()) < 0 or int(small.lengths.max()) > _LONGEST_BODY:
         return []
     index = np.arange(len(raw)) - np.repeat(firsts - np.array([group.index for group in groups]), sizes)
     data, places = _write(small.array, raw, index << 1, small.bodies, small.lengths)

@@ -362,7 +362,9 @@ class RunningConnectors:
                 raise
             return CheckpointConnector(following, both_ways)
         spark = self._spark_for_copying()
-        self._start_spark([settings])
+        # A local Spark keeps its slots; a cluster gives executors as they are needed.
+        coming = [one for one in self._to_copy() if one.name != settings.name] if self._options.local else []
+        self._start_spark([settings, *coming])
         conflicting = self._conflicting.get(settings.name, ())
         source = SourceConnector(
             settings, self._builder, lambda: self._all_flows(settings), allowed_s, spark, conflicting

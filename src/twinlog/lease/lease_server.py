@@ -142,6 +142,11 @@ class LeaseServer:
         self._listening.append((listener, self.address, thread))
         return self.address
 
+    @property
+    def first_address(self) -> DriverAddress:
+        """The address since the begin, for a process on this machine that outlives a change of `address`."""
+        return self._listening[0][1].here
+
     def _accept(self, listener: Listener) -> None:
         while not self._closed:
             try:

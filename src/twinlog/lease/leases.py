@@ -330,6 +330,12 @@ class Leases:
             return any(session.bridge and session.held for session in self._ledger.sessions)
 
     @property
+    def copied_by_tasks(self) -> bool:
+        """Whether tasks of Spark hold partitions of the flow."""
+        with self._ledger.changed:
+            return any(session.held and not session.bridge for session in self._ledger.sessions)
+
+    @property
     def left_without_tasks(self) -> list[int]:
         """The shares that lack a copier, as long as all tasks of Spark lack a copier of the flow."""
         with self._ledger.changed:
@@ -363,10 +369,17 @@ class Leases:
             session.close()
         self._granting.stop()
 
-    def stop_copiers(self) -> None:
-        """Ask every copier to release its partitions, because the query is about to be stopped."""
-        self._send_all(Stop(), stopping=False)
-        self._wait_until_gone(RELEASE_S)
+    def stop_copiers(self, *, bridge: bool = True) -> None:
+        """Ask every copier to release its partitions, because the query is about to be stopped.
+
+        Without `bridge` the copiers of the bridge continue.
+        """
+        with self._ledger.changed:
+            sessions = [session for session in self._ledger.sessions if bridge or not session.bridge]
+        for session in sessions:
+            session.send(Stop())
+        with self._ledger.changed:
+            self._clock.wait_for(self._ledger.changed, lambda: self._ledger.sessions.isdisjoint(sessions), RELEASE_S)
 
     def _send_all(self, message: Stop | Drop, *, stopping: bool) -> None:
         with self._ledger.changed:

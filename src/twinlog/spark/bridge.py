@@ -12,11 +12,11 @@ with its pipe, and after an idle minute.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from multiprocessing.connection import Connection
 
-from twinlog.errors import TwinlogError
 from twinlog.lease.channel import LeaseTicket
 from twinlog.spark.task import ProcessCopiers
 
@@ -30,6 +30,8 @@ LOOK_S = 1.0
 
 def main() -> None:
     """Copy for each ticket, until the pipe ends or the process is idle for a minute."""
+    # Numpy would start a thread for each core, and a backlog is a matter of copying bytes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     line = Connection(int(sys.argv[1]), writable=False)
     copiers = ProcessCopiers(bridge=True)
     idle_s = 0.0
@@ -44,8 +46,8 @@ def main() -> None:
         idle_s = 0.0
         try:
             copiers.join_lease(ticket, threading.Event())
-        except (TwinlogError, OSError, EOFError) as error:
-            # The driver has gone, or asks again.
+        except Exception as error:
+            # The driver has gone, or asks again; the copiers of other shares continue.
             log.debug("the bridge does not copy %s: %r", ticket.flow, error)
 
 

@@ -23,11 +23,11 @@ PAUSE_S = 1.0
 
 
 class ProcessCopiers:
-    """The copiers of this process, by flow and driver; in the bridge, by share, too."""
+    """The copiers of this process, by flow and driver; in the bridge, by share and settings, too."""
 
     def __init__(self, *, bridge: bool = False) -> None:
         self._bridge = bridge
-        self._copiers: dict[tuple[str, int, int], CopierThread] = {}
+        self._copiers: dict[tuple[str, int, int, bytes], CopierThread] = {}
 
     def join_lease(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> CopierThread:
         """Have a copier join a lease, for Spark's `task`; a new copier if the old copier is missing or will end soon.
@@ -35,7 +35,9 @@ class ProcessCopiers:
         Raises the errors of `CopierThread`. `over` is set once the copier has stopped working under the lease.
         """
         self.forget_ended()
-        key = ticket.flow, ticket.address.port, ticket.share if self._bridge else 0
+        # In a task a query ends with the settings of its copiers; the bridge has no query.
+        share, settings = (ticket.share, ticket.pickled) if self._bridge else (0, b"")
+        key = ticket.flow, ticket.address.port, share, settings
         copier = self._copiers.get(key)
         while copier is None or not copier.join_lease(ticket, over, task):
             # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.

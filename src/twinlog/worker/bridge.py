@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.kafka.retry import BRIDGE_START
@@ -26,8 +27,11 @@ AGAIN_S = 2.0
 
 END_S = 2.0
 
+HANGS_S = 10.0
+"""A process that takes no ticket for this time is killed."""
+
 MEMORY_BYTES = 268_435_456
-"""Bytes of records that all copiers of the bridge may hold together."""
+"""Bytes of records that all copiers of the bridge may hold together, as far as each has its least."""
 
 LEAST_MEMORY_BYTES = 16_000_000
 """Bytes of records that a copier may hold at least, as for `twinlog.copier.memory.bytes`."""
@@ -47,7 +51,7 @@ class BridgeProcess:
     """The process of the bridge. Raises OSError if the machine refuses it."""
 
     def __init__(self) -> None:
-        given, own = os.pipe()
+        given, self._pipe = os.pipe()
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "twinlog.spark.bridge", str(given)],
@@ -57,13 +61,14 @@ class BridgeProcess:
                 process_group=0,
             )
         except OSError:
-            os.close(own)
+            os.close(self._pipe)
             raise
         finally:
             os.close(given)
-        # The thread of all flows continues while the process hangs.
-        os.set_blocking(own, False)
-        self._line = Connection(own, readable=False)
+        # A process that hangs must not hold up the thread of all flows.
+        os.set_blocking(self._pipe, False)
+        self._unsent = bytearray()
+        self._closed = False
 
     @property
     def pid(self) -> int:
@@ -74,9 +79,22 @@ class BridgeProcess:
         """The exit code of the process; None while it runs."""
         return self._process.poll()
 
-    def send_ticket(self, ticket: LeaseTicket) -> None:
-        """Have the process claim a share. Raises OSError when the process has ended, or takes no more tickets."""
-        self._line.send(ticket.pack())
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of tickets that the process still has to take."""
+        return len(self._unsent)
+
+    def add_ticket(self, ticket: LeaseTicket) -> None:
+        """Have the process claim a share, once it takes the ticket."""
+        data = ForkingPickler.dumps(ticket.pack())
+        # As `multiprocessing.connection.Connection.recv` reads it.
+        self._unsent += struct.pack("!i", len(data)) + data
+
+    def send_tickets(self) -> None:
+        """Give the process as many tickets as it takes now. Raises OSError when the process has ended."""
+        with contextlib.suppress(BlockingIOError):
+            while self._unsent:
+                del self._unsent[: os.write(self._pipe, self._unsent)]
 
     def kill(self) -> None:
         """End the process at once: its copiers lose their partitions."""
@@ -85,8 +103,9 @@ class BridgeProcess:
 
     def close(self) -> None:
         """End the process; its copiers have released their partitions, or lose them."""
-        with contextlib.suppress(OSError):
-            self._line.close()
+        if not self._closed:
+            self._closed = True
+            os.close(self._pipe)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_S)
         self._process.kill()
@@ -109,12 +128,15 @@ class Bridge:
         self._bridged: set[str] = set()
         self._given: dict[str, FlowSettings] = {}
         """The settings of each flow's copiers, as the bridge got them last."""
+        self._moved_at = LONG_AGO
+        """When the process last took a ticket, or had none to take."""
 
     def start(self) -> None:
         """Start the process ahead of its work."""
         if self._wanted and self._process is None and self._delay.is_due:
             try:
                 self._process = BridgeProcess()
+                self._moved_at = self._clock.monotonic()
             except OSError as error:
                 self._delay.set_failure(error)
 
@@ -127,6 +149,9 @@ class Bridge:
             if code:
                 self._delay.set_failure(OSError(f"its process ended with {code}"))
         running = [flow for flow in flows if flow.ready.is_set() and not flow.ended]
+        names = {flow.changes.copiers.name for flow in running}
+        self._bridged &= names
+        self._given = {name: settings for name, settings in self._given.items() if name in names}
         copiers = sum(flow.leases.current()[1] for flow in running)
         for flow in running:
             self._log(flow)
@@ -134,19 +159,23 @@ class Bridge:
             self._follow_settings(flow, settings)
             if may_bridge(settings, local=self._local) and (shares := flow.leases.left_without_tasks):
                 memory = max(LEAST_MEMORY_BYTES, min(settings.copier_memory_bytes, MEMORY_BYTES // max(1, copiers)))
+                self._given[settings.name] = settings
                 bridged = replace(settings, copier_memory_bytes=memory)
                 self._ask(bridged, flow.leases.lease, shares, lease_server)
+        self._send_tickets()
 
     def _follow_settings(self, flow: FlowRunner, settings: FlowSettings) -> None:
         """End the copiers of a flow whose settings changed; the bridge is asked again, with the new settings."""
-        name = settings.name
-        if self._given.setdefault(name, settings) == settings:
+        name, leases = settings.name, flow.leases
+        if self._given.get(name, settings) == settings:
             return
-        self._given[name] = settings
-        if flow.leases.bridged:
+        del self._given[name]
+        if not leases.copied_by_tasks:
             log.info("%s: the copiers end, and begin with the new settings of %s", name, name)
             self._asked = {key: at for key, at in self._asked.items() if key[0] != name}
-            flow.leases.stop_bridge()
+            leases.stop_bridge()
+            # A ticket with the earlier settings may be on its way: it is for a lease that is over.
+            leases.renew_lease()
 
     def _ask(self, settings: FlowSettings, lease: int, shares: Sequence[int], lease_server: LeaseServer) -> None:
         """Have the bridge claim these shares of a flow's lease."""
@@ -155,15 +184,30 @@ class Bridge:
             if now - self._asked.get((settings.name, lease, share), LONG_AGO) < AGAIN_S:
                 continue
             self._asked = {key: at for key, at in self._asked.items() if now - at < AGAIN_S}
-            self._asked[settings.name, lease, share] = now
             self.start()
-            if self._process is not None:
-                try:
-                    self._process.send_ticket(LeaseTicket.of(settings, lease_server.address.here, lease, share))
-                except OSError as error:
-                    self._delay.set_failure(error)
-                    self._process.kill()
-                    self._process = None
+            if self._process is not None and not self._late(now):
+                self._asked[settings.name, lease, share] = now
+                self._process.add_ticket(LeaseTicket.of(settings, lease_server.first_address, lease, share))
+
+    def _late(self, now: float) -> bool:
+        """Whether the process still has tickets to take for a while; further tickets would be the same."""
+        return self._process is not None and self._process.unsent_bytes > 0 and now - self._moved_at >= AGAIN_S
+
+    def _send_tickets(self) -> None:
+        process, now = self._process, self._clock.monotonic()
+        if process is None:
+            return
+        before = process.unsent_bytes
+        try:
+            process.send_tickets()
+            if not process.unsent_bytes or process.unsent_bytes < before:
+                self._moved_at = now
+            elif now - self._moved_at >= HANGS_S:
+                raise TimeoutError(f"its process took no ticket for {HANGS_S:.0f} s")
+        except OSError as error:
+            self._delay.set_failure(error)
+            process.kill()
+            self._process = None
 
     def _log(self, flow: FlowRunner) -> None:
         name, leases = flow.changes.copiers.name, flow.leases
@@ -171,7 +215,7 @@ class Bridge:
             self._bridged.add(name)
             self._delay.clear_delay()
             log.info("%s: the bridge copies until Spark has a task for the flow", name)
-        elif name in self._bridged and not leases.bridged and not leases.unclaimed:
+        elif name in self._bridged and not leases.bridged and leases.copied_by_tasks:
             self._bridged.discard(name)
             log.info("%s: Spark's tasks copy now", name)
 

@@ -221,7 +221,7 @@ class SupervisedQuery:
         query, self._query = self._query, None
         if query is not None:
             for flow in self.flows:
-                flow.leases.stop_copiers()
+                flow.leases.stop_copiers(bridge=False)
             query.stop()
         if self._lease_server is not None:
             self._lease_server.bundles.pop(self.name, None)

@@ -351,6 +351,8 @@ def test_a_worker_answers_for_topics_of_a_connector_that_another_one_has(
         config = connector("Source", scene.source, scene.target, flow, topics=f"{topic},{other}")
         assert first.put(flow, config)[0] == 201
         scene.wait_for_copies(topic, 20)
+        # While Spark's tasks take partitions over from the bridge, a request is done a moment later.
+        wait_for(lambda: any("Spark's tasks copy now" in one.log for one in workers), 120, "Spark's tasks copy")
         for worker in (first, second):
             status, answer = worker.ask("PUT", f"{path}/pause", {"topics": [topic], "partitions": [1]})
             assert (status, answer["result"]) == (200, "applied")

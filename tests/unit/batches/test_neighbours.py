@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.source_log import New, SourceLog
-from tests.unit.batches.batches import all_records
+from tests.unit.batches.batches import all_records, codec_of
 from twinlog.batches.prepare import prepare
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.producer.appends import JOIN_RECORDS, CopyRules, PreparedFetch
@@ -105,3 +105,33 @@ def test_times_that_are_far_apart_are_joined_by_the_loops_or_not_at_all() -> Non
         log.batch([New(at, VALUE)] * 20, leader_epoch=3)
     prepared = prepare(log.fetch(), 7, RULES)
     assert all_records(prepared) == log.visible()
+
+
+@pytest.mark.parametrize("size", range(1_048_556, 1_048_572))
+def test_records_of_a_megabyte_keep_their_times(size: int) -> None:
+    """In another batch the length of such a record may need a byte more, beside a time that needs four bytes."""
+    log = SourceLog(7)
+    for number in range(3):
+        log.batch([New(3_600_000 * number, bytes(size))], leader_epoch=3)
+    prepared = prepare(log.fetch(), 7, CopyRules(max_batch_bytes=8 << 20).merging_all())
+    assert all_records(prepared) == log.visible()
+
+
+@pytest.mark.parametrize("first", ["gzip", "none"])
+def test_neighbours_of_another_codec_stay_apart(first: str) -> None:
+    log = SourceLog(7)
+    for codec in ("gzip", "none") if first == "gzip" else ("none", "gzip"):
+        for _ in range(3):
+            log.batch([New(9, VALUE)] * 3, codec=codec, leader_epoch=3)
+    found = [(codec_of(append), append.count) for append in prepare(log.fetch(), 7, RULES).appends]
+    assert found == ([(1, 9), (0, 9)] if first == "gzip" else [(0, 9), (1, 9)])
+
+
+def test_where_joining_is_in_vain_batches_become_as_many_as_without_it() -> None:
+    """Times that lie years apart within a batch of small records."""
+    log = SourceLog(7)
+    for _ in range(40):
+        log.batch([New(at, b"v" * 20) for at in (0, 2 * 86_400_000 << 10)], leader_epoch=3)
+    joining, without = prepare(log.fetch(), 7, RULES), prepare(log.fetch(), 7, CopyRules(max_batch_bytes=1_048_588))
+    assert counts(joining) == counts(without) == [80]
+    assert all_records(joining) == log.visible()

@@ -290,7 +290,7 @@ def test_a_time_is_one_of_iso_8601_or_milliseconds(here: Scene, ask: Asks) -> No
 
 
 def test_a_topic_that_is_not_mirrored_is_named(here: Scene, ask: Asks) -> None:
-    assert message(lambda: ask("pause", "u"))[1].startswith("u is no topic that east->west mirrors")
+    assert message(lambda: ask("pause", "u"))[1].startswith("u matches no topic that east->west mirrors")
 
 
 def test_a_connector_that_copies_nothing_is_refused(here: Scene) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from harness.wait import wait_for
 from twinlog.kafka.retry import BRIDGE_START
 from twinlog.lease.channel import DriverAddress, LeaseTicket
 from twinlog.model.types import Alias
@@ -25,9 +26,9 @@ from twinlog.settings.flow import (
 )
 from twinlog.settings.transform import TransformSettings
 from twinlog.worker import bridge as module
-from twinlog.worker.bridge import AGAIN_S, LEAST_MEMORY_BYTES, MEMORY_BYTES, Bridge, BridgeProcess
+from twinlog.worker.bridge import AGAIN_S, HANGS_S, LEAST_MEMORY_BYTES, MEMORY_BYTES, Bridge, BridgeProcess
 
-SERVER: Any = SimpleNamespace(address=DriverAddress("127.0.0.1", 1, b"secret"))
+SERVER: Any = SimpleNamespace(first_address=DriverAddress("127.0.0.1", 1, b"secret"))
 
 
 class Process:
@@ -44,10 +45,15 @@ class Process:
         self.full = self.closed = self.killed = False
         self.started.append(self)
 
-    def send_ticket(self, ticket: LeaseTicket) -> None:
-        if self.full:
-            raise BlockingIOError("the pipe is full")
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self.tickets) if self.full else 0
+
+    def add_ticket(self, ticket: LeaseTicket) -> None:
         self.tickets.append(ticket)
+
+    def send_tickets(self) -> None:
+        pass
 
     def kill(self) -> None:
         self.killed = True
@@ -68,8 +74,8 @@ def flow(
     transform: TransformSettings | None = None,
     ready: bool = True,
     bridged: bool = False,
-    unclaimed: bool = False,
     of_shares: int = 1,
+    by_tasks: bool = False,
 ) -> Any:
     client = ClientSettings(("x:1",))
     clients = ConsumerSettings(client), ProducerSettings(client), AdminSettings(client), AdminSettings(client)
@@ -81,13 +87,17 @@ def flow(
     def stop_bridge() -> None:
         leases.stops += 1
 
+    def renew_lease() -> None:
+        leases.lease += 1
+
     leases = SimpleNamespace(
         stops=0,
         stop_bridge=stop_bridge,
+        renew_lease=renew_lease,
+        copied_by_tasks=by_tasks,
         left_without_tasks=list(shares),
         lease=3,
         bridged=bridged,
-        unclaimed=unclaimed,
         current=lambda: (3, of_shares),
     )
     return SimpleNamespace(leases=leases, changes=SimpleNamespace(copiers=settings), ready=begun, ended=False)
@@ -131,20 +141,23 @@ def test_all_copiers_of_the_bridge_share_its_memory(shares: int, memory: int, pr
     assert ticket.settings().copier_memory_bytes == memory
 
 
-@pytest.mark.parametrize("bridged", [True, False])
+@pytest.mark.parametrize("by_tasks", [True, False])
 def test_copiers_of_the_bridge_end_for_other_settings_and_begin_with_these(
-    bridged: bool, processes: list[Process], caplog: pytest.LogCaptureFixture
+    by_tasks: bool, processes: list[Process], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Also copiers whose tickets are on their way: the lease of these tickets is over."""
     caplog.set_level("INFO", "twinlog")
-    bridge, copied = Bridge(clock=VirtualClock()), flow(0, bridged=bridged)
+    bridge, copied = Bridge(clock=VirtualClock()), flow(0, by_tasks=by_tasks)
     bridge.poll_flows([copied], SERVER)
     copied.changes.copiers = replace(copied.changes.copiers, lease_seconds=99.0)
+    if by_tasks:
+        copied.leases.left_without_tasks = []
     for _ in range(2):
         bridge.poll_flows([copied], SERVER)
-    assert copied.leases.stops == bridged
-    assert caplog.text.count("a->b: the copiers end, and begin with the new settings of a->b") == bridged
-    given = [ticket.settings().lease_seconds == 99.0 for ticket in processes[0].tickets]
-    assert given == [False, True][: 1 + bridged]
+    assert copied.leases.stops == (not by_tasks)
+    assert caplog.text.count("a->b: the copiers end, and begin with the new settings of a->b") == (not by_tasks)
+    given = [(ticket.lease, ticket.settings().lease_seconds == 99.0) for ticket in processes[0].tickets]
+    assert given == [(3, False), (4, True)][: 2 - by_tasks]
 
 
 def test_a_bridge_that_is_switched_off_copies_nothing(processes: list[Process]) -> None:
@@ -202,27 +215,38 @@ def test_a_process_that_hangs_is_killed_and_holds_nothing_up(processes: list[Pro
     bridge.start()
     (process,) = processes
     process.full = True
+    for _ in range(int(HANGS_S)):
+        bridge.poll_flows([flow(0)], SERVER)
+        clock.now += 1.0
+        assert not process.killed
+    asked = len(process.tickets)
+    assert asked <= 2, "what waits is not asked for again"
     bridge.poll_flows([flow(0)], SERVER)
     assert process.killed
     clock.now += BRIDGE_START.first_s
     bridge.poll_flows([flow(0)], SERVER)
-    assert [len(one.tickets) for one in processes] == [0, 1]
+    assert [len(one.tickets) for one in processes] == [asked, 1]
 
 
-def test_a_real_process_that_reads_nothing_refuses_tickets_at_once() -> None:
-    """The pipe of a stopped process fills up; no call waits for it."""
+def test_a_real_process_that_reads_nothing_holds_no_call_up() -> None:
+    """The pipe of a stopped process fills up; the tickets wait here, and arrive in order once it reads."""
     process = BridgeProcess()
     try:
         os.kill(process.pid, signal.SIGSTOP)
         client = flow(0).changes.copiers
-        ticket = LeaseTicket.of(client, SERVER.address, 1, 0)
+        for number in range(200):
+            process.add_ticket(LeaseTicket.of(client, SERVER.first_address, 1, number))
+            process.send_tickets()
+        waiting = process.unsent_bytes
+        assert waiting > 0
+        os.kill(process.pid, signal.SIGCONT)
 
-        def fill() -> None:
-            for _ in range(1_000):
-                process.send_ticket(ticket)
+        def taken() -> bool:
+            process.send_tickets()
+            return not process.unsent_bytes
 
-        with pytest.raises(OSError, match="temporarily unavailable"):
-            fill()
+        wait_for(taken, 60, "the process takes all tickets")
+        assert process.exit_code is None
     finally:
         process.kill()
     assert process.exit_code == -signal.SIGKILL
@@ -231,15 +255,15 @@ def test_a_real_process_that_reads_nothing_refuses_tickets_at_once() -> None:
 def test_the_log_names_the_begin_and_the_end_once(processes: list[Process], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", module.__name__)
     bridge = Bridge()
-    for bridged, unclaimed in (
-        (False, True),
+    for bridged, by_tasks in (
+        (False, False),
+        (True, False),
+        (False, False),
         (True, True),
         (False, True),
-        (True, True),
-        (False, False),
-        (False, False),
+        (False, True),
     ):
-        bridge.poll_flows([flow(bridged=bridged, unclaimed=unclaimed)], SERVER)
+        bridge.poll_flows([flow(bridged=bridged, by_tasks=by_tasks)], SERVER)
     assert caplog.messages == [
         "a->b: the bridge copies until Spark has a task for the flow",
         "a->b: Spark's tasks copy now",

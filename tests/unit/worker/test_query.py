@@ -75,7 +75,7 @@ class Leases:
     def renew_lease(self) -> None:
         self.lease += 1
 
-    def stop_copiers(self) -> None:
+    def stop_copiers(self, *, bridge: bool = True) -> None:
         self.disbanded += 1
 
 

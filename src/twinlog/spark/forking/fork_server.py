@@ -132,10 +132,9 @@ def preload(*, numpy: bool = False) -> None:
     numpy, which costs a tenth of a second and 18 MB. A child that needs only numpy can import it; a user's transform
     needs both.
     """
-    if numpy:
-        # OpenBLAS would start a thread for each processor in a process that forks.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    else:
+    # OpenBLAS would start a thread for each processor in a process that forks, and in each child that imports numpy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if not numpy:
         # Python takes None for a missing module.
         sys.modules["numpy"] = None  # type: ignore[assignment]
     try:
