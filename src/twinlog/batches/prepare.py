@@ -192,7 +192,7 @@ class _FetchPreparation:
         """The offset after the last v2 batch that was examined."""
         self.prepared = PreparedFetch(SourceOffset(position))
         self.many = ManySmallBatches(records, rules, self.target)
-        self.neighbours = Neighbours(records, rules, min(self.target, rules.join_batch_bytes))
+        self.neighbours = Neighbours(records, rules, min(rules.join_batch_bytes, rules.max_batch_bytes))
         self.builder: BatchBuilder | None = None
         self.lone: Batch | None = None
         self.road: Road = "merged"

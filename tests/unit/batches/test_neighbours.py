@@ -26,14 +26,14 @@ def counts(prepared: PreparedFetch) -> list[int]:
     return [append.count for append in prepared.appends]
 
 
-def test_neighbours_become_batches_of_256_kb() -> None:
-    log = log_of(30)
+def test_neighbours_become_batches_of_a_megabyte() -> None:
+    log = log_of(80)
     prepared = prepare(log.fetch(), 7, RULES)
-    assert counts(prepared) == [240, 240, 120]
+    assert counts(prepared) == [1_020, 580]
     assert all(append.bytes <= RULES.join_batch_bytes for append in prepared.appends)
-    assert [append.spans for append in prepared.appends] == [((7, 240),), ((247, 240),), ((487, 120),)]
-    assert prepared.roads == {"merged": 3}
-    assert (prepared.position, prepared.leader_epoch) == (607, 3)
+    assert [append.spans for append in prepared.appends] == [((7, 1_020),), ((1_027, 580),)]
+    assert prepared.roads == {"merged": 2}
+    assert (prepared.position, prepared.leader_epoch) == (1_607, 3)
     assert all_records(prepared) == log.visible()
 
 

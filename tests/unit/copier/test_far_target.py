@@ -32,7 +32,7 @@ def answered(part: PartitionCopy, log: SourceLog, batches: int) -> list[int]:
     return [append.count for append in part.queue.waiting()]
 
 
-@pytest.mark.parametrize(("far", "waiting"), [(True, [40]), (False, [13, 13, 13, 1])])
+@pytest.mark.parametrize(("far", "waiting"), [(True, [40]), (False, [40])])
 def test_a_large_answer_is_a_backlog(far: bool, waiting: list[int]) -> None:
     assert answered(copy(far=far), SourceLog(), 40) == waiting
 
