@@ -135,3 +135,10 @@ def test_where_joining_is_in_vain_batches_become_as_many_as_without_it() -> None
     joining, without = prepare(log.fetch(), 7, RULES), prepare(log.fetch(), 7, CopyRules(max_batch_bytes=1_048_588))
     assert counts(joining) == counts(without) == [80]
     assert all_records(joining) == log.visible()
+
+
+@pytest.mark.parametrize("size", [1, 40_000, 100_000])
+def test_a_smaller_batch_size_of_the_user_counts(size: int) -> None:
+    log = log_of(8)
+    prepared = prepare(log.fetch(), 7, CopyRules(max_batch_bytes=1_048_588, merge_batch_bytes=size).joining())
+    assert counts(prepared) == ([80, 80] if size == 100_000 else [20] * 8)

@@ -13,6 +13,7 @@ from twinlog.model.types import SourceOffset, TopicName
 from twinlog.settings.flow import FlowSettings, RecordPolicy
 
 LARGEST_MERGED_BYTES = 4 << 20
+MERGED_BYTES = 524_288
 JOIN_RECORDS = 64
 _ANY_RECORDS = 1 << 30
 
@@ -55,7 +56,7 @@ class CopyRules:
     read_committed: bool = False
     codec: str | None = None
     codec_level: int | None = None
-    merge_batch_bytes: int = 524_288
+    merge_batch_bytes: int = MERGED_BYTES
     merge_below: int = 16_384
     merge_compressed_below: int = 4_096
     merge_records: int = 64
@@ -111,7 +112,11 @@ class CopyRules:
         A batch of its own and its part of a request cost the target's broker and this copier some 40 us, as much as 62
         joined records of 1 KB.
         """
-        return replace(self, join_records=JOIN_RECORDS) if self.merge_batch_bytes and self.merge_below else self
+        if not self.merge_batch_bytes or not self.merge_below:
+            return self
+        # A smaller `batch.size` of the user counts here, too.
+        most = self.join_batch_bytes if self.merge_batch_bytes >= MERGED_BYTES else self.merge_batch_bytes
+        return replace(self, join_records=JOIN_RECORDS, join_batch_bytes=most)
 
     def small(self, codec: int) -> int:
         """Bytes below which a batch of a codec is merged with its neighbours."""
