@@ -97,6 +97,12 @@ BY_RESET: PerTopic[Start | None] = PerTopic(None)
 COPIER_MEMORY_BYTES = 134_217_728
 """The default of `twinlog.copier.memory.bytes`."""
 
+LEAST_COPIER_MEMORY_BYTES = 16_000_000
+"""The least value of `twinlog.copier.memory.bytes`."""
+
+MERGED_BYTES = 524_288
+"""The default of `batch.size`, up to which small batches are merged."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
@@ -177,7 +183,7 @@ class ProducerSettings:
     max_in_flight: Annotated[int, WrittenAs("max.in.flight.requests.per.connection")] = 5
     delivery_timeout_ms: Annotated[int, out_of("delivery.timeout.ms")] = 2_147_483_647
     retries: Annotated[int, WrittenAs("retries")] = 2_147_483_647
-    merge_batch_bytes: Annotated[int, WrittenAs("batch.size")] = 524_288
+    merge_batch_bytes: Annotated[int, WrittenAs("batch.size")] = MERGED_BYTES
     linger_ms: Annotated[int, WrittenAs("linger.ms")] = 5
     transaction_timeout_ms: Annotated[int, WrittenAs("transaction.timeout.ms")] = 60_000
 

@@ -16,7 +16,7 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.kafka.retry import BRIDGE_START
 from twinlog.lease.channel import LeaseTicket
 from twinlog.lease.lease_server import LeaseServer
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import LEAST_COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.retrying import RetryDelay
 
@@ -32,9 +32,6 @@ HANGS_S = 10.0
 
 MEMORY_BYTES = 268_435_456
 """Bytes of records that all copiers of the bridge may hold together, as far as each has its least."""
-
-LEAST_MEMORY_BYTES = 16_000_000
-"""Bytes of records that a copier may hold at least, as for `twinlog.copier.memory.bytes`."""
 
 
 def may_bridge(settings: FlowSettings, *, local: bool) -> bool:
@@ -158,7 +155,9 @@ class Bridge:
             settings = flow.changes.copiers
             self._follow_settings(flow, settings)
             if may_bridge(settings, local=self._local) and (shares := flow.leases.left_without_tasks):
-                memory = max(LEAST_MEMORY_BYTES, min(settings.copier_memory_bytes, MEMORY_BYTES // max(1, copiers)))
+                memory = max(
+                    LEAST_COPIER_MEMORY_BYTES, min(settings.copier_memory_bytes, MEMORY_BYTES // max(1, copiers))
+                )
                 self._given[settings.name] = settings
                 bridged = replace(settings, copier_memory_bytes=memory)
                 self._ask(bridged, flow.leases.lease, shares, lease_server)
@@ -185,13 +184,11 @@ class Bridge:
                 continue
             self._asked = {key: at for key, at in self._asked.items() if now - at < AGAIN_S}
             self.start()
-            if self._process is not None and not self._late(now):
+            process = self._process
+            # A process that is slow to take tickets would get the same tickets again.
+            if process is not None and not (process.unsent_bytes and now - self._moved_at >= AGAIN_S):
                 self._asked[settings.name, lease, share] = now
-                self._process.add_ticket(LeaseTicket.of(settings, lease_server.first_address, lease, share))
-
-    def _late(self, now: float) -> bool:
-        """Whether the process still has tickets to take for a while; further tickets would be the same."""
-        return self._process is not None and self._process.unsent_bytes > 0 and now - self._moved_at >= AGAIN_S
+                process.add_ticket(LeaseTicket.of(settings, lease_server.first_address, lease, share))
 
     def _send_tickets(self) -> None:
         process, now = self._process, self._clock.monotonic()

@@ -18,6 +18,7 @@ from twinlog.lease.channel import DriverAddress, LeaseTicket
 from twinlog.model.types import Alias
 from twinlog.settings.flow import (
     COPIER_MEMORY_BYTES,
+    LEAST_COPIER_MEMORY_BYTES,
     AdminSettings,
     ClientSettings,
     ConsumerSettings,
@@ -26,7 +27,7 @@ from twinlog.settings.flow import (
 )
 from twinlog.settings.transform import TransformSettings
 from twinlog.worker import bridge as module
-from twinlog.worker.bridge import AGAIN_S, HANGS_S, LEAST_MEMORY_BYTES, MEMORY_BYTES, Bridge, BridgeProcess
+from twinlog.worker.bridge import AGAIN_S, HANGS_S, MEMORY_BYTES, Bridge, BridgeProcess
 
 SERVER: Any = SimpleNamespace(first_address=DriverAddress("127.0.0.1", 1, b"secret"))
 
@@ -133,7 +134,7 @@ def test_the_bridge_copies_a_flow_with_a_function_only_beside_local_tasks(
 
 
 @pytest.mark.parametrize(
-    ("shares", "memory"), [(1, COPIER_MEMORY_BYTES), (4, MEMORY_BYTES // 4), (1_000, LEAST_MEMORY_BYTES)]
+    ("shares", "memory"), [(1, COPIER_MEMORY_BYTES), (4, MEMORY_BYTES // 4), (1_000, LEAST_COPIER_MEMORY_BYTES)]
 )
 def test_all_copiers_of_the_bridge_share_its_memory(shares: int, memory: int, processes: list[Process]) -> None:
     Bridge().poll_flows([flow(0, of_shares=shares)], SERVER)

@@ -25,7 +25,7 @@ from twinlog.config.keys.key import (
     Width,
     setting,
 )
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import LEAST_COPIER_MEMORY_BYTES, FlowSettings
 
 _MIRROR = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY = _MIRROR + "DefaultReplicationPolicy"
@@ -441,7 +441,7 @@ TWINLOG_KEYS = (
         "twinlog.copier.memory.bytes",
         LONG,
         "Bytes of records that a copier holds at a time, between read and append; it has some 100 MB beside them.",
-        minimum=16_000_000,
+        minimum=LEAST_COPIER_MEMORY_BYTES,
         update=RESTART,
     ),
 )

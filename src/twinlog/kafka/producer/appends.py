@@ -10,10 +10,9 @@ from twinlog.kafka.record.batch import HEADER, LOG_APPEND_TIME
 from twinlog.kafka.record.compression import NONE
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
 from twinlog.model.types import SourceOffset, TopicName
-from twinlog.settings.flow import FlowSettings, RecordPolicy
+from twinlog.settings.flow import MERGED_BYTES, FlowSettings, RecordPolicy
 
 LARGEST_MERGED_BYTES = 4 << 20
-MERGED_BYTES = 524_288
 JOIN_RECORDS = 64
 _ANY_RECORDS = 1 << 30
 
@@ -41,7 +40,7 @@ class CopyRules:
     `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes
     (`merge_compressed_below` with a codec) and `merge_records` records are merged into batches of up to
     `merge_batch_bytes`; `merge_below` 0 turns merging off. Uncompressed neighbours of up to `join_records` records are
-    joined at any size; 0 turns joining off.
+    joined into batches of up to `join_batch_bytes`; `join_records` 0 turns joining off.
 
     `oversized` is the policy for a record that exceeds the limit even in a batch of its own. `refused` is the policy
     for a record that the target refuses for another reason. A transform gets the first `most_records` records of a
