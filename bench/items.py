@@ -86,6 +86,25 @@ class LatencyItem:
     seconds: int
     warm_up_s: int
     wanted: Mapping[str, Wanted]
+    wanted_eager: Mapping[str, Wanted]
+    """Bounds beside MirrorMaker 2 with `linger.ms=0`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowRateItem:
+    """Topics in which each of the `rates`, records per second in all, is measured for some seconds."""
+
+    name: str
+    title: str
+    topics: int
+    partitions: int
+    rates: tuple[int, ...]
+    seconds: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> LowRateItem:
+        topics = max(1, round(self.topics * scale))
+        return replace(self, topics=topics, seconds=max(3, round(self.seconds * min(1, scale))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +221,16 @@ class FramesItem:
 
 
 Item = (
-    CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem | VerifyItem | ExecutorItem | FramesItem
+    CopyItem
+    | LatencyItem
+    | LowRateItem
+    | ScaleItem
+    | DriverItem
+    | ConnectItem
+    | MetricsItem
+    | VerifyItem
+    | ExecutorItem
+    | FramesItem
 )
 
 SHARE = "share_of_limit"
@@ -310,6 +338,21 @@ LATENCY = LatencyItem(
     seconds=300,
     warm_up_s=10,
     wanted={"p50_ms": Wanted(at_most=0.25), "p99_ms": Wanted(at_most=0.5), "cpu_meanwhile_s": Wanted(at_most=1.0)},
+    wanted_eager={"p50_ms": Wanted(at_most=1.0)},
+)
+
+RATES = (0, 10, 100, 1_000)
+LOW_RATES = tuple(
+    LowRateItem(
+        name=f"low-rate-{4 * topics}",
+        title=f"100 B JSON at 0 to 1,000 records/s, {topics} topic{'s' if topics > 1 else ''} with 4 partitions",
+        topics=topics,
+        partitions=4,
+        rates=RATES,
+        seconds=30,
+        wanted={f"cpu_at_{rate}": Wanted(at_most=1.0) for rate in RATES},
+    )
+    for topics in (1, 500)
 )
 
 SCALE = ScaleItem(
@@ -339,7 +382,7 @@ CONNECT = ConnectItem(
     clients=50,
     seconds=30,
     idle=30,
-    wanted={},
+    wanted={"idle_cpu": Wanted(at_most=1.0)},
 )
 
 METRICS = MetricsItem(
@@ -383,6 +426,7 @@ NAMES = (
     START.name,
     *(item.name for item in (*COPIES, *TRANSFORMS, *QUERIES, *DISTANCE)),
     LATENCY.name,
+    *(item.name for item in LOW_RATES),
     SCALE.name,
     DRIVER.name,
     CONNECT.name,
@@ -397,6 +441,7 @@ def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
     copies = (item.scaled(scale) for item in (*COPIES, *TRANSFORMS, *QUERIES, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
+    items += [item.scaled(scale) for item in LOW_RATES]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
     items += [VERIFY.scaled(scale), EXECUTORS, FRAMES.scaled(scale)]
     return [item for item in items if not names or item.name in names]

@@ -73,6 +73,10 @@ matches, and twinlog a function that returns the batch; each record is decoded a
 same topic once more without, which stands in the column of MirrorMaker 2. With a query (`sql-1k`, `sql-100`) twinlog \
 has `transform.sql` in the place of the function, which gives each value as it is.
 
+CPU with nothing or little to do (`low-rate-4`, `low-rate-2000`) is that of all processes of a system for half a \
+minute at each rate, after all first records and 20 s more, with heartbeats, checkpoints, offset syncs and the \
+copying of topic configs on, and topics refreshed every 600 s, as by default.
+
 With many topics and groups (`scale`) each system has a source and a target of its own, writes offset syncs (for every \
 record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and topic configs; topics, groups, checkpoints \
 and group offsets have their turn every 5 s in both.

@@ -8,7 +8,7 @@ from math import isinf
 from pathlib import Path
 from typing import Any
 
-from bench.items import SHARE
+from bench.items import RATES, SHARE
 from bench.scale import DEADLINE_S
 from bench.systems import TITLES
 
@@ -45,6 +45,14 @@ _SHOWN = {
     "p999_ms": ("latency p99.9, ms", "{:.2f}"),
     "max_ms": ("latency max, ms", "{:.1f}"),
     "cpu_meanwhile_s": ("CPU s meanwhile", "{:.1f}"),
+    "cpu_at_0": ("CPU s per s at 0 records/s", "{:.3f}"),
+    "brokers_cpu_at_0": ("  of the brokers", "{:.3f}"),
+    "cpu_at_10": ("CPU s per s at 10 records/s", "{:.3f}"),
+    "brokers_cpu_at_10": ("  of the brokers", "{:.3f}"),
+    "cpu_at_100": ("CPU s per s at 100 records/s", "{:.3f}"),
+    "brokers_cpu_at_100": ("  of the brokers", "{:.3f}"),
+    "cpu_at_1000": ("CPU s per s at 1,000 records/s", "{:.3f}"),
+    "brokers_cpu_at_1000": ("  of the brokers", "{:.3f}"),
     "all_copied_s": ("start to last record, s", "{:.1f}"),
     "groups_s": ("start to the last group's offsets, s", "{:.1f}"),
     "new_topic_s": ("until a new topic is there, s", "{:.1f}"),
@@ -131,6 +139,7 @@ _BRIEF = (
     "p50_ms_eager",
     "p99_ms",
     "p999_ms",
+    *(f"cpu_at_{rate}" for rate in RATES),
 )
 
 

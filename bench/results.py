@@ -12,9 +12,10 @@ from bench.copying import CopyFigures
 from bench.items import SHARE, Goal, Wanted
 from bench.latency import LatencyFigures
 from bench.limit import LimitFigures
+from bench.low_rate import LowRateFigures
 from bench.scale import ScaleFigures
 
-Figures = CopyFigures | LatencyFigures | ScaleFigures | ConnectFigures
+Figures = CopyFigures | LatencyFigures | LowRateFigures | ScaleFigures | ConnectFigures
 Means = Mapping[str, float]
 
 

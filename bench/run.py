@@ -29,6 +29,7 @@ from bench.items import (
     FramesItem,
     Item,
     LatencyItem,
+    LowRateItem,
     MetricsItem,
     ScaleItem,
     VerifyItem,
@@ -36,7 +37,9 @@ from bench.items import (
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
 from bench.load import fill, fill_loud
+from bench.low_rate import PREFIX, LowRateFigures, measure_low_rate
 from bench.machine import describe, require_disk
+from bench.many_topics import ManyTopics
 from bench.metrics import measure_metrics
 from bench.notes import notes
 from bench.pair import BROKER_HEAP, clusters, warm, warm_up
@@ -100,6 +103,7 @@ def run(items: list[Item], options: Options) -> Document:
         near = [item for item in paired if item not in far]
         document |= _on_one_pair(near, options, work / "pair", None)
         document["items"] += _on_one_pair(far, options, work / "far-pair", Distance())["items"]
+        document["items"] += [_low_rate(item, work / item.name) for item in items if isinstance(item, LowRateItem)]
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
@@ -243,9 +247,23 @@ def _latency(
         lines.append(line)
         # That run is shorter: only times of records compare.
         if line.figure in item.wanted and line.figure.endswith("_ms"):
-            other = without_wait[line.figure]
-            lines.append(Line(f"{line.figure}_eager", other, line.twinlog, twinlog[line.figure] / other))
+            pair = ({line.figure: without_wait[line.figure]}, {line.figure: twinlog[line.figure]})
+            lines += [replace(one, figure=f"{one.figure}_eager") for one in compare(*pair, item.wanted_eager, None)]
     return _found(item, lines, {name: [asdict(one)] for name, one in runs.items()})
+
+
+def _low_rate(item: LowRateItem, work: Path) -> dict[str, object]:
+    """Each system with a source and a target of its own, as in `_scale`."""
+    runs: dict[MirrorName, LowRateFigures] = {}
+    for system in SYSTEMS:
+        talk = talking(f"{item.name}: {TITLES[system]}")
+        with clusters(work / system) as (source, target):
+            made = ManyTopics(PREFIX, item.topics, item.partitions)
+            made.create(source)
+            made.write(source, 1)
+            runs[system] = measure_low_rate(item, system, source, target, work / system, talk)
+    lines = compare(medians([runs["mm2"]]), medians([runs["twinlog"]]), item.wanted, None)
+    return _found(item, lines, {system: [asdict(one)] for system, one in runs.items()})
 
 
 def _scale(item: ScaleItem, work: Path) -> dict[str, object]:

@@ -8,20 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-
 from bench.items import ScaleItem
+from bench.many_topics import ManyTopics, count_records
 from bench.meter import MB, rss_and_pss, wait_calm
 from bench.systems import MirrorName, Setup, System
 from harness.cluster import KafkaCluster
-from harness.errors import HarnessError
 from harness.groups import Place, commit_offsets, group_offsets
 from harness.requests import requests
 from harness.topics import create_topic, topics
 
-AT_ONCE = 100
-"""Topics created by one request."""
 DEADLINE_S = 300.0
 LOOK_EVERY_S = 0.25
 STEADY_S = 30.0
@@ -83,13 +78,9 @@ class ScaleFigures:
 def prepare(item: ScaleItem, source: KafkaCluster, say: Callable[[str], None]) -> None:
     """Create the topics, write their records, commit for the groups at the ends."""
     began = time.monotonic()
-    admin = AdminClient(source.client_config())
-    names = _names(item)
-    for begin in range(0, len(names), AT_ONCE):
-        wanted = [NewTopic(name, item.partitions, 1) for name in names[begin : begin + AT_ONCE]]
-        for future in admin.create_topics(wanted, operation_timeout=60).values():
-            future.result(60)
-    _write(item, source, item.records)
+    made = _topics(item)
+    made.create(source)
+    made.write(source, item.records)
     commit_offsets(source, _groups(item, item.records))
     say(
         f"{item.topics} topics with {item.topics * item.partitions} partitions and {item.groups} groups made in "
@@ -108,9 +99,9 @@ def measure_scale(
     """Run a system on a prepared source and an empty target. Raises HarnessError or TimeoutError."""
     wait_calm()
     setup = Setup(system, f"{PREFIX}.*", PROPERTIES)
-    names = [f"{setup.alias}.{name}" for name in _names(item)]
-    places = [TopicPartition(name, part) for name in names for part in range(item.partitions)]
-    before = _total(source, [TopicPartition(name, part) for name in _names(item) for part in range(item.partitions)])
+    places = _topics(item).places(setup.alias)
+    names = {place.topic for place in places}
+    before = count_records(source, _topics(item).places())
     say(f"starts; {before:,} records wait")
     with System(setup, source, target, work, memory=True) as running:
 
@@ -130,16 +121,16 @@ def measure_scale(
             return time.monotonic() - began
 
         def there() -> bool:
-            return topics(target).keys() >= set(names)
+            return topics(target).keys() >= names
 
         def first() -> bool:
             known = topics(target)
             some = [place for place in places if place.topic in known][:: item.partitions]
-            return bool(some) and _total(target, some) > 0
+            return bool(some) and count_records(target, some) > 0
 
         start = wait(first, "a first record") - running.started
         wait(there, "every remote topic exists")
-        copied = wait(lambda: _total(target, places) >= before, "every record copied") - running.started
+        copied = wait(lambda: count_records(target, places) >= before, "every record copied") - running.started
         at = before // len(places)
         groups = wait(lambda: _arrived(item, setup, target, at), "every group's offsets", 1.0) - running.started
         say(f"first record after {start:.1f} s, all after {copied:.1f} s, groups after {groups:.1f} s; a new topic")
@@ -147,8 +138,8 @@ def measure_scale(
         create_topic(source, LATE)
         new_topic = taken(lambda: f"{setup.alias}.{LATE}" in topics(target), "the new topic exists")
 
-        _write(item, source, 1)
-        wait(lambda: _total(target, places) >= before + len(places), "one more record in each partition")
+        _topics(item).write(source, 1)
+        wait(lambda: count_records(target, places) >= before + len(places), "one more record in each partition")
         commit_offsets(source, _groups(item, at + 1))
         moved = taken(lambda: _arrived(item, setup, target, at + 1), "every group's new offsets", 0.5)
         say(f"a new topic after {new_topic:.1f} s, moved groups after {moved:.1f} s; {STEADY_S:g} s of nothing")
@@ -181,40 +172,19 @@ def measure_scale(
     return figures
 
 
-def _names(item: ScaleItem) -> list[str]:
-    return [f"{PREFIX}{number:04d}" for number in range(item.topics)]
+def _topics(item: ScaleItem) -> ManyTopics:
+    return ManyTopics(PREFIX, item.topics, item.partitions)
 
 
 def _groups(item: ScaleItem, offset: int, prefix: str = "") -> dict[str, dict[Place, int]]:
     """Each group has offsets in two partitions of one topic."""
-    names = _names(item)
+    names = _topics(item).names
     return {
         f"{PREFIX}group-{number:04d}": dict.fromkeys(
             ((prefix + names[number % len(names)], part % item.partitions) for part in (number, number + 1)), offset
         )
         for number in range(item.groups)
     }
-
-
-def _write(item: ScaleItem, source: KafkaCluster, records: int) -> None:
-    """So many records into each partition."""
-    producer = Producer({**source.client_config(), "linger.ms": 50, "acks": "1"})
-    for name in _names(item):
-        for part in range(item.partitions):
-            for number in range(records):
-                producer.produce(name, b"%d" % number, partition=part)
-        producer.poll(0)
-    left = producer.flush(DEADLINE_S)
-    if left:
-        raise HarnessError(f"{left} records could not be written")
-
-
-def _total(cluster: KafkaCluster, places: list[TopicPartition]) -> int:
-    """Records in these partitions, by their ends; one that was created just now may have no leader yet."""
-    admin = AdminClient(cluster.client_config())
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    found = admin.list_offsets(dict.fromkeys(places, latest), request_timeout=60)
-    return sum(0 if future.exception(60) else int(future.result().offset) for future in found.values())
 
 
 def _arrived(item: ScaleItem, setup: Setup, target: KafkaCluster, offset: int) -> bool:
