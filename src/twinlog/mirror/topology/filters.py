@@ -75,6 +75,23 @@ def _spelled(parts: tuple[Node, ...]) -> str | None:
     return found
 
 
+@lru_cache(maxsize=1024)
+def name_beginnings(patterns: tuple[str, ...]) -> tuple[tuple[str, bool], ...]:
+    """The literal text that each alternative of a list begins with, and whether more may follow it.
+
+    An alternative that spells out a name is that name, as in `spelled_out`. Raises PatternError.
+    """
+    found: dict[tuple[str, bool], None] = {}
+    for parts in _alternatives(patterns):
+        name, begin = _spelled(parts), ""
+        for part in parts:
+            if not isinstance(part, Text):
+                break
+            begin += part.text
+        found[(name, False) if name else (begin, True)] = None
+    return tuple(found)
+
+
 def share_no_name(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:
     """Whether the lists share no name, by the alternatives that are names or beginnings of names with `.*`."""
     here, there = _beginnings(patterns), _beginnings(others)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.errors import PatternError
-from twinlog.mirror.topology.filters import compile_list, share_no_name, spelled_out
+from twinlog.mirror.topology.filters import compile_list, name_beginnings, share_no_name, spelled_out
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "patterns.jsonl"
 ROWS = {row["pattern"]: row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines())}
@@ -77,6 +77,20 @@ def test_names_the_wrong_entry(patterns: tuple[str, ...], reason: str) -> None:
 )
 def test_names_that_a_list_spells_out(patterns: tuple[str, ...], names: set[str]) -> None:
     assert spelled_out(patterns) == names
+
+
+@pytest.mark.parametrize(
+    ("patterns", "beginnings"),
+    [
+        (("orders", "orders.v1"), {("orders", False), ("orders.v1", False)}),
+        ((r"pay.*|log\.v[12]", "a+b"), {("pay", True), ("log.v", True), ("", True)}),
+        ((".*", "(a|b)c", "^f"), {("", True)}),
+    ],
+)
+def test_texts_that_the_names_of_a_list_begin_with(
+    patterns: tuple[str, ...], beginnings: set[tuple[str, bool]]
+) -> None:
+    assert set(name_beginnings(patterns)) == beginnings
 
 
 @pytest.mark.parametrize(

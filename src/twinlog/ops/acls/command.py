@@ -1,0 +1,165 @@
+"""`twinlog acls`: the rights that exactly a file needs, or those of them that the clusters do not give."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_problems
+from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
+from twinlog.console.options import Secrets, chosen
+from twinlog.errors import ConfigError, TwinlogError
+from twinlog.ops.acls.formats import RightsFormat
+
+if TYPE_CHECKING:
+    from twinlog.model.types import Alias
+    from twinlog.ops.acls.needs import NeededRight
+    from twinlog.settings.flow import ClientSettings
+
+COMPLETE, MISSING, WRONG, UNREACHABLE = 0, 1, 2, 3
+"""Exit codes: nothing is missing; rights are missing; the file is wrong; a cluster is silent or refuses the login."""
+
+USES_HELP = "run, plan, diff, status, groups, translate, topics, reload, verify, audit, switchover"
+
+
+def acls(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+    ] = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
+    ] = None,
+    uses: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            metavar="COMMAND,...",
+            help=f"The commands that use the rights, by default run: {USES_HELP}. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[
+        RightsFormat,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="kafka-acls prints commands of Kafka's tools, strimzi prints KafkaUser, terraform prints kafka_acl of "
+            "the provider Mongey/kafka, json prints everything with its reasons.",
+        ),
+    ] = RightsFormat.KAFKA_ACLS,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Ask the clusters, and print only rights that they do not give yet.")
+    ] = False,
+    principals: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--principal",
+            metavar="ALIAS=User:NAME",
+            help="The user of the login on a cluster, where only the brokers know it, as with tokens. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    secrets: Secrets = None,
+) -> None:
+    """Print the permissions that exactly FILE needs, for each cluster and each principal.
+
+    Without --missing the command contacts no cluster. With --missing it reads the ACLs of the clusters with the logins
+    of FILE. If a login may not read them, the operations decide that brokers report for that login. It changes nothing.
+
+    Ends with code 0; with --missing 0 when nothing is missing and 1 when something is, or when a cluster tells nothing
+    about a right; 2 when FILE or the command line is wrong; 3 when a cluster is silent or refuses the login.
+
+    Example: twinlog acls mm2.properties > rights.sh && sh rights.sh
+
+    Example: twinlog acls mm2.properties --for run,verify,switchover --format strimzi
+
+    Example: twinlog acls mm2.properties --missing
+    """
+    given = _principals(principals or [])
+    with ends_if_wrong(WRONG):
+        known = read_flow_file(file, connectors or [], secrets)
+
+    from twinlog.ops.acls.formats import rights_text  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.acls.needs import clients_of, lines_of, needed_rights  # noqa: PLC0415
+    from twinlog.ops.acls.rights import USES  # noqa: PLC0415
+
+    wanted = [name.strip() for text in uses or ["run"] for name in text.split(",") if name.strip()]
+    unknown = sorted(set(wanted) - set(USES))
+    if unknown or not wanted:
+        text = f"{', '.join(unknown) or 'nothing'} is no command whose rights are known; write some of {USES_HELP}"
+        raise typer.BadParameter(text, param_hint="--for")
+    flows = known.flows if flow is None else chosen(known.flows, flow, idle=True)
+    clients = clients_of(flows, known.worker)
+    strange = sorted(given.keys() - clients.keys())
+    if strange:
+        text = f"{', '.join(strange)} is no cluster of these flows; they have {', '.join(clients)}"
+        raise typer.BadParameter(text, param_hint="--principal")
+    log_checks()
+    with ends_if_wrong(WRONG):
+        rights = needed_rights(flows, wanted, known.worker, given)
+    unsure: list[NeededRight] = []
+    if missing:
+        try:
+            rights, unsure = _missing(rights, clients)
+        except ConfigError as error:
+            print_problems(error)
+            raise typer.Exit(WRONG) from None
+        except TwinlogError as error:
+            typer.echo(f"twinlog: {error}", err=True)
+            raise typer.Exit(UNREACHABLE) from None
+    if rights or form is RightsFormat.JSON:
+        typer.echo(rights_text(lines_of(rights), form, clients))
+    elif not unsure:
+        typer.echo("nothing is missing: every needed right is given", err=True)
+    for line in lines_of(unsure):
+        operations = ", ".join(operation.name for operation in line.operations)
+        name = f"{line.resource.kind.name.lower().replace('_', ' ')} {line.resource.name}"
+        typer.echo(
+            f"not known: {operations} on {name} of {line.cluster} for {line.principal}: the login may not read ACLs, "
+            "and brokers report no operations for it; grant DESCRIBE on the cluster to this login, or apply the line "
+            "that the command prints without --missing",
+            err=True,
+        )
+    if missing and (rights or unsure):
+        raise typer.Exit(MISSING)
+
+
+def _principals(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in given:
+        alias, equals, name = one.partition("=")
+        if not equals or not alias or not name.startswith("User:") or name == "User:":
+            text = f"{one!r}: expected ALIAS=User:NAME, as in east=User:mirror"
+            raise typer.BadParameter(text, param_hint="--principal")
+        found[alias] = name
+    return found
+
+
+def _missing(
+    rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings]
+) -> tuple[list[NeededRight], list[NeededRight]]:
+    """The rights that clusters do not give, and the rights about which they tell nothing. Raises ClusterError."""
+    from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
+    from twinlog.kafka.retry import COMMAND_CONNECT_S  # noqa: PLC0415
+    from twinlog.ops.acls.missing import ClusterJudge, missing_rights  # noqa: PLC0415
+
+    by_cluster: dict[Alias, list[NeededRight]] = defaultdict(list)
+    for right in rights:
+        by_cluster[right.cluster].append(right)
+    missing: list[NeededRight] = []
+    unknown: list[NeededRight] = []
+    for alias, some in by_cluster.items():
+        admin = ClusterAdmin(alias, clients[alias])
+        try:
+            admin.connect(COMMAND_CONNECT_S)
+            lacking, unsure = missing_rights(some, ClusterJudge(admin))
+        finally:
+            admin.close()
+        missing += lacking
+        unknown += unsure
+    return missing, unknown

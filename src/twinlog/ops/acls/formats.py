@@ -1,0 +1,186 @@
+"""Writes rights as commands of Kafka's tools, as Strimzi's KafkaUser, as Terraform's kafka_acl, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from twinlog.model.acls import AclOperation, PatternType, ResourceType
+from twinlog.model.types import Alias
+from twinlog.ops.acls.needs import RightLine
+from twinlog.settings.flow import ClientSettings
+
+Clients = Mapping[Alias, ClientSettings]
+
+
+class RightsFormat(StrEnum):
+    """The form of the rights."""
+
+    KAFKA_ACLS = "kafka-acls"
+    STRIMZI = "strimzi"
+    TERRAFORM = "terraform"
+    JSON = "json"
+
+
+def rights_text(lines: Sequence[RightLine], form: RightsFormat, clients: Clients) -> str:
+    """The rights in a form; `clients` has the addresses and logins of the clusters."""
+    match form:
+        case RightsFormat.KAFKA_ACLS:
+            return _commands(lines, clients)
+        case RightsFormat.STRIMZI:
+            return _kafka_users(lines, clients)
+        case RightsFormat.TERRAFORM:
+            return _terraform(lines)
+        case RightsFormat.JSON:
+            return json.dumps([_as_json(one) for one in lines], indent=2)
+
+
+def command_of(one: RightLine, clients: Clients) -> str:
+    """The command of Kafka's kafka-acls.sh that gives a right."""
+    client = clients[one.cluster]
+    words = ["kafka-acls.sh", "--bootstrap-server", ",".join(client.bootstrap_servers)]
+    if client.security_protocol != "PLAINTEXT":
+        words += ["--command-config", admin_file(one.cluster)]
+    words += ["--add", "--allow-principal", one.principal]
+    for operation in one.operations:
+        words += ["--operation", _pascal(operation)]
+    match one.resource.kind:
+        case ResourceType.CLUSTER:
+            words.append("--cluster")
+        case ResourceType.GROUP:
+            words += ["--group", one.resource.name]
+        case ResourceType.TRANSACTIONAL_ID:
+            words += ["--transactional-id", one.resource.name]
+        case _:
+            words += ["--topic", one.resource.name]
+    if one.resource.pattern == PatternType.PREFIXED:
+        words += ["--resource-pattern-type", "prefixed"]
+    return shlex.join(words)
+
+
+def admin_file(cluster: Alias) -> str:
+    """The name of the file with the login of an administrator, in the commands."""
+    return f"{cluster}-admin.properties"
+
+
+def _commands(lines: Sequence[RightLine], clients: Clients) -> str:
+    found: list[str] = []
+    for cluster, some in _by_cluster(lines).items():
+        if found:
+            found.append("")
+        principals = ", ".join(dict.fromkeys(one.principal for one in some))
+        found.append(f"# cluster {cluster}: the rights of {principals}")
+        if clients[cluster].security_protocol != "PLAINTEXT":
+            found.append(f"# {admin_file(cluster)} has the login of an administrator of {cluster}")
+        found += [command_of(one, clients) for one in some]
+    return "\n".join(found)
+
+
+def _kafka_users(lines: Sequence[RightLine], clients: Clients) -> str:
+    documents = []
+    groups: dict[tuple[Alias, str], list[RightLine]] = defaultdict(list)
+    for one in lines:
+        groups[one.cluster, one.principal].append(one)
+    for (cluster, principal), some in groups.items():
+        text = [
+            "apiVersion: kafka.strimzi.io/v1",
+            "kind: KafkaUser",
+            "metadata:",
+            f"  name: {_user_name(principal)}",
+            f"  labels: {{strimzi.io/cluster: {json.dumps(cluster)}}}",
+            "spec:",
+            *_authentication(clients[cluster]),
+            "  authorization:",
+            "    type: simple",
+            "    acls:",
+        ]
+        for one in some:
+            operations = ", ".join(_pascal(operation) for operation in one.operations)
+            text += [f"      - resource: {_strimzi_resource(one)}", f"        operations: [{operations}]"]
+        documents.append("\n".join(text))
+    return "\n---\n".join(documents)
+
+
+def _authentication(client: ClientSettings) -> list[str]:
+    """The operator makes users of these two kinds; it takes other logins as they are."""
+    if client.sasl_mechanism == "SCRAM-SHA-512":
+        return ["  authentication:", "    type: scram-sha-512"]
+    if client.tls is not None and client.tls.subject:
+        return ["  authentication:", "    type: tls-external"]
+    return []
+
+
+def _strimzi_resource(one: RightLine) -> str:
+    kinds = {ResourceType.TRANSACTIONAL_ID: "transactionalId"}
+    kind = kinds.get(one.resource.kind, one.resource.kind.name.lower())
+    if one.resource.kind == ResourceType.CLUSTER:
+        return f"{{type: {kind}}}"
+    pattern = one.resource.pattern.name.lower().replace("prefixed", "prefix")
+    return f"{{type: {kind}, name: {json.dumps(one.resource.name)}, patternType: {pattern}}}"
+
+
+def _user_name(principal: str) -> str:
+    """A name that Kubernetes takes; a certificate's common name stands for its subject."""
+    name = principal.removeprefix("User:")
+    common = re.search(r"(?:^|,)CN=([^,]+)", name)
+    return common[1] if common else name
+
+
+_TERRAFORM_KINDS = {
+    ResourceType.TOPIC: "Topic",
+    ResourceType.GROUP: "Group",
+    ResourceType.CLUSTER: "Cluster",
+    ResourceType.TRANSACTIONAL_ID: "TransactionalID",
+}
+
+
+def _terraform(lines: Sequence[RightLine]) -> str:
+    """Blocks for the provider Mongey/kafka, with a provider alias for each cluster."""
+    blocks: list[str] = []
+    for cluster, some in _by_cluster(lines).items():
+        alias = re.sub(r"\W", "_", cluster)
+        number = 0
+        for one in some:
+            for operation in one.operations:
+                number += 1
+                blocks.append(
+                    f'resource "kafka_acl" "twinlog_{alias}_{number}" {{\n'
+                    f"  provider                     = kafka.{alias}\n"
+                    f"  resource_name                = {json.dumps(one.resource.name)}\n"
+                    f'  resource_type                = "{_TERRAFORM_KINDS[one.resource.kind]}"\n'
+                    f'  resource_pattern_type_filter = "{one.resource.pattern.name.capitalize()}"\n'
+                    f"  acl_principal                = {json.dumps(one.principal)}\n"
+                    '  acl_host                     = "*"\n'
+                    f'  acl_operation                = "{_pascal(operation)}"\n'
+                    '  acl_permission_type          = "Allow"\n'
+                    "}"
+                )
+    return "\n\n".join(blocks)
+
+
+def _as_json(one: RightLine) -> dict[str, Any]:
+    return {
+        "cluster": one.cluster,
+        "principal": one.principal,
+        "resource_type": one.resource.kind.name,
+        "name": one.resource.name,
+        "pattern_type": one.resource.pattern.name,
+        "operations": [operation.name for operation in one.operations],
+        "why": one.why,
+    }
+
+
+def _by_cluster(lines: Iterable[RightLine]) -> dict[Alias, list[RightLine]]:
+    found: dict[Alias, list[RightLine]] = defaultdict(list)
+    for one in lines:
+        found[one.cluster].append(one)
+    return found
+
+
+def _pascal(operation: AclOperation) -> str:
+    return "".join(word.capitalize() for word in operation.name.split("_"))

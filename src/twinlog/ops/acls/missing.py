@@ -1,0 +1,127 @@
+"""Finds the rights that a cluster does not give yet, by its ACLs, or by the rights that it reports to the login."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.acls import describe_acls
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.topics import describe_cluster, describe_topics
+from twinlog.kafka.net.connections import principal as principal_of
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.model.topics import DescribedTopic
+from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.acls.needs import NeededRight
+from twinlog.ops.acls.resources import Resource
+from twinlog.ops.acls.rights import IMPLIED
+
+EVERYBODY = "User:*"
+
+
+class ClusterJudge:
+    """A cluster's answers about rights, read once. Raises ClusterError when the cluster fails to answer.
+
+    If ACLs are readable, the ACLs decide. Otherwise the operations decide that brokers report for the login that asks
+    (KIP-430), on the cluster, and on existing topics and groups.
+    """
+
+    def __init__(self, admin: ClusterAdmin) -> None:
+        self._admin = admin
+        self.login = principal_of(admin.client.settings)
+        """The principal that asks."""
+        self.acls: Sequence[Acl] | None = None
+        """The ACLs, None if they are unreadable or the cluster has no authorizer."""
+        self.unguarded = False
+        """Whether the cluster has no authorizer, so that every right is given."""
+        self._operations = admin.call(describe_cluster, admin.client).operations
+        self._topics: dict[TopicName, DescribedTopic] = {}
+        try:
+            self.acls = admin.call(describe_acls, admin.client)
+            self.unguarded = self.acls is None
+        except RefusedError:
+            self._topics, _ = admin.call(describe_topics, admin.client)
+
+    def gives(self, right: NeededRight) -> bool | None:
+        """Whether the cluster gives a right; None if the login that asks cannot learn it."""
+        if self.unguarded:
+            return True
+        # Brokers alone need cluster action, so a login with this right is a super user.
+        if right.principal == self.login and AclOperation.CLUSTER_ACTION in (self._operations or ()):
+            return True
+        if self.acls is not None:
+            return allowed(self.acls, right)
+        return self._reported(right) if right.principal == self.login else None
+
+    def _reported(self, right: NeededRight) -> bool | None:
+        known: list[frozenset[int] | None]
+        if right.resource.kind == ResourceType.CLUSTER:
+            known = [self._operations]
+        elif right.resource.kind == ResourceType.TOPIC:
+            known = [
+                topic.operations
+                for name, topic in self._topics.items()
+                if right.resource.covers(Resource(ResourceType.TOPIC, name))
+            ]
+        elif right.resource.kind == ResourceType.GROUP and GROUPS_TOPIC in self._topics:
+            known = self._groups(right.resource)
+        else:
+            return None
+        answers = [right.operation in may for may in known if may is not None]
+        if not answers or len(answers) < len(known):
+            return None
+        return all(answers)
+
+    def _groups(self, resource: Resource) -> list[frozenset[int] | None]:
+        admin = GroupAdmin(self._admin.client)
+        names = [
+            name for name in self._admin.call(admin.listed) if resource.covers(Resource(ResourceType.GROUP, name))
+        ] or ([GroupId(resource.name)] if resource.pattern == PatternType.LITERAL and resource.name != "*" else [])
+        return list(self._admin.call(admin.operations, names).values()) if names else []
+
+
+def allowed(acls: Iterable[Acl], right: NeededRight) -> bool:
+    """Whether ACLs give a right, for all its resources (rules of Kafka class StandardAuthorizerData).
+
+    A right for a single host counts for every host. A denial of a part of the resources takes the right away.
+    """
+    operations = {right.operation, AclOperation.ALL}
+    mine = [acl for acl in acls if acl.principal in (right.principal, EVERYBODY)]
+    denied = any(
+        acl.permission == AclPermissionType.DENY and acl.operation in operations and _meets(acl, right.resource)
+        for acl in mine
+    )
+    operations |= IMPLIED.get(right.operation, frozenset())
+    return not denied and any(
+        acl.permission == AclPermissionType.ALLOW and acl.operation in operations and _place(acl).covers(right.resource)
+        for acl in mine
+        if acl.resource == right.resource.kind
+    )
+
+
+def _place(acl: Acl) -> Resource:
+    pattern = PatternType.PREFIXED if acl.pattern == PatternType.PREFIXED else PatternType.LITERAL
+    return Resource(ResourceType(acl.resource), acl.name, pattern)
+
+
+def _meets(acl: Acl, resource: Resource) -> bool:
+    """Whether an ACL and a needed right have a resource in common."""
+    if acl.resource != resource.kind:
+        return False
+    place = _place(acl)
+    return place.covers(resource) or resource.covers(place)
+
+
+def missing_rights(rights: Collection[NeededRight], judge: ClusterJudge) -> tuple[list[NeededRight], list[NeededRight]]:
+    """The rights that the cluster does not give, and the rights about which it tells nothing."""
+    missing: list[NeededRight] = []
+    unknown: list[NeededRight] = []
+    for right in rights:
+        gives = judge.gives(right)
+        if gives is None:
+            unknown.append(right)
+        elif not gives:
+            missing.append(right)
+    return missing, unknown

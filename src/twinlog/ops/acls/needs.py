@@ -1,0 +1,140 @@
+"""Works out the rights that the flows of a file need, per cluster and principal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.kafka.net.connections import principal as principal_of
+from twinlog.model.acls import AclOperation, ResourceType
+from twinlog.model.types import Alias
+from twinlog.ops.acls.resources import Resource
+from twinlog.ops.acls.rights import IMPLIED, ROWS, Login, Side
+from twinlog.settings.flow import ClientSettings, ExactlyOnce, FlowSettings
+from twinlog.settings.worker import GroupSettings, WorkerSettings
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NeededRight:
+    """An operation on resources of a cluster that a principal needs; `why` lists the purposes."""
+
+    cluster: Alias
+    principal: str
+    resource: Resource
+    operation: AclOperation
+    why: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RightLine:
+    """Operations of a principal on the same resources: a line of output."""
+
+    cluster: Alias
+    principal: str
+    resource: Resource
+    operations: tuple[AclOperation, ...]
+    why: str = ""
+
+
+_Rights = dict[tuple[Resource, AclOperation], list[str]]
+
+
+def needed_rights(
+    flows: Sequence[FlowSettings],
+    uses: Collection[str],
+    worker: WorkerSettings | None = None,
+    principals: Mapping[str, str] | None = None,
+) -> list[NeededRight]:
+    """The rights that the commands `uses` need for `flows`, without rights that another right of the list includes.
+
+    `principals` has the principal of a cluster's logins, where an operator names it. Raises ConfigError if only the
+    brokers know a principal.
+    """
+    given = principals or {}
+    found: dict[tuple[Alias, str], _Rights] = defaultdict(dict)
+    for flow in flows:
+        for row in ROWS:
+            if set(uses).isdisjoint(row.uses) or not row.when(flow):
+                continue
+            cluster = flow.source if row.side == "source" else flow.target
+            for who in dict.fromkeys(
+                _principal(cluster, _client(flow, row.side, login), given) for login in row.logins
+            ):
+                for place in row.places(flow):
+                    _add(found[cluster, who], place, row.operations, row.why)
+    if worker is not None and worker.group is not None and "run" in uses:
+        cluster = _cluster_of(worker, flows)
+        _add_worker(found[cluster, _principal(cluster, worker.client, given)], worker.group, worker.exactly_once)
+    return sorted(
+        NeededRight(cluster, who, place, operation, "; ".join(dict.fromkeys(why)))
+        for (cluster, who), rights in found.items()
+        for (place, operation), why in rights.items()
+        if not any(other != (place, operation) and _includes(other, (place, operation)) for other in rights)
+    )
+
+
+def lines_of(rights: Iterable[NeededRight]) -> list[RightLine]:
+    """The rights with the operations on the same resources joined, each cluster by itself."""
+    found: dict[tuple[Alias, str, Resource], list[NeededRight]] = defaultdict(list)
+    for one in rights:
+        found[one.cluster, one.principal, one.resource].append(one)
+    return [
+        RightLine(*key, tuple(one.operation for one in some), "; ".join(dict.fromkeys(one.why for one in some)))
+        for key, some in sorted(found.items())
+    ]
+
+
+def clients_of(flows: Sequence[FlowSettings], worker: WorkerSettings | None) -> dict[Alias, ClientSettings]:
+    """The admin client of each cluster."""
+    found: dict[Alias, ClientSettings] = {}
+    for flow in flows:
+        if flow.enabled:
+            found.setdefault(flow.source, flow.source_admin.client)
+        found.setdefault(flow.target, flow.target_admin.client)
+    if worker is not None and worker.group is not None:
+        found.setdefault(_cluster_of(worker, flows), worker.client)
+    return found
+
+
+def _client(flow: FlowSettings, side: Side, login: Login) -> ClientSettings:
+    if side == "source":
+        return flow.consumer.client if login == "data" else flow.source_admin.client
+    return flow.producer.client if login == "data" else flow.target_admin.client
+
+
+def _principal(cluster: Alias, client: ClientSettings, given: Mapping[str, str]) -> str:
+    found = given.get(cluster) or principal_of(client)
+    if not found.startswith("User:"):
+        expected = f"--principal {cluster}=User:NAME, because only the brokers know the user of a token"
+        raise ConfigError([ConfigProblem("twinlog acls", None, "--principal", f"nothing for {cluster}", expected)])
+    return found
+
+
+def _cluster_of(worker: WorkerSettings, flows: Sequence[FlowSettings]) -> Alias:
+    """The alias of the cluster that has the worker's topics."""
+    ends = [(flow.target, flow.target_admin.client) for flow in flows]
+    ends += [(flow.source, flow.source_admin.client) for flow in flows]
+    return next((alias for alias, client in ends if client.shares_servers(worker.client)), Alias("worker"))
+
+
+def _add(rights: _Rights, place: Resource, operations: Iterable[AclOperation], why: str) -> None:
+    for operation in operations:
+        rights.setdefault((place, operation), []).append(why)
+
+
+def _add_worker(rights: _Rights, group: GroupSettings, exactly_once: ExactlyOnce) -> None:
+    _add(rights, Resource(ResourceType.GROUP, group.group_id), (AclOperation.READ,), "the group of the workers")
+    storage = (AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS)
+    for topic in (group.config_storage, group.offset_storage, group.status_storage):
+        _add(rights, Resource(ResourceType.TOPIC, topic.name), storage, "the state of the workers")
+    if exactly_once != "disabled":
+        leader = Resource(ResourceType.TRANSACTIONAL_ID, f"connect-cluster-{group.group_id}")
+        _add(rights, leader, (AclOperation.WRITE,), "a single leader of the workers writes configurations")
+
+
+def _includes(one: tuple[Resource, AclOperation], other: tuple[Resource, AclOperation]) -> bool:
+    """Whether a right makes another right unnecessary."""
+    (place, operation), (wanted, needed) = one, other
+    return place.covers(wanted) and (operation == needed or operation in IMPLIED.get(needed, ()))
