@@ -13,7 +13,7 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions conformance faults connect-faults soak drill picture reference docs \
+.PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions versions conformance faults connect-faults soak drill picture reference docs \
 	build image lock clean
 
 help: ## print this menu
@@ -67,7 +67,10 @@ SPARK_TESTS := tests/unit/spark tests/unit/dataframes tests/integration/worker/t
 
 spark-versions: .venv/.ready ## what depends on PySpark, with the other one that the package allows; fetches 460 MB once
 	@place=$$($(PYTHON) -m harness.other_spark) && unset SPARK_HOME && export PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" && \
-		$(PYTHON) -m harness.prepare && $(PYTHON) -m pytest -m "not parity and not scenario" $(or $(ARGS),$(SPARK_TESTS))
+		$(PYTHON) -m harness.prepare && $(PYTHON) -m pytest -m "not parity and not scenario and not versions" $(or $(ARGS),$(SPARK_TESTS))
+
+versions: .venv/.ready ## a mirror from and to each of seven releases of Kafka, killed in the middle; 15 minutes, fetches 250 MB once
+	@$(PYTHON) -m scripts.versions $(ARGS)
 
 conformance: .venv/.ready ## Connect's REST API as Kafka's workers answer it; ARGS="--suite corpus": files as MirrorMaker 2 runs them
 	@$(PYTHON) -m conformance $(ARGS)

@@ -97,7 +97,15 @@ class Broker:
     """
 
     def __init__(
-        self, name: str, node_id: int, ports: Ports, home: Path, command: list[str], version: str, counts: Path | None
+        self,
+        name: str,
+        node_id: int,
+        ports: Ports,
+        home: Path,
+        command: list[str],
+        version: str,
+        parts: Parts,
+        counts: Path | None,
     ) -> None:
         self.node_id = node_id
         self.ports = ports
@@ -105,6 +113,7 @@ class Broker:
         self._settings = home / "server.properties"
         self.counts = counts
         self._version = version
+        self._parts = parts
         self.process = Child(name, [*command, str(self._settings)], home / "broker.log")
 
     @property
@@ -113,7 +122,7 @@ class Broker:
 
     def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
         """Write settings and an empty, formatted data directory. Called once in a node's life."""
-        format_storage(self.data, cluster_id, str(self.node_id), self._version)
+        format_storage(self.data, cluster_id, str(self.node_id), self._version, self._parts)
         self.write_settings(settings)
 
     def write_settings(self, settings: Mapping[str, str]) -> None:
@@ -123,22 +132,23 @@ class Broker:
         self._settings.write_text(to_properties({**settings, **own}), encoding="utf-8")
 
 
-def format_storage(data: Path, cluster_id: str, node_id: str, version: str) -> None:
+def format_storage(data: Path, cluster_id: str, node_id: str, version: str, parts: Parts = "all") -> None:
     """Make `data` an empty, formatted data directory of a node."""
-    data.mkdir(parents=True, exist_ok=True)
-    shutil.copy(_bootstrap_metadata(version), data / "bootstrap.checkpoint")
+    shutil.copytree(_bootstrap_metadata(version, parts), data, dirs_exist_ok=True)
     identity = {"version": "1", "cluster.id": cluster_id, "node.id": node_id, "directory.id": new_kafka_id()}
     (data / "meta.properties").write_text(to_properties(identity), encoding="utf-8")
 
 
-def _bootstrap_metadata(version: str) -> Path:
-    """The feature levels a new cluster starts with, as Kafka's own storage tool writes them.
+def _bootstrap_metadata(version: str, parts: Parts) -> Path:
+    """A folder with the feature levels a new cluster starts with, as Kafka's own storage tool writes them.
+
+    They are a file `bootstrap.checkpoint`, and since Kafka 4.4 the first snapshot of the metadata's own log.
 
     They depend on nothing but the version, so the tool (one JVM start, about a second) runs once and not per node.
     """
-    kept = cache_dir() / "kafka" / f"{version}.bootstrap.checkpoint"
-    with locked(kept.with_suffix(".lock")):
-        if kept.is_file():
+    kept = cache_dir() / "kafka" / f"{version}.bootstrap"
+    with locked(kept.with_name(f"{kept.name}.lock")):
+        if kept.is_dir():
             return kept
         with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=kept.parent) as work:
             settings = Path(work, "server.properties")
@@ -155,11 +165,12 @@ def _bootstrap_metadata(version: str) -> Path:
                 ),
                 encoding="utf-8",
             )
-            command = jvm_command("128m", "quick", "kafka.tools.StorageTool", version)
+            command = jvm_command("128m", "quick", "kafka.tools.StorageTool", version, parts)
             command += ["format", "--cluster-id", new_kafka_id(), "--config", str(settings)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-            written = Path(work, "data", "bootstrap.checkpoint")
-            if done.returncode != 0 or not written.is_file():
+            written = Path(work, "data")
+            if done.returncode != 0 or not any(written.rglob("*.checkpoint")):
                 raise HarnessError(f"Kafka {version}'s storage tool failed:\n{done.stdout}{done.stderr}")
+            (written / "meta.properties").unlink()
             written.rename(kept)
     return kept

@@ -6,6 +6,7 @@ the CRC of all three, so that a copy can be judged record by record.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -18,7 +19,7 @@ from types import TracebackType
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from harness.cluster import KafkaCluster
-from harness.consume import Record, consume
+from harness.consume import Record, consume, wait_until_decided
 from harness.errors import HarnessError
 from harness.produce import Codec, NewRecord
 from harness.wait import slowness
@@ -162,7 +163,12 @@ def check(source: Iterable[Record], target: Iterable[Record]) -> dict[int, Verdi
 
 
 def require_clean(source: KafkaCluster, topic: str, target: KafkaCluster, remote: str) -> int:
-    """Read both topics whole and judge; returns how many records there are. Raises AssertionError with the verdicts."""
+    """Read both topics whole and judge; returns how many records there are. Raises AssertionError with the verdicts.
+
+    A transaction that stays open on the target is judged as it is, after half a minute.
+    """
+    with contextlib.suppress(TimeoutError):
+        wait_until_decided(target, remote)
     here = consume(source, topic)
     verdicts = check(here, consume(target, remote))
     wrong = {partition: verdict for partition, verdict in verdicts.items() if not verdict.clean}

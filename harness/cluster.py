@@ -95,6 +95,7 @@ class KafkaCluster(Started):
                 self.work_dir / f"node-{node}",
                 command,
                 version,
+                self.parts,
                 counts and counts / f"{name}-{node}.{self.cluster_id}",
             )
             for node in range(1, nodes + 1)

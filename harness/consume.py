@@ -104,6 +104,26 @@ def ends(cluster: KafkaCluster, topics: Iterable[str], *, deadline_s: float = 60
         consumer.close()
 
 
+def wait_until_decided(cluster: KafkaCluster, topic: str, deadline_s: float = 30.0) -> None:
+    """Wait until each transaction in a topic has its marker: readers of committed records stop at the first without.
+
+    Raises TimeoutError.
+    """
+    readers = [_consumer(cluster, isolation, None) for isolation in ("read_uncommitted", "read_committed")]
+    try:
+        partitions = readers[0].list_topics(topic, timeout=deadline_s).topics[topic].partitions
+        places = [TopicPartition(topic, partition) for partition in partitions]
+
+        def decided() -> bool:
+            every, committed = ([_end(reader, place, deadline_s) for place in places] for reader in readers)
+            return every == committed
+
+        wait_for(decided, deadline_s, f"each transaction in {topic} has its marker")
+    finally:
+        for reader in readers:
+            reader.close()
+
+
 def _end(consumer: Consumer, where: TopicPartition, deadline_s: float) -> int:
     """Where a partition ends, whose leader may just be chosen."""
 

@@ -30,21 +30,21 @@ RESOLVE_DEADLINE_S = 900
 SPARK_VERSION = "4.2.0"
 """The release of Spark whose own Kafka source is measured beside twinlog's: that of the pinned pyspark."""
 
-Parts = Literal["all", "mirror", "mirror-1", "connect", "zookeeper"]
+Parts = Literal["all", "mirror", "broker", "connect", "zookeeper"]
 """`mirror` is MirrorMaker 2 alone, without broker and tools: enough for a version that only has to mirror.
-`mirror-1` is MirrorMaker 1, which was a tool of the broker before 4.0. `connect` is a Connect worker with the plugins
-that Kafka's own distribution puts on its class path. `zookeeper` is a broker of a release before 3.0, with a
-ZooKeeper."""
+`broker` is a broker with KRaft, for releases from 3.3 on; before 4.0 MirrorMaker 1 is among its classes. `connect` is a
+Connect worker with the plugins that Kafka's own distribution puts on its class path. `zookeeper` is a broker of a
+release before 3.0, with a ZooKeeper."""
 
 _MIRROR = ("connect-mirror", "connect-runtime")
 _ARTIFACTS: dict[Parts, tuple[str, ...]] = {
     "all": ("kafka_2.13", *_MIRROR, "kafka-tools"),
     "mirror": _MIRROR,
-    "mirror-1": ("kafka_2.13",),
+    "broker": ("kafka_2.13",),
     "connect": (*_MIRROR, "connect-transforms", "connect-basic-auth-extension"),
     "zookeeper": ("kafka_2.12",),
 }
-_MEGABYTES: dict[Parts, int] = {"all": 55, "mirror": 30, "mirror-1": 40, "connect": 30, "zookeeper": 30}
+_MEGABYTES: dict[Parts, int] = {"all": 55, "mirror": 30, "broker": 40, "connect": 30, "zookeeper": 30}
 # That of Kafka 2.1 itself cannot read addresses with Java 14 and newer (ZOOKEEPER-3779).
 _ZOOKEEPER = ("org.apache.zookeeper", "zookeeper", "3.5.9")
 # Kafka's jars bring no log backend; this one writes to stderr and needs no file of its own.

@@ -77,7 +77,7 @@ def prepare_peer(system: str) -> None:
     """Fetch or build the program of a system that is a peer, once. Raises HarnessError with the reason if that is
     impossible."""
     if system == "mm1":
-        jvm_command(MM1_HEAP, "full", "", OLDER_VERSION, "mirror-1")
+        jvm_command(MM1_HEAP, "full", "", OLDER_VERSION, "broker")
     elif system == "spark":
         spark_source_jars()
     elif system == "franz":
@@ -130,6 +130,6 @@ def _mirror_maker_1(job: PeerJob) -> list[str]:
         to_properties({"bootstrap.servers": job.target, "compression.type": job.codec, **MM1_PRODUCER}),
         encoding="utf-8",
     )
-    command = jvm_command(MM1_HEAP, "full", "kafka.tools.MirrorMaker", OLDER_VERSION, "mirror-1")
+    command = jvm_command(MM1_HEAP, "full", "kafka.tools.MirrorMaker", OLDER_VERSION, "broker")
     command += ["--consumer.config", str(consumer), "--producer.config", str(producer)]
     return [*command, "--num.streams", str(MM1_STREAMS), "--include", job.topic]

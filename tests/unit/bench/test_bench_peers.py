@@ -52,8 +52,8 @@ def test_both_mirrors_make_as_many_replicas_as_the_clusters_have() -> None:
 
 
 def test_mirror_maker_1_gets_both_clusters_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "kafka" / "3.9.1-mirror-1").mkdir(parents=True)
-    (tmp_path / "kafka" / "3.9.1-mirror-1" / "kafka_2.13-3.9.1.jar").touch()
+    (tmp_path / "kafka" / "3.9.1-broker").mkdir(parents=True)
+    (tmp_path / "kafka" / "3.9.1-broker" / "kafka_2.13-3.9.1.jar").touch()
     monkeypatch.setenv("TWINLOG_CACHE", str(tmp_path))
     command = peer_command("mm1", job(tmp_path))
     assert command[command.index("kafka.tools.MirrorMaker") :] == [

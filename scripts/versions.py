@@ -1,0 +1,102 @@
+"""`make versions`: the tests of a mirror with other releases of Kafka, and their table.
+
+    python -m scripts.versions [--release 2.8.2]... [--write] [arguments of pytest]
+
+With `--write` and all releases the table goes into README.md, between its two marks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from harness.jars import KAFKA_VERSION
+from harness.versions import RELEASES
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests" / "integration" / "versions"
+BEGIN, END = "<!-- versions:begin -->", "<!-- versions:end -->"
+COLUMNS = {
+    ("from", "at-least-once"): "as source",
+    ("from", "exactly-once"): "as source, exactly once",
+    ("to", "at-least-once"): "as target",
+    ("to", "exactly-once"): "as target, exactly once",
+}
+
+
+class Outcomes:
+    """A plugin of pytest that keeps the names of passed and failed tests by release, direction and guarantee."""
+
+    def __init__(self) -> None:
+        self.passed: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        self.failed: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name, _, parameters = report.nodeid.rpartition("::")[2].partition("[")
+        place = _place(parameters.rstrip("]"))
+        if place is None:
+            return
+        if report.failed:
+            self.failed[place].add(name.removeprefix("test_"))
+        elif report.when == "call" and report.passed:
+            self.passed[place].add(name.removeprefix("test_"))
+
+
+def _place(parameters: str) -> tuple[str, str, str] | None:
+    """Release, direction and guarantee of a test's parameters, in any order."""
+    for release in RELEASES:
+        for way, guarantee in COLUMNS:
+            rest = parameters.replace(release, "", 1).replace(guarantee, "", 1).replace(way, "", 1)
+            if not rest.strip("-") and len(rest) < len(parameters):
+                return release, way, guarantee
+    return None
+
+
+def table(found: Outcomes, releases: tuple[str, ...]) -> str:
+    """A row for each release: the number of passed kinds of topic in each column, or the failed kinds."""
+    rows = [f"| Kafka | {' | '.join(COLUMNS.values())} |", f"|---|{'---|' * len(COLUMNS)}"]
+    for release in releases:
+        cells = []
+        for way, guarantee in COLUMNS:
+            place = release, way, guarantee
+            failed, passed = sorted(found.failed[place]), len(found.passed[place])
+            cells.append(f"**failed: {', '.join(failed)}**" if failed else f"{passed} of {passed}" if passed else "")
+        rows.append(f"| {release} | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def write(text: str, page: Path) -> None:
+    """Replace the table of a page. Raises ValueError if the page lacks the marks."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, behind = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} lacks {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{text}{END}{behind}", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make versions", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--release", action="append", choices=RELEASES, help="only this release; can be repeated")
+    parser.add_argument("--write", action="store_true", help="put the table into README.md")
+    asked, others = parser.parse_known_args()
+    releases = tuple(release for release in RELEASES if not asked.release or release in asked.release)
+    if asked.write and releases != RELEASES:
+        parser.error("--write needs all releases")
+    found = Outcomes()
+    chosen = " or ".join(releases)
+    status = pytest.main(["-m", "versions", "-p", "no:randomly", "-k", chosen, str(TESTS), *others], plugins=[found])
+    date = datetime.datetime.now(datetime.UTC).date()
+    text = f"{table(found, releases)}\nWith Kafka {KAFKA_VERSION} on the other side, {date}.\n"
+    print(f"\n{text}")
+    if asked.write:
+        write(text, ROOT / "README.md")
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
