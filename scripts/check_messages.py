@@ -1,18 +1,21 @@
-"""Checks that the messages that docs/messages.md explains are messages of the code.
+"""Checks the table of messages in src/twinlog/explain against the code and the generated pages.
 
-A message in the table is cut where it stands for something that differs: at `...`, capital letters, numbers, names of
-clusters, and punctuation. Each piece of two words or more has to be in a string of src/twinlog. What a string fills in
-(`{...}`, `%s`) may be nothing, the ending of a plural, or another string of the code.
+The shape of a line is cut at its placeholders: at `...`, capital letters, numbers, names of clusters, and punctuation.
+Each piece of two words or more has to be in a string of src/twinlog outside of the table. A hole of a string (`{...}`,
+`%s`) may be empty, the ending of a plural, or another string of the code.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-_DIFFERS = re.compile(r"\.\.\.|\b(?:east|west)\b[.\w]*|\b[A-Z][A-Z0-9_-]*\b(?!')|'T'|\b\d+\b|[:;,()]|->")
+from twinlog.explain.message import Message
+from twinlog.explain.reference import pages
+from twinlog.explain.table import MESSAGES, pieces_of
+
 _FILLED = re.compile(r"%[sdr]|%\.\d+f|%[\d,]*d")
 _HOLE = "\0"
 
@@ -20,21 +23,31 @@ _OF_OTHERS = {"can't start new thread", "collides with existing topics"}
 """Pieces that Python and Kafka's brokers put into messages."""
 
 
-def wrong_messages(root: Path) -> Iterator[str]:
-    """One line for each piece of a message in docs/messages.md below `root` that the code does not have."""
-    page = root / "docs" / "messages.md"
-    if not page.is_file():
-        return
-    strings = {text for file in (root / "src" / "twinlog").rglob("*.py") for text in _strings(file)}
+def wrong_messages(root: Path, messages: Iterable[Message] = tuple(MESSAGES.values())) -> Iterator[str]:
+    """One line for each piece of a message that no string of the code below `root` has."""
+    package = root / "src" / "twinlog"
+    files = [file for file in package.rglob("*.py") if package / "explain" not in file.parents]
+    strings = {text for file in files for text in _strings(file)}
     filled = {text.replace(_HOLE, ending) for text in strings for ending in ("", "s", "ies")}
     corpus = "\n".join(strings | filled)
     begun = "\n" + "\n".join(sorted(strings))
-    for row in re.findall(r"^\| (`.+?) \| ", page.read_text(encoding="utf-8"), re.MULTILINE):
-        for message in re.findall(r"`([^`]+)`", row):
-            for piece in (piece.strip() for piece in _DIFFERS.split(message)):
-                known = piece in corpus or piece in _OF_OTHERS or _filled_in(piece, corpus, begun)
-                if " " in piece and not known:
-                    yield f"docs/messages.md: no string of src/twinlog has `{piece}`, of the message `{message}`"
+    for message in messages:
+        for shape in () if message.retired or message.shapes[0].startswith("alert ") else message.shapes:
+            for piece in pieces_of(shape):
+                if not (piece in corpus or piece in _OF_OTHERS or _filled_in(piece, corpus, begun)):
+                    yield f"{message.id}: no string of src/twinlog has `{piece}`, of the line `{shape}`"
+
+
+def stale_pages(root: Path) -> Iterator[str]:
+    """One line for each page of messages that differs from its table."""
+    texts = pages()
+    there = {f"messages/{path.name}" for path in (root / "docs" / "messages").glob("*.md")}
+    for name in sorted(there - texts.keys()):
+        yield f"docs/{name}: the table of messages has no such page: make reference"
+    for name, text in texts.items():
+        path = root / "docs" / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            yield f"docs/{name}: differs from the table of messages: make reference"
 
 
 def _filled_in(piece: str, corpus: str, begun: str) -> bool:

@@ -128,6 +128,7 @@ class _Commands(OnDemand):
         LazyCommand("status", "twinlog.ops.status.command", "status"),
         LazyCommand("topics", "twinlog.ops.topics.commands", "app"),
         LazyCommand("groups", "twinlog.ops.groups.command", "groups"),
+        LazyCommand("explain", "twinlog.explain.command", "explain"),
         LazyCommand("switchover", "twinlog.ops.switchover.command", "switchover"),
         LazyCommand("switchback", "twinlog.ops.switchover.command", "switchback"),
         LazyCommand("connect", "twinlog.cli.connect", "connect"),

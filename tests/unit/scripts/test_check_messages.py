@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.check_messages import wrong_messages
+from scripts.check_messages import stale_pages, wrong_messages
+from twinlog.explain.message import Message
+from twinlog.explain.reference import write_pages
 
 CODE = '''
 """A docstring: the log was eaten by a dog."""
@@ -25,10 +27,8 @@ def found(root: Path, message: str) -> list[str]:
     module = root / "src" / "twinlog" / "read" / "reader.py"
     module.parent.mkdir(parents=True)
     module.write_text(CODE, encoding="utf-8")
-    (root / "docs").mkdir()
-    table = f"| message | means | way out |\n|---|---|---|\n| `{message}` | x | `not a message` |\n"
-    (root / "docs" / "messages.md").write_text(table, encoding="utf-8")
-    return list(wrong_messages(root))
+    entry = Message("TW-TEST-01", "A test", "error", (f"`{message}`",), "x.", "x.", "x.")
+    return list(wrong_messages(root, (entry,)))
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,15 @@ def test_messages_of_the_code_are_accepted(tmp_path: Path, message: str) -> None
 def test_messages_that_the_code_does_not_have_are_reported(tmp_path: Path, message: str, piece: str) -> None:
     (problem,) = found(tmp_path, message)
     assert f"`{piece}`" in problem
+
+
+def test_pages_that_differ_from_the_table_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "messages").mkdir(parents=True)
+    write_pages(tmp_path / "docs")
+    assert list(stale_pages(tmp_path)) == []
+    (tmp_path / "docs" / "messages" / "held.md").write_text("by hand", encoding="utf-8")
+    (tmp_path / "docs" / "messages" / "old.md").write_text("of an earlier table", encoding="utf-8")
+    assert list(stale_pages(tmp_path)) == [
+        "docs/messages/old.md: the table of messages has no such page: make reference",
+        "docs/messages/held.md: differs from the table of messages: make reference",
+    ]

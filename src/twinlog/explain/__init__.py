@@ -1,0 +1,1 @@
+"""The meaning of each message id, for `twinlog explain` and `docs/messages`."""

@@ -1,0 +1,161 @@
+"""`twinlog explain`: the meaning of a message id, and the next steps."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from twinlog.console.table import table
+from twinlog.explain.message import Message
+from twinlog.explain.table import AREAS, MESSAGES, messages_in, near_ids, page_of
+from twinlog.message_ids import ID
+
+UNKNOWN = 2
+"""Exit code for an unknown id, and for lines without a known message."""
+
+_WIDEST = 100
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+_ABOUT_AN_ID = re.compile(r"(?:TW-)?[A-Za-z]+-?\d*", re.IGNORECASE)
+
+
+class ExplainForm(StrEnum):
+    """The form of the output of `twinlog explain`."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def explain(
+    messages: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ID...",
+            help="Ids such as TW-GAP-01, an area such as GAP, or a whole log line in quotes; - reads lines from stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        ExplainForm, typer.Option("--output", "-o", metavar="table|json", help="The form of the output.")
+    ] = ExplainForm.TABLE,
+) -> None:
+    """Explain a message of the log by its id: meaning, effect on records and groups, commands, and the way out.
+
+    Without an ID prints the list of all messages. Reads no file of yours and contacts no cluster.
+
+    Ends with code 0, and with code 2 if an id is unknown, or if no line has a message that twinlog knows.
+
+    Example: twinlog explain TW-GAP-01
+
+    Example: grep ERROR twinlog.log | tail -1 | twinlog explain -
+    """
+    found, unknown = _found(messages or [])
+    for text in unknown:
+        typer.echo(f"twinlog: {text}", err=True)
+    if not messages:
+        found = list(MESSAGES.values())
+    if output is ExplainForm.JSON:
+        typer.echo(json.dumps([_as_json(message) for message in found], indent=2))
+    elif not messages:
+        typer.echo(
+            "\n".join(table([("ID", "SEVERITY", "TITLE"), *((one.id, one.severity, one.title) for one in found)]))
+        )
+    else:
+        typer.echo("\n\n".join("\n".join(_entry(message)) for message in found), nl=bool(found))
+    if unknown:
+        raise typer.Exit(UNKNOWN)
+
+
+def _found(asked: Sequence[str]) -> tuple[list[Message], list[str]]:
+    """The messages of the arguments, and a sentence for each argument without a message."""
+    found: dict[str, Message] = {}
+    unknown = []
+    for text in asked:
+        lines = sys.stdin.read() if text == "-" else text
+        known = _by_id(lines)
+        known = messages_in(lines) if known is None else known
+        found.update((message.id, message) for message in known)
+        if not known:
+            unknown.append(_no_message(lines, from_stdin=text == "-"))
+    return list(found.values()), unknown
+
+
+def _by_id(text: str) -> list[Message] | None:
+    """The messages of an id or of an area; None for any other text."""
+    word = text.strip().upper()
+    if word in AREAS or word.removeprefix("TW-") in AREAS:
+        return list(AREAS[word.removeprefix("TW-")].messages)
+    full = word if word.startswith("TW-") else f"TW-{word}"
+    if full in MESSAGES:
+        return [MESSAGES[full]]
+    return [] if ID.fullmatch(full) else None
+
+
+def _no_message(text: str, *, from_stdin: bool) -> str:
+    found = ID.search(text.upper())
+    shown = text.strip() if found is None else found[0]
+    if found is not None or _ABOUT_AN_ID.fullmatch(shown):
+        near = near_ids(shown)
+        offer = f"; near it are {', '.join(near)}" if near else ""
+        return f"{shown} is an unknown id{offer}; twinlog explain without an id lists all ids"
+    what = "the lines of stdin have" if from_stdin else f"{textwrap.shorten(shown, 80)!r} has"
+    return f"{what} neither a known id (TW-AREA-NN) nor the words of a known message"
+
+
+def _entry(message: Message) -> Iterator[str]:
+    area = AREAS[message.area]
+    yield f"{message.id}: {message.title} ({message.severity}{', of earlier versions' if message.retired else ''})"
+    yield from _section("Line", [plain(line) for line in message.shapes])
+    yield from _section("Meaning", [plain(message.meaning)])
+    yield from _section("Impact", [plain(message.impact)])
+    yield from _section("Look", [f"$ {command}" for command in area.looks_of(message)], wrap=False)
+    yield from _section("Mend", [plain(message.mend)])
+    yield from _section("Escalate", [plain(area.escalation_of(message))])
+    yield from _section("Page", [f"docs/messages/{page_of(message).name}.md#{message.id.lower()}"], wrap=False)
+
+
+def _section(name: str, paragraphs: Sequence[str], *, wrap: bool = True) -> Iterator[str]:
+    width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+    for number, paragraph in enumerate(paragraphs):
+        head = f"  {name if number == 0 else '':<10}"
+        if wrap:
+            yield from textwrap.wrap(
+                paragraph,
+                max(width, 40),
+                initial_indent=head,
+                subsequent_indent=" " * len(head),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        else:
+            yield head + paragraph
+
+
+def plain(text: str) -> str:
+    """Markdown for a terminal: a link becomes its words and its page."""
+    return _LINK.sub(lambda link: f"{link[1]} (docs/{link[2]})", text)
+
+
+def _as_json(message: Message) -> dict[str, Any]:
+    area = AREAS[message.area]
+    return {
+        "id": message.id,
+        "area": area.name,
+        "title": message.title,
+        "severity": message.severity,
+        "lines": list(message.shapes),
+        "meaning": plain(message.meaning),
+        "impact": plain(message.impact),
+        "look": list(area.looks_of(message)),
+        "mend": plain(message.mend),
+        "escalate": plain(area.escalation_of(message)),
+        "page": f"docs/messages/{page_of(message).name}.md#{message.id.lower()}",
+        "retired": message.retired,
+    }

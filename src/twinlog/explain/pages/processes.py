@@ -1,0 +1,309 @@
+"""Messages about processes and copiers."""
+
+from __future__ import annotations
+
+from twinlog.explain.message import NOTHING_CHANGED, UNAFFECTED, WAITS, Area, Message, Page
+
+_LEADER = Area(
+    name="LEADER",
+    title="The process that runs a flow",
+    about="The processes of a flow elect a leader, which copies; all other processes are on standby.",
+    look=(
+        "twinlog status mm2.properties",
+        "kafka-consumer-groups.sh --bootstrap-server HOST:PORT --describe --group east-mm2 --members",
+    ),
+    messages=(
+        Message(
+            "TW-LEADER-01",
+            "MirrorMaker 2 still runs the flow",
+            "warning",
+            lines=("`MirrorMaker 2 still runs this flow: group G of west has the members ...`",),
+            meaning="The workers of MirrorMaker 2 would copy the same records.",
+            impact="MirrorMaker 2 copies the records; twinlog waits.",
+            mend="Stop MirrorMaker 2; twinlog takes over by itself.",
+        ),
+        Message(
+            "TW-LEADER-02",
+            "Another version of twinlog runs the flow",
+            "warning",
+            lines=("`another version of twinlog runs this flow: group G of west has the members ...`",),
+            meaning="The two versions have incompatible protocols.",
+            impact="The older process copies the records; this process waits.",
+            mend="Stop the older process; this process takes over by itself.",
+        ),
+        Message(
+            "TW-LEADER-03",
+            "Another process catches up with the flow",
+            "info",
+            lines=(
+                (
+                    "`HOST-PID catches up with this flow; once it has ended, this process copies what is left, if "
+                    "anything`"
+                ),
+            ),
+            meaning="Two processes run the flow with `--until caught-up`.",
+            impact="The other process copies the records.",
+            mend="For information only.",
+            in_line=False,
+        ),
+        Message(
+            "TW-LEADER-04",
+            "The flow went to another process",
+            "warning",
+            lines=(("`EAST was out of reach from here for 60 s: handed over to HOST-PID, which may reach it`"),),
+            meaning=(
+                "A firewall, a route or a name on this machine is wrong; or the cluster is unreachable for every "
+                "process."
+            ),
+            impact=("The flow pauses for some seconds, and the other process continues at the stored positions."),
+            mend=(
+                "Check the connection from this machine to the brokers; with `--until caught-up` the process only "
+                "waits."
+            ),
+        ),
+        Message(
+            "TW-LEADER-05",
+            "A standby process lacks the source",
+            "warning",
+            lines=("`standing by for HOST-PID, not ready, as EAST was out of reach from here`",),
+            meaning="The same cause; the message is the state of the flow.",
+            impact="A take-over by this process would stop the flow.",
+            mend="Wait: the process becomes ready by itself.",
+            in_line=False,
+        ),
+        Message(
+            "TW-LEADER-06",
+            "The machine is out of threads",
+            "warning",
+            lines=(
+                "`cannot be run here yet, trying again: can't start new thread`",
+                "`cannot be ended here yet ...`",
+            ),
+            meaning="This user or container has reached the operating system's limit of threads.",
+            impact="The part of the flow that the line names waits; running copiers continue.",
+            mend="Raise the limit (`ulimit -u`, `pids.max`); twinlog continues by itself.",
+            look=(
+                "ulimit -u",
+                "cat /sys/fs/cgroup/pids.max",
+            ),
+        ),
+        Message(
+            "TW-LEADER-07",
+            "A flow moved for balance",
+            "info",
+            lines=("`handed over to HOST-PID, which runs N of the flows, this process M`",),
+            meaning="The other process is ready and runs fewer flows.",
+            impact=("The flow pauses for some seconds, and the other process continues at the stored positions."),
+            mend="For information only.",
+            in_line=False,
+        ),
+        Message(
+            "TW-LEADER-08",
+            "The target refuses a standby process",
+            "warning",
+            lines=(
+                (
+                    "`WEST refuses this process: the leader of the flow is unknown here, and a take-over is "
+                    "impossible; trying again`"
+                ),
+            ),
+            meaning="A standby process lost its login or a right.",
+            impact="The leader copies records; a take-over by this process is impossible.",
+            mend="See the reason at the end of the line; the message `WEST answers again` follows.",
+        ),
+        Message(
+            "TW-LEADER-09",
+            "The target is silent for a standby process",
+            "warning",
+            lines=(
+                (
+                    "`WEST is silent: the leader of the flow is unknown here, and a take-over is impossible; trying "
+                    "again`"
+                ),
+            ),
+            meaning="A standby process does not reach the target.",
+            impact="A take-over by this process is impossible until the target answers.",
+            mend="Check the brokers of the target; the message `WEST answers again` follows.",
+        ),
+        Message(
+            "TW-LEADER-10",
+            "Two processes have different settings",
+            "warning",
+            lines=(
+                ("`the settings of this process differ from those of HOST-PID, which runs the flow: KEYS`"),
+                "`HOST-PID stands by with other settings than this process: KEYS`",
+            ),
+            meaning="Two processes run the same flow with different files.",
+            impact="Records are copied by the settings of the process that runs the flow.",
+            mend="Make the files equal, and restart the standby process.",
+        ),
+        Message(
+            "TW-LEADER-11",
+            "The process was silent for too long",
+            "warning",
+            lines=("`this process was silent for too long, and another process may run the flow now`",),
+            meaning="This process was stopped or frozen, or lost the target for the length of a session.",
+            impact=(
+                "The other process continues at the stored positions; records of the last seconds may be copied "
+                "twice, unless `exactly.once.source.support` is on."
+            ),
+            mend="All records are safe; check the machine.",
+        ),
+        Message(
+            "TW-LEADER-12",
+            "The group is late to confirm the leadership",
+            "warning",
+            lines=("`nothing is copied until group G of west confirms again ...`",),
+            meaning="The group's coordinator is silent.",
+            impact=WAITS,
+            mend="Check the brokers of the target; twinlog continues by itself.",
+        ),
+        Message(
+            "TW-LEADER-13",
+            "The target refuses the process",
+            "error",
+            lines=("`FLOW: ...`",),
+            meaning=(
+                "The login lacks a right on the group of the flow, so this process is outside of the election. The "
+                "line names the right."
+            ),
+            impact="The flow waits in this process.",
+            mend="Grant READ on the group in the line. twinlog tries again each minute.",
+        ),
+        Message(
+            "TW-LEADER-14",
+            "The leader is unknown yet",
+            "warning",
+            lines=("`cannot ask yet who runs this flow, trying again: ...`",),
+            meaning=("The coordinator of the flow's group fails to answer. The end of the line has the reason."),
+            impact="This process waits until the group answers; a leader elsewhere continues.",
+            mend="Check the brokers of the target. twinlog tries again by itself.",
+        ),
+        Message(
+            "TW-LEADER-15",
+            "Consumers have the group of the flow",
+            "warning",
+            lines=("`FLOW: group G of west has the members ...`",),
+            meaning=(
+                "Members of another kind, for example consumers of an application, use the group id that the flow "
+                "needs for its election."
+            ),
+            impact="The flow waits in this process.",
+            mend="Stop these members, or give the application another `group.id`.",
+        ),
+    ),
+)
+
+_LEASE = Area(
+    name="LEASE",
+    title="Copiers and their driver",
+    about="The driver leases partitions to copiers, which run in tasks of Spark or in the bridge.",
+    look=("twinlog status mm2.properties",),
+    messages=(
+        Message(
+            "TW-LEASE-01",
+            "A copier is silent",
+            "warning",
+            lines=("`copier NAME is silent, its partitions are given to another`",),
+            meaning="A worker hung for seven seconds.",
+            impact=("The partitions pause for some seconds, and another copier continues at their stored positions."),
+            mend="Check the machine for overload or suspension; twinlog continues by itself.",
+        ),
+        Message(
+            "TW-LEASE-02",
+            "A copier is slow to release partitions",
+            "warning",
+            lines=("`copier NAME does not release its partitions, its connection is closed`",),
+            meaning=(
+                "The driver gives partitions to another copier, and the present copier is too slow to release them."
+            ),
+            impact="Records of the last seconds may be copied again.",
+            mend="Check the executor for overload. twinlog continues by itself.",
+        ),
+        Message(
+            "TW-LEASE-03",
+            "A stranger asked for a lease",
+            "warning",
+            lines=("`a connection was refused: its caller does not know the secret`",),
+            meaning=(
+                "A program connected to the port for copiers (`twinlog.driver.port`) with another secret: a port "
+                "scanner, or a copier of an earlier process."
+            ),
+            impact=UNAFFECTED,
+            mend=(
+                "For information only for a few lines after a restart. Otherwise find the program, and restrict "
+                "access to the port."
+            ),
+            look=("ss -tnp",),
+        ),
+        Message(
+            "TW-LEASE-04",
+            "A connection with a copier failed",
+            "warning",
+            lines=("`...: ...`",),
+            meaning=(
+                "The driver failed to accept or to serve a connection of a copier: the operating system refused a "
+                "socket or a thread."
+            ),
+            impact="The copier connects again; its partitions wait for some seconds.",
+            mend=(
+                "Raise the limits of open files and threads (`ulimit -n`, `ulimit -u`). twinlog continues by itself."
+            ),
+            look=(
+                "ulimit -n",
+                "ulimit -u",
+            ),
+        ),
+        Message(
+            "TW-LEASE-05",
+            "Driver and task have different versions",
+            "error",
+            lines=(
+                (
+                    "`copier NAME has protocol version 1 (twinlog ...), its driver protocol version 2 (twinlog ...): "
+                    "they cannot work together. ...`"
+                ),
+                "`the planner of query NAME has ...`",
+            ),
+            meaning="A rolling upgrade is in progress, or executors have an older wheel.",
+            impact="The task ends before its first record.",
+            mend=(
+                "The line names the side with the older wheel: install the same wheel in both places and start "
+                "twinlog again. Spark tries a task four times, in other executors if possible. If all executors have "
+                "another version, the flow is `FAILED` with this reason."
+            ),
+        ),
+        Message(
+            "TW-LEASE-06",
+            "The address for copiers is taken",
+            "error",
+            lines=(("`copiers cannot reach this process: port N of HOST (twinlog.driver.port) is taken, ...`"),),
+            meaning="Two processes on the same machine have the same port in their files.",
+            impact=NOTHING_CHANGED,
+            mend="Give each process its own port, or 0.",
+            in_line=False,
+        ),
+        Message(
+            "TW-LEASE-07",
+            "The address for copiers is foreign",
+            "error",
+            lines=("`copiers cannot reach this process: it cannot wait for them at HOST:N ...`",),
+            meaning=(
+                "The address in `twinlog.driver.bind.address`, or else in `spark.driver.host`, is foreign to this "
+                "machine, for example behind NAT."
+            ),
+            impact=NOTHING_CHANGED,
+            mend="Set `twinlog.driver.bind.address = 0.0.0.0`.",
+            in_line=False,
+        ),
+    ),
+)
+
+PAGE = Page(
+    "processes",
+    "Processes and copiers",
+    (
+        _LEADER,
+        _LEASE,
+    ),
+)

@@ -1,0 +1,388 @@
+"""Messages about topics on the target."""
+
+from __future__ import annotations
+
+from twinlog.explain.message import COPIES_NOTHING, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+
+_TOPIC = Area(
+    name="TOPIC",
+    title="Selection and creation of topics",
+    about="A flow decides by names and settings which topics it mirrors, and creates the remote topics.",
+    look=(
+        "twinlog plan mm2.properties",
+        "twinlog status mm2.properties",
+    ),
+    messages=(
+        Message(
+            "TW-TOPIC-01",
+            "A topic would be copied in a cycle",
+            "error",
+            lines=("`not mirrored: TOPICS: the flows ... would copy it in a cycle`",),
+            meaning=(
+                "See [cycles](running.md#what-is-looked-at-before-anything-is-changed). The line names both flows."
+            ),
+            impact="twinlog leaves the topics out; all other topics are copied.",
+            mend="Change `topics` or `topics.exclude` of either flow.",
+        ),
+        Message(
+            "TW-TOPIC-02",
+            "A topic is a copy that came back",
+            "error",
+            lines=("`not mirrored: TOPICS: by its name it ...`",),
+            meaning="A flow of another file copied the topics back.",
+            impact="twinlog leaves the topics out; all other topics are copied.",
+            mend=(
+                "Give both directions the same separator and policy; if the topic is an original, write its full name "
+                "in `topics`."
+            ),
+        ),
+        Message(
+            "TW-TOPIC-03",
+            "Two flows write to the same remote topic",
+            "error",
+            lines=("`not mirrored: TOPICS: FLOW copies ... to the same topic`",),
+            meaning="See [cycles](running.md#what-is-looked-at-before-anything-is-changed).",
+            impact="Only the other flow copies the topics.",
+            mend="Change `topics` of either flow, or use the default policy.",
+        ),
+        Message(
+            "TW-TOPIC-04",
+            "A router leads back to the flow",
+            "error",
+            lines=(
+                (
+                    "`not mirrored: TOPICS: the flow routes it to ..., a topic of the same cluster that it mirrors as "
+                    "well, ...`"
+                ),
+            ),
+            meaning=("A router [within a single cluster](running.md#within-one-cluster) leads back to the flow."),
+            impact="twinlog leaves the topics out; all other topics are copied.",
+            mend="Leave the target topics of the router out of `topics`.",
+        ),
+        Message(
+            "TW-TOPIC-05",
+            "Topics that look like copies are left out",
+            "warning",
+            lines=(
+                (
+                    "`not mirrored, as other flows of the file name their copies so, though WEST has no topic of "
+                    "which they would be copies: TOPICS`"
+                ),
+            ),
+            meaning=(
+                "The names of your own topics look like names of copies; or the topics are copies of deleted topics."
+            ),
+            impact="twinlog leaves the topics out; all other topics are copied.",
+            mend=(
+                "If these are your own topics, write their full names, in place of patterns, in `topics` of this flow."
+            ),
+        ),
+        Message(
+            "TW-TOPIC-06",
+            "A name that lacks a separator counts as a copy",
+            "warning",
+            lines=(
+                "`without a separator each letter of a name counts for an alias: ...`",
+                ("`not mirrored, because without a separator each letter of a name counts for an alias, and ...`"),
+            ),
+            meaning=(
+                "The target's alias is a single letter. twinlog leaves out topics with that letter, as MirrorMaker 2 "
+                "does."
+            ),
+            impact="twinlog leaves the topics out; all other topics are copied.",
+            mend="Write a longer `A->B.target.cluster.alias`, or an empty alias.",
+        ),
+        Message(
+            "TW-TOPIC-07",
+            "Topics look like copies without an original",
+            "warning",
+            lines=(
+                (
+                    "`not mirrored, because by their names they are copies, though their originals are missing: "
+                    "TOPICS; ...`"
+                ),
+            ),
+            meaning=(
+                "The name of each topic begins with the alias of the target and the separator, as names of copies do, "
+                "and the target lacks a topic of which it could be a copy."
+            ),
+            impact="twinlog leaves the topics out; all other topics are copied.",
+            mend=(
+                "If the topics are your own, choose another `replication.policy.separator`, or write their full names "
+                "in `topics`."
+            ),
+        ),
+        Message(
+            "TW-TOPIC-08",
+            "Topics are gone from the source",
+            "warning",
+            lines=("`gone from east, or hidden from this login: TOPICS`",),
+            meaning="The source deleted the topics, or an administrator took DESCRIBE from this login.",
+            impact="The copies stay on the target, and their copying has ended.",
+            mend="For information only; the copies stay.",
+        ),
+        Message(
+            "TW-TOPIC-09",
+            "Copies of other flows are left out",
+            "info",
+            lines=("`not mirrored, as other flows of the file name their copies so: TOPICS`",),
+            meaning="These topics came from the target.",
+            impact=UNAFFECTED,
+            mend="For information only.",
+            in_line=False,
+        ),
+        Message(
+            "TW-TOPIC-10",
+            "The filters leave out every topic",
+            "warning",
+            lines=(
+                "`no topic of EAST is mirrored, of N that can be seen (...)`",
+                "`nothing to copy: ...`",
+            ),
+            meaning=("Filters and policy accept no topic; the line lists each reason with its topics in brackets."),
+            impact=COPIES_NOTHING,
+            mend="Change `topics` and `topics.exclude`; with `--until caught-up` the exit code is 4.",
+        ),
+        Message(
+            "TW-TOPIC-11",
+            "The login sees internal topics only",
+            "warning",
+            lines=("`no topic of EAST can be seen besides heartbeats and internal topics; ...`",),
+            meaning=(
+                "The source has only heartbeats and internal topics, or the login lacks DESCRIBE on all other topics."
+            ),
+            impact=COPIES_NOTHING,
+            mend="Grant DESCRIBE on the topics.",
+        ),
+        Message(
+            "TW-TOPIC-12",
+            "The target refuses a topic setting",
+            "warning",
+            lines=("`the target refuses SETTING of TOPICS, which is left out`",),
+            meaning="The setting or the value is unknown to the target.",
+            impact="The remote topic keeps its own value of the setting; records are copied.",
+            mend="For information only, or add the setting to `config.properties.exclude`.",
+        ),
+        Message(
+            "TW-TOPIC-13",
+            "A replication factor is too large",
+            "warning",
+            lines=(("`cluster C refuses replication factor N of TOPICS ...; the broker's default is taken`"),),
+            meaning="The cluster has fewer brokers than the replication factor.",
+            impact="The topics are created with the broker's default; records are copied.",
+            mend="Correct `replication.factor`, `offset.storage.replication.factor`.",
+        ),
+        Message(
+            "TW-TOPIC-14",
+            "A topic lacks a setting of its source",
+            "warning",
+            lines=("`cluster B refuses SETTING of TOPIC (...); created without`",),
+            meaning=(
+                "The setting is unknown to the target, or the target's policy for new topics refuses it; the line "
+                "quotes the target."
+            ),
+            impact="The topic has the target's own value of the setting; records are copied.",
+            mend=("For information only, or set it there by hand, or add it to `config.properties.exclude`."),
+        ),
+        Message(
+            "TW-TOPIC-15",
+            "The target refuses a remote topic",
+            "error",
+            lines=("`remote topic T: Topic 'T' collides with existing topics: ...`",),
+            meaning="Kafka refuses two names that differ only in dots and underscores.",
+            impact="The topic stays uncopied; all other topics are copied.",
+            mend="Choose another separator, or delete the existing topic.",
+        ),
+        Message(
+            "TW-TOPIC-16",
+            "The creation of remote topics waits",
+            "warning",
+            lines=("`remote topics are not created or grown yet, and are tried again: ...`",),
+            meaning=(
+                "A quota throttles the target's controller (`controller_mutation_rate`), or the controller moves."
+            ),
+            impact=("The copying of the topics waits until the target has created them; all other topics are copied."),
+            mend=(
+                "Wait: the topics are created after 1 to 30 seconds; a larger `controller_mutation_rate` for the "
+                "login creates the topics sooner."
+            ),
+        ),
+        Message(
+            "TW-TOPIC-17",
+            "The settings of remote topics are unreadable",
+            "warning",
+            lines=(
+                (
+                    "`... lacks DESCRIBE_CONFIGS on topic ..., needed for knowing the largest batch it takes; the "
+                    "default is taken, ...`"
+                ),
+            ),
+            meaning=(
+                "The login lacks DESCRIBE_CONFIGS on the remote topics, so twinlog assumes the broker's default for "
+                "the largest batch."
+            ),
+            impact=(
+                "Records are copied. If the target refuses a batch for its size, twinlog splits the batch, which "
+                "costs time."
+            ),
+            mend="Grant DESCRIBE_CONFIGS on the remote topics.",
+        ),
+        Message(
+            "TW-TOPIC-18",
+            "Conflicts with another flow are unknown",
+            "warning",
+            lines=("`cycles and conflicts with FLOW cannot be seen: ...`",),
+            meaning=(
+                "The other flow has a policy class that is missing on this host, so the names of its remote topics "
+                "are unknown."
+            ),
+            impact=(
+                "The flow copies its topics. If the other flow writes to the same remote topics, consumers read "
+                "records of both flows there."
+            ),
+            mend=("Install the module with the class on this host, or compare the `topics` of both flows by hand."),
+        ),
+        Message(
+            "TW-TOPIC-19",
+            "The topics of another flow are unknown",
+            "warning",
+            lines=("`whether it mirrors the same topics cannot be seen now: ...`",),
+            meaning="The source of another flow is silent, so the comparison of both flows waits.",
+            impact=("The flow copies its topics. A conflict with the other flow is found once that cluster answers."),
+            mend="See the reason at the end of the line; twinlog asks again by itself.",
+        ),
+        Message(
+            "TW-TOPIC-20",
+            "Topics are mirrored past the filter",
+            "warning",
+            lines=("`mirrored in spite of ...: TOPICS; ...`",),
+            meaning=(
+                "The names of your topics end like names of heartbeat topics, see [heartbeats](running.md#heartbeats)."
+            ),
+            impact="The topics are copied, although `topics` leaves them out.",
+            mend=(
+                "For information only, if you want their copies; otherwise set `heartbeats.replication.enabled = "
+                "false`."
+            ),
+        ),
+        Message(
+            "TW-TOPIC-21",
+            "A topic counts as a topic of a user",
+            "warning",
+            lines=("`TOPIC is taken for a topic of a user: USER lacks READ ...`",),
+            meaning=(
+                "The login may not read the topic's records, so twinlog cannot see whether the topic holds heartbeats "
+                "of another mirror."
+            ),
+            impact="The topic is copied like a topic of a user.",
+            mend="If the topic holds heartbeats, grant READ on it to the login of the admin client.",
+            in_line=False,
+        ),
+        Message(
+            "TW-TOPIC-22",
+            "A transform routes records within the cluster",
+            "error",
+            lines=(("`... it routes records to TOPIC: within a cluster the flow may read them there again; ...`"),),
+            meaning=(
+                "A transform [within a single cluster](running.md#within-one-cluster) chose a topic beside the copies "
+                "of the flow."
+            ),
+            impact=ONE_PARTITION_WAITS,
+            mend="Choose a name with the beginning that the line names.",
+            in_line=False,
+        ),
+        Message(
+            "TW-TOPIC-23",
+            "The lease is empty",
+            "info",
+            lines=("`lease N: 0 partitions in 0 tasks`",),
+            meaning="`topics` matches nothing, or the creation of every remote topic failed.",
+            impact=COPIES_NOTHING,
+            mend=(
+                "Check `topics` and `topics.exclude`; the principal sees only topics with DESCRIBE; read the errors "
+                "before the line."
+            ),
+            in_line=False,
+        ),
+        Message(
+            "TW-TOPIC-24",
+            "Remote topics are missing at the end of the run",
+            "error",
+            lines=("`caught up, but for the target refuses remote topics: ...`",),
+            meaning=(
+                "`--until caught-up` has copied all other topics, and the target refuses to create or to grow the "
+                "named remote topics."
+            ),
+            impact="The records of the named topics are missing on the target.",
+            mend="Follow the answer of the target in the line, and run the command again.",
+        ),
+    ),
+)
+
+_NAME = Area(
+    name="NAME",
+    title="Renamed topics and aliases",
+    about="The file gives topics other names on the target than the file of an earlier run.",
+    look=(
+        "twinlog plan mm2.properties",
+        "twinlog check mm2.properties",
+    ),
+    messages=(
+        Message(
+            "TW-NAME-01",
+            "The source has another alias than its positions",
+            "warning",
+            lines=(
+                (
+                    "`the positions of TOPICS are stored under the alias ... of the source, and are looked for under "
+                    "...`"
+                ),
+            ),
+            meaning="The file has a new alias for a source whose topics keep their names.",
+            impact=(
+                "Depends on `twinlog.renamed.topic.policy`: with `continue` copying continues at the positions, with "
+                "`restart` all records are copied a second time, and otherwise the flow waits."
+            ),
+            mend=(
+                "Write the earlier alias, or `twinlog.renamed.topic.policy = continue` for a single run, see "
+                "[gaps](running.md#gaps)."
+            ),
+        ),
+        Message(
+            "TW-NAME-02",
+            "The names of remote topics have changed",
+            "warning",
+            lines=("`naming was changed since these topics were copied: ...`",),
+            meaning="The copied records are in topics with the earlier names.",
+            impact=(
+                "Depends on `twinlog.renamed.topic.policy`: with `continue` later records go to the new names, with "
+                "`restart` all records are copied to the new names, and otherwise the flow waits."
+            ),
+            mend=(
+                "Return to the earlier names, or set `twinlog.renamed.topic.policy = restart` or `continue`, see "
+                "[gaps](running.md#gaps)."
+            ),
+        ),
+        Message(
+            "TW-NAME-03",
+            "The renamed topics had records already",
+            "warning",
+            lines=("`TOPICS had records already, which ...`",),
+            meaning="The file returned to earlier names, or another program wrote to the topics.",
+            impact=(
+                "Consumers of these topics read some records twice, or miss the records that were copied under other "
+                "names."
+            ),
+            mend="Delete these topics before a `restart`, so that each record is present once.",
+        ),
+    ),
+)
+
+PAGE = Page(
+    "topics",
+    "Topics on the target",
+    (
+        _TOPIC,
+        _NAME,
+    ),
+)

@@ -1,0 +1,140 @@
+"""Messages about transforms."""
+
+from __future__ import annotations
+
+from twinlog.explain.message import COPIES_NOTHING, ONE_PARTITION_WAITS, UNAFFECTED, WAITS, Area, Message, Page
+
+_TRANSFORM = Area(
+    name="TRANSFORM",
+    title="Transforms and routers",
+    about="A transform of the flow changes or routes records.",
+    look=(
+        "twinlog check mm2.properties",
+        "twinlog status mm2.properties",
+    ),
+    messages=(
+        Message(
+            "TW-TRANSFORM-01",
+            "A transform is missing in a task",
+            "error",
+            lines=("`... is unusable in this task: the module ... is missing`",),
+            meaning="An executor lacks the transform.",
+            impact=WAITS,
+            mend=(
+                "Put the transform's package into the image or the packed environment of [the "
+                "executors](transforms.md#what-it-is-given-and-what-it-returns)."
+            ),
+            in_line=False,
+        ),
+        Message(
+            "TW-TRANSFORM-02",
+            "A router chose a missing partition",
+            "warning",
+            lines=(
+                (
+                    "`routed: ... it routes the record at offset N of PARTITION to partition M of TOPIC, which has K; "
+                    "...`"
+                ),
+            ),
+            meaning="The source topic has new partitions that the router's target topic lacks.",
+            impact=ONE_PARTITION_WAITS,
+            mend=(
+                "Add the partitions to the target topic; all records stay, and the partition continues two seconds "
+                "later."
+            ),
+        ),
+        Message(
+            "TW-TRANSFORM-03",
+            "A router created a topic",
+            "info",
+            lines=("`routed: topic ... was created with N partitions: ...`",),
+            meaning="The router chose a missing topic for its first record.",
+            impact=UNAFFECTED,
+            mend=("For information only; to choose the settings of these topics, create the topics before the run."),
+        ),
+    ),
+)
+
+_SQL = Area(
+    name="SQL",
+    title="transform.sql",
+    about="A JVM beside each copier evaluates the query of `transform.sql`.",
+    look=(
+        "twinlog check mm2.properties",
+        "twinlog status mm2.properties",
+    ),
+    messages=(
+        Message(
+            "TW-SQL-01",
+            "The JVM of transform.sql has ended",
+            "warning",
+            lines=(
+                (
+                    "`transform: T-0: transform: Spark's JVM for transform.sql was killed by ..., evaluating the "
+                    "record at source offset N; a new JVM is started; no record is skipped for it`"
+                ),
+            ),
+            meaning=(
+                "The [JVM beside a copier](transforms.md#sql) that evaluates `transform.sql` has ended; the partition "
+                "waits for the new JVM."
+            ),
+            impact=ONE_PARTITION_WAITS,
+            mend=(
+                "If the message returns, give executors more memory (`spark.executor.memoryOverhead`) and look at "
+                "that record. The query may make too large a result of the record, or run on it for ever; an endless "
+                "query is [a failure of the record](transforms.md#sql)."
+            ),
+        ),
+        Message(
+            "TW-SQL-02",
+            "A query is unusable",
+            "error",
+            lines=("`... is unusable: ...`",),
+            meaning="Spark refuses the query; the line quotes Spark.",
+            impact=COPIES_NOTHING,
+            mend="Correct the query; `twinlog check` reports the same error before a run.",
+            in_line=False,
+        ),
+        Message(
+            "TW-SQL-03",
+            "A task lacks Java or Spark's jars",
+            "error",
+            lines=(
+                "`Java is missing: ...`",
+                "`the jars of Spark are missing in ...`",
+            ),
+            meaning="A task of a flow with `transform.sql` lacks Java or Spark's jars.",
+            impact=COPIES_NOTHING,
+            mend="Follow the line, [in the image or on the host of the executors](transforms.md#sql).",
+            in_line=False,
+        ),
+        Message(
+            "TW-SQL-04",
+            "A task has an unsupported PySpark",
+            "error",
+            lines=("`transform.sql is impossible to evaluate by PySpark V with the jars in ...: ...`",),
+            meaning="A task finds a Spark with classes of an unsupported version.",
+            impact=COPIES_NOTHING,
+            mend="Install PySpark 4.2 or 4.3 there, and check the path in `SPARK_HOME`.",
+            in_line=False,
+        ),
+        Message(
+            "TW-SQL-05",
+            "The check of a query failed",
+            "warning",
+            lines=("`... the check of the queries of transform.sql failed: ...`",),
+            meaning=("From `check`, `plan` and `run`, and from a Connect worker: no JVM starts on this machine."),
+            impact=UNAFFECTED,
+            mend="For information only, if tasks have Java; a wrong query then stops the flow.",
+        ),
+    ),
+)
+
+PAGE = Page(
+    "transforms",
+    "Transforms",
+    (
+        _TRANSFORM,
+        _SQL,
+    ),
+)

@@ -1,0 +1,527 @@
+"""Messages about Connect workers and Strimzi."""
+
+from __future__ import annotations
+
+from twinlog.explain.message import NOTHING_CHANGED, UNAFFECTED, Area, Message, Page
+
+_REST = Area(
+    name="REST",
+    title="The REST API of a worker",
+    about="A Connect worker answers requests at `listeners`.",
+    look=("curl -s http://HOST:8083/health",),
+    messages=(
+        Message(
+            "TW-REST-01",
+            "The address of the REST API is taken",
+            "error",
+            lines=("`cannot listen at http://HOST:8083: ...`",),
+            meaning="Another process has that port, or no interface has that address.",
+            impact=NOTHING_CHANGED,
+            mend="Write another address in `listeners` or `admin.listeners`.",
+        ),
+        Message(
+            "TW-REST-02",
+            "The REST API is open to everybody",
+            "warning",
+            lines=("`FILE has no users: everybody may use the REST API without a login`",),
+            meaning="Basic authentication is on, and its file of users is empty.",
+            impact=UNAFFECTED,
+            mend="Add a line `user: password`, and restart the worker.",
+        ),
+        Message(
+            "TW-REST-03",
+            "A user has an empty password",
+            "warning",
+            lines=("`FILE: user U has an empty password, ...`",),
+            meaning="A line of that file lacks `: password`.",
+            impact=UNAFFECTED,
+            mend="Add the password, and restart the worker.",
+        ),
+        Message(
+            "TW-REST-04",
+            "A hashed password is malformed",
+            "warning",
+            lines=("`FILE: the hash of user U is malformed, ...`",),
+            meaning="A bcrypt or scrypt hash was cut off or mistyped.",
+            impact=UNAFFECTED,
+            mend="Write the whole hash, and restart the worker.",
+        ),
+        Message(
+            "TW-REST-05",
+            "Passing a request on failed",
+            "warning",
+            lines=("`cannot pass METHOD PATH on to HOST: ...`",),
+            meaning=("A request is for another worker of the group, and the worker's advertised name is unreachable."),
+            impact="Connectors run as before; the request was discarded.",
+            mend=("Correct `rest.advertised.host.name` and `.port` of that worker, its certificate, or the network."),
+        ),
+        Message(
+            "TW-REST-06",
+            "The connectors of the command line were refused",
+            "error",
+            lines=("`stopping: ...`",),
+            meaning=("A standalone worker failed to create a connector of its command line. The line has the reason."),
+            impact="The worker ends before it copies a record.",
+            mend="Correct the connector's file that the line names, and start the worker again.",
+        ),
+    ),
+)
+
+_WORKER = Area(
+    name="WORKER",
+    title="Connect workers",
+    about="Workers with the same `group.id` share connectors and keep them in three topics.",
+    look=(
+        "curl -s http://HOST:8083/health",
+        "twinlog connectors status",
+    ),
+    messages=(
+        Message(
+            "TW-WORKER-01",
+            "Workers of a group have different topics",
+            "warning",
+            lines=(
+                (
+                    "`cannot take part in group G, trying again: the worker at URL, which leads it, has its state in "
+                    "TOPICS ...`"
+                ),
+            ),
+            meaning="Two sets of workers have the same `group.id`.",
+            impact="This worker waits; the other workers continue.",
+            mend="Give all workers the same three topics, or choose another `group.id`.",
+            in_line=False,
+        ),
+        Message(
+            "TW-WORKER-02",
+            "The worker is outside of its group",
+            "warning",
+            lines=("`cannot take part in group G, trying again: ...`",),
+            meaning=(
+                "The coordinator of the worker's group is silent, or the group's members are Kafka's own workers or "
+                "consumers. After the length of a session `/health` reports the error, too."
+            ),
+            impact="Running connectors continue for the length of a session; changes of connectors wait.",
+            mend="Check that cluster; or stop these members, or choose another `group.id`.",
+        ),
+        Message(
+            "TW-WORKER-03",
+            "The topics of the worker are unreadable",
+            "warning",
+            lines=("`the worker's topics cannot be read yet, trying again: ...`",),
+            meaning=(
+                "A Connect worker starts, and its own cluster is silent, or refuses the worker; the REST API reports "
+                "the same error."
+            ),
+            impact="This worker waits; other workers continue.",
+            mend="Check that cluster, `bootstrap.servers` and the login; twinlog continues by itself.",
+        ),
+        Message(
+            "TW-WORKER-04",
+            "The cluster refuses a topic of the worker",
+            "error",
+            lines=("`topic T (KEY) could not be created: ...; it is to have N replicas, ...`",),
+            meaning=(
+                "The worker's topics need more replicas than its cluster has brokers; after `default.api.timeout.ms` "
+                "(60 s) the worker ends with 1, as Connect's worker does."
+            ),
+            impact="The worker ends before it runs a connector.",
+            mend="Correct the key that the line names, or start the other brokers.",
+            in_line=False,
+        ),
+        Message(
+            "TW-WORKER-05",
+            "The topics of the worker are silent",
+            "warning",
+            lines=("`the worker's topics do not answer, trying again: ...`",),
+            meaning=(
+                "The topics stopped answering during the run. Changes of connectors are impossible, and a running "
+                "connector ends when another worker may start it."
+            ),
+            impact="Running connectors continue; changes of connectors wait.",
+            mend=("Check that cluster; then `the worker's topics answer again` follows, and all data is safe."),
+        ),
+        Message(
+            "TW-WORKER-06",
+            "The status topic was deleted",
+            "warning",
+            lines=("`... any more (status.storage.topic): it is recreated, ...`",),
+            meaning="The status topic was deleted.",
+            impact=UNAFFECTED,
+            mend="For information only: each worker writes the states of its connectors and tasks again.",
+        ),
+        Message(
+            "TW-WORKER-07",
+            "The config topic was deleted",
+            "warning",
+            lines=("`... any more (config.storage.topic). Running connectors continue; ...`",),
+            meaning="The config topic was deleted.",
+            impact="Running connectors continue.",
+            mend=(
+                "For information only, as long as the leader runs: the leader knows all connectors, their target "
+                "states and their tasks, and writes these again."
+            ),
+            in_line=False,
+        ),
+        Message(
+            "TW-WORKER-08",
+            "The config topic was written again",
+            "error",
+            lines=(
+                ("`the config topic (config.storage.topic) was deleted, or recreated without its connectors: ...`"),
+            ),
+            meaning="The config topic was deleted; the topic is whole again.",
+            impact="Running connectors continue.",
+            mend="Find the cause of the deletion.",
+        ),
+        Message(
+            "TW-WORKER-09",
+            "Connectors are missing in the config topic",
+            "error",
+            lines=(
+                (
+                    "`nobody runs C: the leader of the group gives this worker connectors that are missing in its "
+                    "config topic, ...`"
+                ),
+            ),
+            meaning="The config topic was deleted, and this worker has recreated the topic.",
+            impact="The named connectors have stopped.",
+            mend="Follow the message.",
+        ),
+        Message(
+            "TW-WORKER-10",
+            "An earlier leader may still write",
+            "warning",
+            lines=("`an earlier leader of the group may still write to the config topic: ...`",),
+            meaning=(
+                "`exactly.once.source.support` is on. A leader of Kafka's own worker may wake after a pause, and this "
+                "worker may not fence that leader."
+            ),
+            impact=UNAFFECTED,
+            mend="Grant the right that the line names; copying continues in either case.",
+        ),
+        Message(
+            "TW-WORKER-11",
+            "Two connectors contradict each other",
+            "warning",
+            lines=(
+                "`connector C: CONNECTOR looks for offset syncs in ...`",
+                "`connector C: ...`",
+            ),
+            meaning="Connectors of the same pair of clusters do not fit together; all connectors run.",
+            impact="Depends on the line: groups may skip or repeat records after a failover.",
+            mend="Follow the message; the connector's status has the message until then.",
+        ),
+        Message(
+            "TW-WORKER-12",
+            "Two connectors copy the same topics",
+            "warning",
+            lines=("`connector A: A and B are both to copy TOPICS into the same remote topics. ...`",),
+            meaning=(
+                "The `topics` of two connectors match the same topics; the error `not mirrored` names the connector "
+                "that leaves a topic out."
+            ),
+            impact=("The topics are copied once; a change of the copying connector would copy them a second time."),
+            mend=(
+                "Change the key that the line names, in the connector that leaves the topics out. After a removal or "
+                "change of the copying connector, the second connector would copy the topics again from the "
+                "beginning."
+            ),
+            in_line=False,
+        ),
+        Message(
+            "TW-WORKER-13",
+            "All connectors of a worker have lost Spark",
+            "error",
+            lines=("`Spark ends, and with it all that copies here: ...`",),
+            meaning=(
+                "Spark could not start on a worker, or died too often; the source connectors have failed with this "
+                "trace."
+            ),
+            impact="The source connectors of this worker have stopped; positions are stored.",
+            mend=("Remove the reason, and restart the failed connectors and tasks: the restart also starts Spark."),
+        ),
+        Message(
+            "TW-WORKER-14",
+            "A worker joined its group",
+            "info",
+            lines=(("`joined group G at generation N, leader URL; assigned connectors: ...; new: ...; revoked: ...`"),),
+            meaning=(
+                "A rebalance changed the leader, or the connectors of this worker; `(this worker)` after the leader "
+                "means this worker."
+            ),
+            impact=UNAFFECTED,
+            mend="For information only.",
+            in_line=False,
+        ),
+        Message(
+            "TW-WORKER-15",
+            "The positions of a connector are unreadable yet",
+            "warning",
+            lines=("`connector C: its positions cannot be read yet, trying again: ...`",),
+            meaning="The target of a standalone worker's connector is silent, so the connector waits.",
+            impact="The connector waits until its positions are read.",
+            mend="See the reason at the end of the line.",
+        ),
+        Message(
+            "TW-WORKER-16",
+            "A record of a worker's topic is passed over",
+            "error",
+            lines=("`topic T: the record KEY is passed over: ...`",),
+            meaning=(
+                "A record of the config, offset or status topic has another form: another program wrote it, or a "
+                "later version of Kafka Connect."
+            ),
+            impact="The connector, the position or the state of that record is unknown to this worker.",
+            mend=(
+                "Compare the record with the reason in the line. Write the connector again with `twinlog connectors "
+                "create`, if it is missing."
+            ),
+            look=(
+                "twinlog connectors list",
+                (
+                    "kafka-console-consumer.sh --bootstrap-server HOST:PORT --topic connect-configs --from-beginning "
+                    "--property print.key=true"
+                ),
+            ),
+        ),
+        Message(
+            "TW-WORKER-17",
+            "Positions come from another store",
+            "info",
+            lines=("`connector C: ... positions are those of FILE`",),
+            meaning="Kafka's worker, or another program, wrote the offset file last.",
+            impact=UNAFFECTED,
+            mend="For information only.",
+            in_line=False,
+        ),
+        Message(
+            "TW-WORKER-18",
+            "Writing the offset file fails",
+            "warning",
+            lines=("`FILE cannot be written: ...; positions are on the targets all the same, ...`",),
+            meaning="The disk is full, or the file is itself a mount.",
+            impact="Records are copied, and positions are stored on the targets.",
+            mend="Free disk space; mount the folder in place of the file.",
+            look=(
+                "df -h",
+                "ls -l connect.offsets",
+            ),
+        ),
+        Message(
+            "TW-WORKER-19",
+            "Two workers have the same offset file",
+            "error",
+            lines=("`... another worker has this file`",),
+            meaning="Two standalone workers have the same offset file.",
+            impact=NOTHING_CHANGED,
+            mend="Give each worker its own file, or run the connectors of both in the same worker.",
+            in_line=False,
+        ),
+        Message(
+            "TW-WORKER-20",
+            "The worker has failed to start",
+            "error",
+            lines=("`the worker failed to start: ...`",),
+            meaning=("The operating system refused a resource: a port, a thread or a file. The line has the reason."),
+            impact="The worker ends.",
+            mend=("Follow the reason, for example write another port in `listeners`, and start the worker again."),
+        ),
+    ),
+)
+
+_STRIMZI = Area(
+    name="STRIMZI",
+    title="Strimzi's resource",
+    about=(
+        "A worker follows the file of a `KafkaMirrorMaker2` resource and keeps connectors as the resource describes "
+        "them."
+    ),
+    look=(
+        "twinlog check mirror.yaml --secrets /mnt/secrets",
+        "twinlog connectors list",
+    ),
+    messages=(
+        Message(
+            "TW-STRIMZI-01",
+            "The worker needs a restart for its new settings",
+            "error",
+            lines=(
+                ("`... the target, its login or the worker's own settings have changed: restart this process; ...`"),
+            ),
+            meaning="A running worker keeps its cluster.",
+            impact="Connectors continue with the earlier settings of the resource.",
+            mend="Restart the worker; until the restart, changes of the file have no effect.",
+        ),
+        Message(
+            "TW-STRIMZI-02",
+            "A connector is outside of the resource",
+            "warning",
+            lines=("`... connector NAME is outside of this resource, and stays as it is`",),
+            meaning="Another program or person created the connector in the same group.",
+            impact=UNAFFECTED,
+            mend="Delete the connector, or leave it.",
+        ),
+        Message(
+            "TW-STRIMZI-03",
+            "A Secret of a connector has changed",
+            "info",
+            lines=("`... a Secret of connector NAME has changed, it is restarted`",),
+            meaning="The Secret has a new certificate or password.",
+            impact="The connector pauses for some seconds and continues at its stored position.",
+            mend="For information only.",
+            in_line=False,
+        ),
+        Message(
+            "TW-STRIMZI-04",
+            "The login of the worker has changed",
+            "error",
+            lines=("`... the worker's own login has changed: restart this process`",),
+            meaning="A Secret of the target has changed; connectors use the new login.",
+            impact="The worker still uses the earlier login. Copying stops when that login expires.",
+            mend="Restart the process before the old login expires.",
+        ),
+        Message(
+            "TW-STRIMZI-05",
+            "A connector keeps its earlier settings",
+            "error",
+            lines=("`connector NAME stays as it is: ...`",),
+            meaning="twinlog refuses the connector's new settings; all other connectors continue.",
+            impact="The connector continues with its earlier settings.",
+            mend="The line ends with the error.",
+            look=(
+                "twinlog connectors status",
+                "twinlog check mirror.yaml",
+            ),
+        ),
+        Message(
+            "TW-STRIMZI-06",
+            "The resource pauses its reconciliation",
+            "warning",
+            lines=("`... is true: connectors stay as they are, and new connectors wait`",),
+            meaning="The resource has the annotation `strimzi.io/pause-reconciliation`.",
+            impact=UNAFFECTED,
+            mend="Remove the annotation.",
+        ),
+        Message(
+            "TW-STRIMZI-07",
+            "Two resources share a group",
+            "error",
+            lines=(("`...: this resource is ignored: connectors of its group belong to another resource (...)`"),),
+            meaning=("Two of Strimzi's resources have the same target and the same group, as v1beta2 has by default."),
+            impact="The connectors of the other resource continue; this resource waits.",
+            mend=(
+                "Give this resource its own `group.id` and three topics of its own. If this resource replaces the "
+                "other resource, delete the connectors of the replaced resource: positions stay."
+            ),
+        ),
+        Message(
+            "TW-STRIMZI-08",
+            "A new alias would copy everything again",
+            "error",
+            lines=("`...: connector ... waits to be created, and ... stays: under another alias ...`",),
+            meaning="The resource has a new alias for a source whose topics keep their names.",
+            impact="The new connector waits until its positions are set; the old connector continues.",
+            mend="Write the earlier alias again; or [take the positions along](strimzi.md#offsets).",
+            look=("twinlog connectors offsets list 'east->west.MirrorSourceConnector' --json",),
+        ),
+        Message(
+            "TW-STRIMZI-09",
+            "A request for offsets waits",
+            "warning",
+            lines=("`...: strimzi.io/connector-offsets: ...: tried again: ...`",),
+            meaning="The request of an annotation must wait.",
+            impact=UNAFFECTED,
+            mend="Follow the end of the line, or remove the annotation.",
+        ),
+        Message(
+            "TW-STRIMZI-10",
+            "A failed connector is restarted",
+            "warning",
+            lines=("`connector NAME failed and is restarted, for the ... time`",),
+            meaning="The resource has `autoRestart`.",
+            impact="The connector waits until the restart succeeds, and continues at its stored position.",
+            mend="The connector's status has the reason.",
+            look=("twinlog connectors status",),
+        ),
+        Message(
+            "TW-STRIMZI-11",
+            "The file of the resource is unreadable",
+            "warning",
+            lines=("`FILE cannot be read, what was read before stays in effect: ...`",),
+            meaning="The file was deleted, is on a volume that is gone, or lacks a permission.",
+            impact="Connectors continue with the last version that twinlog has read.",
+            mend=("Put the file back, or grant the permission. twinlog reads the file again within a second."),
+            look=("ls -l mirror.yaml",),
+        ),
+        Message(
+            "TW-STRIMZI-12",
+            "A step of the resource is tried again",
+            "warning",
+            lines=("`FILE: tried again: ...`",),
+            meaning=(
+                "A step towards the state of the resource failed: the group elects a leader at the moment, or the "
+                "worker's topics are silent. The end of the line has the reason."
+            ),
+            impact="Running connectors continue; changes of the resource wait.",
+            mend=(
+                "Wait: twinlog tries again each second. If the line returns for minutes, follow the reason at its end."
+            ),
+        ),
+        Message(
+            "TW-STRIMZI-13",
+            "An annotation is wrong",
+            "error",
+            lines=("`FILE: metadata.annotations: ...`",),
+            meaning=(
+                "An annotation of the resource has a value that Strimzi refuses as well, or names an unknown connector."
+            ),
+            impact=UNAFFECTED,
+            mend=(
+                "Correct the annotation, for example `strimzi.io/restart-connector: "
+                '"east->west.MirrorSourceConnector"`, or remove it.'
+            ),
+        ),
+        Message(
+            "TW-STRIMZI-14",
+            "A connector to restart is unknown",
+            "error",
+            lines=("`FILE: ...`",),
+            meaning="An annotation asks for the restart of a connector or of a task that the group lacks.",
+            impact=UNAFFECTED,
+            mend=(
+                "Write the name of a connector from the list of `twinlog connectors list`, and a number of a running "
+                "task."
+            ),
+            look=("twinlog connectors list",),
+        ),
+        Message(
+            "TW-STRIMZI-15",
+            "An annotation has changed offsets",
+            "warning",
+            lines=("`connector NAME: an annotation asks for it: ...`",),
+            meaning=(
+                "The annotation `strimzi.io/connector-offsets` asked for an alteration or a reset of positions, and "
+                "the worker has stored the new positions."
+            ),
+            impact=(
+                "The connector continues at the new positions: records before them stay uncopied, records after an "
+                "earlier position are copied a second time."
+            ),
+            mend=(
+                "If the change was a mistake, stop the connector and write the earlier positions with `twinlog "
+                "connectors offsets alter`."
+            ),
+            look=("twinlog connectors offsets list 'east->west.MirrorSourceConnector'",),
+        ),
+    ),
+)
+
+PAGE = Page(
+    "workers",
+    "Connect workers and Strimzi",
+    (
+        _REST,
+        _WORKER,
+        _STRIMZI,
+    ),
+)

@@ -1,0 +1,103 @@
+"""Writes docs/messages.md and a page for each topic in docs/messages: `python -m twinlog.explain.reference docs`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from twinlog.explain.message import Area, Message, Page
+from twinlog.explain.table import PAGES
+
+_NOTE = "<!-- Generated from src/twinlog/explain: make reference -->"
+_LINK = re.compile(r"\]\((?!\w+:)([^)]+)\)")
+
+_INDEX = f"""\
+# Messages
+
+{_NOTE}
+
+Each warning and each error of the log begins with an id, for example `TW-GAP-01`. Traces of the REST API and reasons in
+`twinlog status` have the same ids. `twinlog explain` prints the meaning of an id, and the next steps:
+
+```console
+$ twinlog explain TW-GAP-01
+$ grep ERROR twinlog.log | tail -1 | twinlog explain -
+```
+
+A number is never used for a second message. Lines without an id in the tables below, marked with *, are outputs of
+commands and lines for information: `twinlog explain` finds these lines by their words.
+"""
+
+
+def pages() -> Mapping[str, str]:
+    """The text of each generated page by its path below docs/."""
+    texts = {f"messages/{page.name}.md": "\n".join(_page(page)) for page in PAGES}
+    return {"messages.md": "\n".join(_index()), **texts}
+
+
+def _index() -> Iterator[str]:
+    yield _INDEX
+    for page in PAGES:
+        yield f"## {page.title}\n"
+        yield "| id | message | severity |"
+        yield "|---|---|---|"
+        for area in page.areas:
+            for message in area.messages:
+                link = f"messages/{page.name}.md#{message.id.lower()}"
+                yield f"| [{message.id}]({link}) | {message.title}{_marks(message)} | {message.severity} |"
+        yield ""
+
+
+def _marks(message: Message) -> str:
+    star = "" if message.in_line else " *"
+    return f"{star} (earlier versions)" if message.retired else star
+
+
+def _page(page: Page) -> Iterator[str]:
+    yield f"# {page.title}\n"
+    yield f"{_NOTE}\n"
+    yield "In a line, capital letters, `...`, east and west are placeholders. [All messages](../messages.md)."
+    for area in page.areas:
+        yield f"\n## {area.title} ({area.name})\n"
+        yield f"{_nested(area.about)}\n"
+        yield f"If the way out of a message does not help: {_nested(area.escalate)}"
+        for message in area.messages:
+            yield from _message(area, message)
+    yield ""
+
+
+def _message(area: Area, message: Message) -> Iterator[str]:
+    yield f"\n### {message.id}\n"
+    yield f"**{message.title}** ({message.severity}{', of earlier versions' if message.retired else ''})\n"
+    yield "```text"
+    yield from message.shapes
+    yield "```\n"
+    yield f"- **Meaning:** {_nested(message.meaning)}"
+    yield f"- **Impact:** {_nested(message.impact)}"
+    yield f"- **Look:** {', '.join(f'`{command}`' for command in area.looks_of(message))}"
+    yield f"- **Mend:** {_nested(message.mend)}"
+    if message.escalate:
+        yield f"- **Escalate:** {_nested(message.escalate)}"
+
+
+def _nested(text: str) -> str:
+    """Links of a page below docs/messages, instead of docs/."""
+    return _LINK.sub(lambda link: f"](../{link[1]})", text)
+
+
+def write_pages(docs: Path) -> None:
+    """Write all pages below `docs`, and delete pages that the table lacks."""
+    texts = pages()
+    for path in (docs / "messages").glob("*.md"):
+        if f"messages/{path.name}" not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        path = docs / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]))
