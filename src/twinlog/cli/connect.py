@@ -23,11 +23,14 @@ from twinlog.console.spark_batch import adopted
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
 
 if TYPE_CHECKING:
+    from twinlog.connect.log4j_file import Log4jFile
     from twinlog.connect.rest.users import Users
     from twinlog.connect.strimzi.follower import ResourceFollower
     from twinlog.connect.worker import Worker
     from twinlog.spark.given_session import GivenSession
     from twinlog.worker.spark_flows import SparkOptions
+
+    Follower = ResourceFollower | Log4jFile
 
 log = logging.getLogger("twinlog")
 
@@ -121,7 +124,7 @@ def run_worker(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
-    beside: Callable[[Worker], ResourceFollower] | None = None,
+    beside: Callable[[Worker], Follower] | None = None,
 ) -> int:
     """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's.
 
@@ -168,7 +171,7 @@ def _run(
     exits: WorkerExits,
     connectors: Sequence[ConnectorFile],
     spark: SparkOptions,
-    beside: Callable[[Worker], ResourceFollower] | None,
+    beside: Callable[[Worker], Follower] | None,
     asked: threading.Event,
 ) -> int:
     from twinlog.connect.worker import Worker  # noqa: PLC0415

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from twinlog.cli.connect import WorkerExits, rest_users, run_worker
 from twinlog.cli.foreground import ExitCodes, run_flows
+from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
@@ -27,6 +28,10 @@ from twinlog.config.worker import load_worker
 from twinlog.console.command_log import EXIT_CONFIG, end_process, print_refusal
 from twinlog.errors import ConfigError
 from twinlog.worker.reload.reloading import ReloadableFile
+
+if TYPE_CHECKING:
+    from twinlog.connect.log4j_file import Log4jFile
+    from twinlog.connect.worker import Worker
 
 EXIT_USAGE = 1
 
@@ -71,15 +76,18 @@ def read_extra_args(environment: Mapping[str, str], name: str) -> ExtraArgs:
     return ExtraArgs(next((value for word, value in pairwise(words) if word == "-name"), name), "-daemon" in words)
 
 
-def java_warnings(environment: Mapping[str, str], *, reads_login_file: bool = False) -> list[str]:
+def java_warnings(
+    environment: Mapping[str, str], *, reads_login_file: bool = False, reads_levels: bool = False
+) -> list[str]:
     """A sentence if the environment addresses a Java process, otherwise an empty list.
 
-    A Connect worker `reads_login_file` for the users of its REST API.
+    A Connect worker `reads_login_file` for the users of its REST API, and `reads_levels` of a log4j file.
     """
-    found = [name for name in JAVA_VARIABLES if environment.get(name)]
+    read = {"KAFKA_LOG4J_OPTS"} if reads_levels else set()
     named = _LOGIN_FILE in environment.get("KAFKA_OPTS", "")
     if named and reads_login_file:
-        found.remove("KAFKA_OPTS")
+        read.add("KAFKA_OPTS")
+    found = [name for name in JAVA_VARIABLES if environment.get(name, "").strip() and name not in read]
     if not found:
         return []
     text = f"{', '.join(found)}: meant for a Java process of Kafka; twinlog ignores it"
@@ -247,9 +255,12 @@ def run_standalone() -> None:
 
 def _run(script: Script) -> None:
     arguments = parse_connect(script, sys.argv[1:], os.environ)
-    warnings = java_warnings(os.environ, reads_login_file=True)
     code = EXIT_CONFIG
-    from twinlog.console.flow_files import read_connectors  # noqa: PLC0415 - the usage must not wait for it
+    from twinlog.connect.log4j_file import Log4jFile, log4j_file  # noqa: PLC0415 - the usage must not wait for it
+    from twinlog.console.flow_files import read_connectors  # noqa: PLC0415
+
+    levels = log4j_file(os.environ)
+    warnings = java_warnings(os.environ, reads_login_file=True, reads_levels=levels is not None)
 
     try:
         config = load_worker(arguments.worker, distributed=script.distributed)
@@ -267,4 +278,10 @@ def _run(script: Script) -> None:
         words = list(map(str, (arguments.worker, *arguments.more)))
         run_as_daemon(script.program, script.module, words, arguments.log_name, os.environ)
         return
-    end_process(run_worker(config, users, CONNECT_EXITS, found, warnings=warnings))
+
+    def follow(worker: Worker) -> Log4jFile:
+        assert levels is not None
+        return Log4jFile(levels, lambda name, level: worker.levels.set_level(name, level, wall_ms(SYSTEM)), SYSTEM)
+
+    beside = None if levels is None else follow
+    end_process(run_worker(config, users, CONNECT_EXITS, found, warnings=warnings, beside=beside))

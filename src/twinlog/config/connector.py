@@ -165,6 +165,7 @@ def _allowed(policy: OverridePolicy, allowlist: tuple[str, ...]) -> tuple[str, .
 _READS = "the consumer that reads records takes source.consumer.{}"
 _WRITES = "MirrorMaker 2 writes offset syncs with it; the producer that writes records takes producer.override.{}"
 _ASKS = "write source.admin.{0} or target.admin.{0}"
+_OF_WORKER = "it is in the worker's file"
 _NO_EFFECT = {
     "producer.": _WRITES,
     "source.producer.": _WRITES,
@@ -180,6 +181,9 @@ def no_effect(name: str, prefix: str) -> str | None:
     counts."""
     if prefix in _NO_EFFECT:
         return _NO_EFFECT[prefix].format(name.removeprefix(prefix))
+    if prefix in {"source.cluster.", "target.cluster."} and connector_key(name)[0] is None:
+        # Strimzi's operator writes the settings of its worker with the prefix of the target, too.
+        return None if WORKER.find_key(name.removeprefix(prefix)) is None else _OF_WORKER
     if prefix or CONNECTOR.find_key(name) is not None:
         return None
     if SECURITY.find_key(name) is not None:
@@ -189,7 +193,7 @@ def no_effect(name: str, prefix: str) -> str | None:
     if name == "clusters":
         return "a connector has the two of source.cluster.alias and target.cluster.alias"
     if WORKER.find_key(name) is not None:
-        return "it is in the worker's file"
+        return _OF_WORKER
     return None
 
 

@@ -23,8 +23,8 @@ from twinlog.config.security.tls import read_tls
 from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
 from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.text.precedence import Layer
-from twinlog.config.text.providers import Lookup, Providers
-from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
+from twinlog.config.text.providers import Providers
+from twinlog.config.text.values import Lookup, ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.worker import (

@@ -22,7 +22,8 @@ from twinlog.config.security.oauth_strimzi import HANDLER
 from twinlog.config.strimzi import DIRECTORY_VARIABLE
 from twinlog.config.strimzi.document import DocumentNode, ResourceCheck
 from twinlog.config.strimzi.fields import forbidden
-from twinlog.config.text.providers import SECRETS_OF_KUBERNETES, Lookup, MissingError
+from twinlog.config.text.kubernetes import KUBERNETES_CLASSES
+from twinlog.config.text.values import Lookup, MissingError
 
 _PREFIX = "TWINLOG_SECRET_"
 _OTHER = re.compile(r"[^A-Z0-9]")
@@ -111,7 +112,7 @@ class Secrets:
 
     def classes(self) -> dict[str, Lookup]:
         """Strimzi's classes of config providers that a resource may name, and that ask Kubernetes there."""
-        return dict.fromkeys(SECRETS_OF_KUBERNETES, self._named)
+        return dict.fromkeys(KUBERNETES_CLASSES, self._named)
 
     def _named(self, path: str, key: str) -> str:
         """The value of a reference of Strimzi's, NAMESPACE/NAME and a key or a pattern of keys. Raises MissingError."""

@@ -12,7 +12,7 @@ from twinlog.config.properties import PropertyEntry, parse_properties
 from twinlog.config.strimzi.connection import Connection, Secrets, secrets_of
 from twinlog.config.strimzi.document import DocumentNode, Documents, ResourceCheck, check_resource, read_documents
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, STORAGE
-from twinlog.config.text.providers import MissingError
+from twinlog.config.text.values import MissingError
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import ConnectorKind
 

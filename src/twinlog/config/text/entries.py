@@ -16,8 +16,8 @@ from twinlog.config.keys.scope import GUESS, KeyScope, KeyScopes, SourceAndTarge
 from twinlog.config.keys.table import NEW_NAMES, PROCESS, RESERVED_ALIASES
 from twinlog.config.properties import PropertyEntry, without_inline_comment
 from twinlog.config.text.config_reader import compile_topic_pattern, refused_pattern, refused_value
-from twinlog.config.text.providers import Lookup, MissingError, ProviderError, Providers, build_providers
-from twinlog.config.text.values import Value, ValueRefusedError, instead_of, parse_value
+from twinlog.config.text.providers import ProviderError, Providers, build_providers
+from twinlog.config.text.values import Lookup, MissingError, Value, ValueRefusedError, instead_of, parse_value
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.mirror.topology.filters import PatternError
 from twinlog.model.types import Alias

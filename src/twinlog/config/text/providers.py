@@ -3,21 +3,23 @@
 A reference is `${provider:path:key}` or `${provider:key}`; a provider counts only when `config.providers` names it
 (Kafka classes ConfigTransformer, FileConfigProvider, EnvVarConfigProvider, DirectoryConfigProvider). References in
 resolved values stay as they are. Unlike Kafka, a reference to something missing is an error, because the text itself,
-taken for a password, could only fail later. A provider of another class may be listed; a reference to it is an error.
+taken for a password, could only fail later. Strimzi's providers of Kubernetes work in a pod. A provider of another
+class may be listed; a reference to it is an error.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 import javaproperties
 
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.text.values import ValueRefusedError
+from twinlog.config.text.kubernetes import KUBERNETES_CLASSES, kubernetes_lookup, pod_api
+from twinlog.config.text.values import Lookup, MissingError, ValueRefusedError
 from twinlog.errors import PatternError
 from twinlog.model.java_regex.pattern import java_pattern
 
@@ -28,22 +30,6 @@ _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _FILE, _DIRECTORY = _PACKAGE + "FileConfigProvider", _PACKAGE + "DirectoryConfigProvider"
 _ENVIRONMENT = (_PACKAGE + "EnvVarConfigProvider", "io.strimzi.kafka.EnvVarConfigProvider")
-SECRETS_OF_KUBERNETES = (
-    "io.strimzi.kafka.KubernetesSecretConfigProvider",
-    "io.strimzi.kafka.KubernetesConfigMapConfigProvider",
-)
-"""Strimzi's providers that ask Kubernetes, as `${name:NAMESPACE/SECRET:KEY}`."""
-
-Lookup = Callable[[str, str], str]
-"""From path and key to the value; raises MissingError."""
-
-
-class MissingError(LookupError):
-    """The target of a reference is missing or unreadable; the text names it, and `way_out` the remedy."""
-
-    def __init__(self, text: str, way_out: str = "a reference to something that exists") -> None:
-        super().__init__(text)
-        self.way_out = way_out
 
 
 class ProviderError(ValueRefusedError):
@@ -109,6 +95,11 @@ def build_providers(
             lookups[name] = _environment_lookup(entries.get(f"config.providers.{name}.param.allowlist.pattern"))
         elif kind in known:
             lookups[name] = known[kind]
+        elif kind in KUBERNETES_CLASSES and (api := pod_api()) is not None:
+            separator = entries.get(f"config.providers.{name}.param.separator")
+            lookups[name] = kubernetes_lookup(
+                api, KUBERNETES_CLASSES[kind], "\n" if separator is None else separator.value
+            )
         else:
             lookups[name] = _java_lookup(name, entry)
             warnings.append(

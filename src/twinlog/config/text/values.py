@@ -20,6 +20,17 @@ from twinlog.model.amounts import LAST, read_moment
 from twinlog.settings.flow import Start, StartKind
 from twinlog.settings.worker import HeaderAction, HeaderSettings, ListenerAddress, Scheme
 
+Lookup = Callable[[str, str], str]
+"""From the path and the key of a reference to its value; raises MissingError."""
+
+
+class MissingError(LookupError):
+    """The target of a reference is missing or unreadable; the text names it, and `way_out` the remedy."""
+
+    def __init__(self, text: str, way_out: str = "a reference to something that exists") -> None:
+        super().__init__(text)
+        self.way_out = way_out
+
 
 class ValueRefusedError(ValueError):
     """`found` and `expected` are the words for the message; they leave out secrets."""

@@ -130,6 +130,11 @@ class _Bounded(H11Protocol):
             self.transport.write_eof()
         self.loop.call_later(_LINGER_S, self.transport.close)
 
+    def _should_upgrade(self) -> bool:
+        # Java's HTTP client, and Strimzi's operator with it, offers HTTP/2 in each first request of a connection. HTTP
+        # lets a server ignore the offer; uvicorn would log two lines each time.
+        return False
+
     def _becomes_idle(self) -> None:
         self.idle_since = self.loop.time()
         if self._idle is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.strimzi.load import ResourceConfig
 from twinlog.connect.herder import Herder
+from twinlog.connect.log4j_file import logger_levels
 from twinlog.connect.strimzi.steps import (
     CONNECTOR,
     OFFSETS,
@@ -25,7 +26,6 @@ from twinlog.connect.strimzi.steps import (
     asked,
     copies_again,
     is_of_a_resource,
-    logger_levels,
     of_others,
     offsets_asked,
     steps,

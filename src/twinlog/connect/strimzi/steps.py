@@ -20,7 +20,7 @@ from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.connector import IDENTITY_POLICIES
 from twinlog.config.strimzi.connection import Secrets
 from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
-from twinlog.config.text.providers import MissingError
+from twinlog.config.text.values import MissingError
 from twinlog.connect.herder import Herder
 from twinlog.connect.rest import bodies, responses
 from twinlog.connectors.model import (
@@ -38,10 +38,6 @@ from twinlog.log_once import AGAIN_S, LogOnce
 
 LONGEST_S = 3600.0
 
-ROOT = "root"
-_ROOTS = ("connect.root.logger.level", "rootLogger.level", "log4j.rootLogger", "rootLogger")
-_OLD = "log4j.logger."
-_NEW = "logger."
 PAUSE = "strimzi.io/pause-reconciliation"
 _RESTART = "strimzi.io/restart-connector"
 _RESTART_TASK = "strimzi.io/restart-connector-task"
@@ -91,23 +87,6 @@ class AutoRestarts:
 
 def _wait_s(count: int) -> float:
     return min(60.0 * (count * count + count), LONGEST_S)
-
-
-def logger_levels(loggers: Mapping[str, str]) -> dict[str, str]:
-    """The level of each logger by its name; appenders and other entries are ignored."""
-    levels: dict[str, str] = {}
-    for key, value in loggers.items():
-        level = value.partition(",")[0].strip().upper()
-        if key in _ROOTS:
-            levels[ROOT] = level
-        elif key.startswith(_OLD):
-            levels[key.removeprefix(_OLD)] = level
-        elif key.startswith(_NEW) and key.endswith(".level"):
-            named = loggers.get(f"{key.removesuffix('.level')}.name")
-            if named is not None:
-                levels[named.strip()] = level
-    # A level applies to all loggers below its logger, so the root comes first.
-    return dict(sorted(levels.items(), key=lambda one: (one[0] != ROOT, one[0])))
 
 
 @dataclass(frozen=True, slots=True)

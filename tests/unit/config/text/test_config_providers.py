@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from twinlog.config.properties import PropertyEntry
-from twinlog.config.text.providers import MissingError, ProviderError, Providers, build_providers
+from twinlog.config.text.providers import ProviderError, Providers, build_providers
+from twinlog.config.text.values import MissingError
 
 STRIMZI = "io.strimzi.kafka.EnvVarConfigProvider"
 PACKAGE = "org.apache.kafka.common.config.provider."

@@ -14,7 +14,6 @@ from twinlog.connect.strimzi.steps import (
     ExistingConnector,
     PutConnector,
     asked,
-    logger_levels,
     of_others,
     steps,
 )
@@ -127,17 +126,3 @@ def test_automatic_restarts_have_an_end_and_begin_again_once_it_ran_well() -> No
     assert not auto.is_due("c", rule, failed=False, now=20_000)
     assert auto.is_due("c", rule, failed=True, now=20_001)
     assert not auto.is_due("c", None, failed=True, now=30_000)
-
-
-def test_levels_of_both_log4js() -> None:
-    assert logger_levels({"connect.root.logger.level": "INFO", "log4j.logger.org.apache.kafka": "DEBUG, CONSOLE"}) == {
-        "root": "INFO",
-        "org.apache.kafka": "DEBUG",
-    }
-    new = {
-        "rootLogger.level": "warn",
-        "logger.m.name": "org.x",
-        "logger.m.level": "TRACE",
-        "appender.a.type": "Console",
-    }
-    assert list(logger_levels(new).items()) == [("root", "WARN"), ("org.x", "TRACE")]
