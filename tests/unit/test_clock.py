@@ -41,6 +41,7 @@ OUTERMOST = {
     "dataframes/writer.py": "makes the loop of a task that writes rows",
     "dataframes/topic_source.py": "is called in processes of Spark's",
     "spark/class_archive.py": "is a program of its own",
+    "ops/audit/command.py": "is a command",
     "ops/connectors/options.py": "is a command",
     "ops/reload/command.py": "is a command",
     "ops/replay/job.py": "is a command's job",

@@ -119,6 +119,7 @@ class _Commands(OnDemand):
         LazyCommand("reload", "twinlog.ops.reload.command", "reload"),
         LazyCommand("check", "twinlog.cli.check", "check"),
         LazyCommand("plan", "twinlog.ops.plan.command", "plan"),
+        LazyCommand("audit", "twinlog.ops.audit.command", "audit"),
         LazyCommand("acls", "twinlog.ops.acls.command", "acls"),
         LazyCommand("diff", "twinlog.ops.diff.command", "diff"),
         LazyCommand("convert", "twinlog.ops.convert.command", "convert"),

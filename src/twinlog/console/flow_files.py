@@ -13,6 +13,7 @@ from pathlib import Path
 from twinlog.config import load
 from twinlog.config.connector import ConnectorFile, build_connector, line_of, read_connector_file
 from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.connectors.model import VERSION
 from twinlog.errors import ConfigError, ConfigProblem, RequestError
@@ -92,10 +93,11 @@ def _problem(path: Path, key: str, found: str, expected: str) -> ConfigProblem:
 
 @dataclass(frozen=True, slots=True)
 class FlowsOfFile:
-    """The flows of a file, and the worker that runs them, if they are its connectors."""
+    """The flows of a file, the worker that runs them, if they are its connectors, and warnings about the file."""
 
     flows: list[FlowSettings]
     worker: WorkerSettings | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> list[FlowSettings]:
@@ -103,22 +105,27 @@ def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None
     return read_flow_file(path, connectors, secrets).flows
 
 
-def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> FlowsOfFile:
+def read_flow_file(
+    path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None, *, unknown_keys: UnknownKeys = "fail"
+) -> FlowsOfFile:
     """The flows of the file at `path`, or of a worker's file the flows of `connectors`; idle flows are left out.
 
-    Raises ConfigError with every problem found. Works offline.
+    With `unknown_keys` "warn" an unknown key of a mirror's file is a warning, as MirrorMaker 2 ignores it. Raises
+    ConfigError with every problem found. Works offline.
     """
     kind = kind_of(path)
     if kind in (FileKind.MIRROR, FileKind.RESOURCE) and connectors:
         expected = "files of connectors only after that of a Connect worker"
         raise ConfigError([ConfigProblem(str(path), None, "(file)", f"{connectors[0]} after it", expected)])
     if kind is FileKind.MIRROR:
-        return FlowsOfFile(list(load(path).flows))
+        config = load(path, unknown_keys=unknown_keys)
+        return FlowsOfFile(list(config.flows), warnings=config.warnings)
     if kind is FileKind.RESOURCE:
         from twinlog.config.strimzi.load import load_resource  # noqa: PLC0415 - YAML is slow to import
 
         resource = load_resource(path, secrets)
-        return FlowsOfFile([flow.settings for flow in resource.flows if not flow.idle], resource.worker.settings)
+        running = [flow.settings for flow in resource.flows if not flow.idle]
+        return FlowsOfFile(running, resource.worker.settings, resource.warnings)
     if kind is FileKind.CONNECTOR or not connectors:
         # The places of positions and records depend on the worker.
         expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., for example {path} source.json"
@@ -127,6 +134,7 @@ def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | 
         raise ConfigError([ConfigProblem(str(path), None, "(file)", "it lacks flows of its own", expected)])
 
     worker = load_worker(path)
-    found, _ = read_connectors(connectors, worker, nameless=True)
+    found, warnings = read_connectors(connectors, worker, nameless=True)
     flows = [build_connector(one.name, one.config, worker) for one in found]
-    return FlowsOfFile([flow.settings for flow in flows if not flow.idle], worker.settings)
+    running = [flow.settings for flow in flows if not flow.idle]
+    return FlowsOfFile(running, worker.settings, (*worker.warnings, *warnings))

@@ -76,11 +76,12 @@ def _on_a_thread(conf: Mapping[str, str]) -> GivenSession:
 class SparkSignalHandler:
     """Handles a signal: until Spark starts it ends the process, afterwards Spark ends, and then the command.
 
-    `way_out` is added to the line that reports it.
+    `way_out` is added to the line that reports it. The exit code is `code`, by default 128 and the signal's number.
     """
 
-    def __init__(self, way_out: str = "") -> None:
+    def __init__(self, way_out: str = "", code: int | None = None) -> None:
         self._way_out = way_out
+        self._code = code
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self.number: signal.Signals | None = None
@@ -92,7 +93,10 @@ class SparkSignalHandler:
                 self._engine.interrupt()
                 return
         typer.echo(f"twinlog: ended by {number.name}", err=True)
-        end_process(signals.exit_code(number))
+        end_process(self._exit_code(number))
+
+    def _exit_code(self, number: signal.Signals) -> int:
+        return signals.exit_code(number) if self._code is None else self._code
 
     def begin(self, engine: Engine) -> None:
         """From now on Spark has to end first."""
@@ -103,7 +107,7 @@ class SparkSignalHandler:
         """End the command on an error, with a line."""
         if self.number is not None:
             typer.echo(f"twinlog: ended by {self.number.name}{self._way_out}", err=True)
-            raise typer.Exit(signals.exit_code(self.number)) from None
+            raise typer.Exit(self._exit_code(self.number)) from None
         if isinstance(error, ConfigError):
             print_problems(error)
             raise typer.Exit(WRONG) from None

@@ -1,4 +1,4 @@
-"""`twinlog acls`: the rights that exactly a file needs, or those of them that the clusters do not give."""
+"""`twinlog acls`: the rights that exactly a file needs, or the missing rights among them."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def acls(
         ),
     ] = RightsFormat.KAFKA_ACLS,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Ask the clusters, and print only rights that they do not give yet.")
+        bool, typer.Option("--missing", help="Ask the clusters, and print only the missing rights.")
     ] = False,
     principals: Annotated[
         list[str] | None,
         typer.Option(
             "--principal",
             metavar="ALIAS=User:NAME",
-            help="The user of the login on a cluster, where only the brokers know it, as with tokens. Repeatable.",
+            help="The user of the login on a cluster, if only the brokers know it, as with tokens. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -69,10 +69,10 @@ def acls(
     """Print the permissions that exactly FILE needs, for each cluster and each principal.
 
     Without --missing the command contacts no cluster. With --missing it reads the ACLs of the clusters with the logins
-    of FILE. If a login may not read them, the operations decide that brokers report for that login. It changes nothing.
+    of FILE. If a login lacks this right, the operations decide that brokers report for that login. It changes nothing.
 
-    Ends with code 0; with --missing 0 when nothing is missing and 1 when something is, or when a cluster tells nothing
-    about a right; 2 when FILE or the command line is wrong; 3 when a cluster is silent or refuses the login.
+    Ends with code 0; with --missing 0 when nothing is missing and 1 when something is, or when a
+    right is unknown; 2 when FILE or the command line is wrong; 3 when a cluster is silent or refuses the login.
 
     Example: twinlog acls mm2.properties > rights.sh && sh rights.sh
 
@@ -120,8 +120,8 @@ def acls(
         operations = ", ".join(operation.name for operation in line.operations)
         name = f"{line.resource.kind.name.lower().replace('_', ' ')} {line.resource.name}"
         typer.echo(
-            f"not known: {operations} on {name} of {line.cluster} for {line.principal}: the login may not read ACLs, "
-            "and brokers report no operations for it; grant DESCRIBE on the cluster to this login, or apply the line "
+            f"unknown: {operations} on {name} of {line.cluster} for {line.principal}: the login lacks the right to "
+            "read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to it, or apply the line "
             "that the command prints without --missing",
             err=True,
         )
@@ -143,7 +143,7 @@ def _principals(given: Sequence[str]) -> dict[str, str]:
 def _missing(
     rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings]
 ) -> tuple[list[NeededRight], list[NeededRight]]:
-    """The rights that clusters do not give, and the rights about which they tell nothing. Raises ClusterError."""
+    """The missing rights, and the rights that stay unknown. Raises ClusterError."""
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
     from twinlog.kafka.retry import COMMAND_CONNECT_S  # noqa: PLC0415
     from twinlog.ops.acls.missing import ClusterJudge, missing_rights  # noqa: PLC0415

@@ -125,7 +125,7 @@ def _strimzi_resource(one: RightLine) -> str:
 
 
 def _user_name(principal: str) -> str:
-    """A name that Kubernetes takes; a certificate's common name stands for its subject."""
+    """A name that Kubernetes takes; the common name of a certificate is used for its subject."""
     name = principal.removeprefix("User:")
     common = re.search(r"(?:^|,)CN=([^,]+)", name)
     return common[1] if common else name

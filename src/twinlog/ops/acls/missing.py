@@ -1,4 +1,4 @@
-"""Finds the rights that a cluster does not give yet, by its ACLs, or by the rights that it reports to the login."""
+"""Finds the rights that a cluster lacks, by its ACLs, or by the rights that it reports to the login."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ClusterJudge:
         self.login = principal_of(admin.client.settings)
         """The principal that asks."""
         self.acls: Sequence[Acl] | None = None
-        """The ACLs, None if they are unreadable or the cluster has no authorizer."""
+        """The ACLs, None if they are unreadable or the cluster lacks an authorizer."""
         self.unguarded = False
-        """Whether the cluster has no authorizer, so that every right is given."""
+        """Whether the cluster lacks an authorizer, so that every right is given."""
         self._operations = admin.call(describe_cluster, admin.client).operations
         self._topics: dict[TopicName, DescribedTopic] = {}
         try:
@@ -45,7 +45,7 @@ class ClusterJudge:
             self._topics, _ = admin.call(describe_topics, admin.client)
 
     def gives(self, right: NeededRight) -> bool | None:
-        """Whether the cluster gives a right; None if the login that asks cannot learn it."""
+        """Whether the cluster gives a right; None if the login that asks lacks the right to know."""
         if self.unguarded:
             return True
         # Brokers alone need cluster action, so a login with this right is a super user.
@@ -115,7 +115,7 @@ def _meets(acl: Acl, resource: Resource) -> bool:
 
 
 def missing_rights(rights: Collection[NeededRight], judge: ClusterJudge) -> tuple[list[NeededRight], list[NeededRight]]:
-    """The rights that the cluster does not give, and the rights about which it tells nothing."""
+    """The missing rights, and the rights that stay unknown."""
     missing: list[NeededRight] = []
     unknown: list[NeededRight] = []
     for right in rights:

@@ -49,7 +49,7 @@ def needed_rights(
 ) -> list[NeededRight]:
     """The rights that the commands `uses` need for `flows`, without rights that another right of the list includes.
 
-    `principals` has the principal of a cluster's logins, where an operator names it. Raises ConfigError if only the
+    `principals` has the principal of a cluster's logins, as an operator names it. Raises ConfigError if only the
     brokers know a principal.
     """
     given = principals or {}

@@ -51,7 +51,7 @@ def _topic(*names: str) -> tuple[Resource, ...]:
 
 
 def _of_beginnings(kind: ResourceType, beginnings: Iterable[tuple[str, bool]]) -> tuple[Resource, ...]:
-    """A resource for each name or prefix; a prefix that is empty stands for every name."""
+    """A resource for each name or prefix; an empty prefix means every name."""
     found = [
         Resource(kind, EVERY_TOPIC) if not text else Resource(kind, text, PatternType.PREFIXED if more else _LITERAL)
         for text, more in beginnings

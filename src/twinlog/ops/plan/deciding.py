@@ -51,7 +51,11 @@ class PlanFindings:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChanges:
-    """The changes of a flow, by the inventories of its clusters: `here` is the source, `there` the target."""
+    """The changes of a flow, by the inventories of its clusters: `here` is the source, `there` the target.
+
+    With `validates` the target is asked whether it would accept them, by requests that change nothing; otherwise only
+    requests that read are sent.
+    """
 
     flow: FlowSettings
     topology: Topology
@@ -60,6 +64,7 @@ class PlannedChanges:
     here: Inventory
     there: Inventory
     findings: PlanFindings
+    validates: bool = True
 
     def creations(self, changes: TopicChanges) -> tuple[list[NewRemoteTopic], dict[TopicName, list[ConfigEntry]]]:
         """Remote topics to create, and the settings that they will have, as far as the target reports them."""
@@ -93,7 +98,8 @@ class PlannedChanges:
         """Remote topics that get more partitions."""
         if not changes.grow:
             return ()
-        refused = self.target.validate_partitions({pair.remote: pair.source.partitions for pair in changes.grow})
+        wanted = {pair.remote: pair.source.partitions for pair in changes.grow}
+        refused = self.target.validate_partitions(wanted) if self.validates else {}
         self._refusals(refused)
         return tuple(
             PartitionGrowth(pair.remote, self.there.topics[pair.remote].topic.partitions, pair.source.partitions)
@@ -109,7 +115,7 @@ class PlannedChanges:
         decided = sync.decide_changes(changes.pairs, self.here.configs, self.there.configs)
         if not decided:
             return [], {}
-        made, troubles = sync.rehearse(decided, self.there.configs)
+        made, troubles = sync.rehearse(decided, self.there.configs) if self.validates else (dict(decided), [])
         for topic, wanted in decided.items():
             if self.there.may(AclOperation.ALTER_CONFIGS, topic) is False:
                 made[topic] = wanted
@@ -175,6 +181,8 @@ class PlannedChanges:
             configs.update(known)
             return refused
 
+        if not self.validates:
+            return list(topics), self._limits(admin, topics)
         refused, reduced = negotiate(topics, send, send)
         self._refusals({name: refusal for name, refusal in refused.items() if name not in optional})
         self.findings.notes += [f"{name}: {refused[name].text}" for name in optional if name in refused]

@@ -74,7 +74,8 @@ class FlowPlanner:
     """Plans a flow; use it as a context manager. Making it raises ConfigError.
 
     `flows` are all flows of the file. For a connector that only follows groups, `copied_by` are the flows that copy its
-    topics.
+    topics. Without `validates` the target is not asked whether it would accept the changes, and only requests that read
+    are sent.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class FlowPlanner:
         flows: Sequence[FlowSettings],
         *,
         copied_by: Sequence[FlowSettings] = (),
+        validates: bool = True,
         progress: Progress = lambda alias, what, done, total: None,
         connect: Connect = ClusterAdmin,
     ) -> None:
         self._flow = flow
         self._flows = flows
+        self._validates = validates
         self._connect = connect
         self._progress = progress
         self._copier = next(iter(copied_by), flow)
@@ -117,7 +120,7 @@ class FlowPlanner:
             # A disabled flow writes heartbeats to its target, and leaves its source alone.
             there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
             nothing = Inventory(flow.source, None, ())
-            deciding = PlannedChanges(flow, self._topology, self._source, self._target, nothing, there, findings)
+            deciding = self._deciding(nothing, there, findings)
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, problems=tuple(findings.problems), notes=tuple(findings.notes))
         self._source.connect(COMMAND_CONNECT_S)
@@ -139,11 +142,16 @@ class FlowPlanner:
     def _look_at_clusters(self) -> None:
         self._one_cluster = check_two_clusters(self._flow, self._topology, self._source, self._target)
 
+    def _deciding(self, here: Inventory, there: Inventory, findings: PlanFindings) -> PlannedChanges:
+        return PlannedChanges(
+            self._flow, self._topology, self._source, self._target, here, there, findings, self._validates
+        )
+
     def _plan(self, plan: FlowPlan, findings: PlanFindings) -> FlowPlan:
         flow = self._flow
         here, there = self._read(findings)
         store, positions = self._positions(there, findings)
-        deciding = PlannedChanges(flow, self._topology, self._source, self._target, here, there, findings)
+        deciding = self._deciding(here, there, findings)
         if flow.transform is not None:
             findings.notes.append(
                 f"records pass through {flow.transform.steps}; records that it drops, adds or routes to other topics "

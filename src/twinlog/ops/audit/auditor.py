@@ -1,0 +1,339 @@
+"""Audits a flow part by part; an unreadable part is named, and the audit continues with the next part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from twinlog.clock import Clock
+from twinlog.errors import ClusterError, ConfigError, PatternError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.audit.clusters import changes_found, settings_found, state_found
+from twinlog.ops.audit.groups import group_findings
+from twinlog.ops.audit.near_misses import outside
+from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findings, suspect_histories
+from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult, many
+from twinlog.ops.audit.sample import RECORDS, SampledPartition, sampled
+from twinlog.ops.audit.sync_history import SyncHistory, read_history
+from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
+from twinlog.ops.groups.reader import GroupsReader, followers
+from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
+from twinlog.ops.plan.planner import FlowPlanner
+from twinlog.ops.status.flow import FlowReader
+from twinlog.ops.status.readers import ask_twice
+from twinlog.ops.verify.model import Verdict
+from twinlog.ops.verify.planner import VerifyOptions, VerifyPlan, VerifyPlanner
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import WorkerSettings
+
+Progress = Callable[[str, str, int, int], None]
+"""Called with a cluster or a flow, the kind of content, the number read, and the total number."""
+
+RATE = 50e6
+"""The bytes a second by which the time of a first copy is estimated."""
+
+
+class AuditTimeoutError(TwinlogError):
+    """The time of the audit is over."""
+
+
+class AuditDeadline:
+    """The last moment at which an audit begins a part; `seconds` None means any moment."""
+
+    def __init__(self, clock: Clock, seconds: float | None) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._until = None if seconds is None else clock.monotonic() + seconds
+
+    @property
+    def over(self) -> bool:
+        return self._until is not None and self._clock.monotonic() >= self._until
+
+    def check(self) -> None:
+        """Raise AuditTimeoutError when the time is over."""
+        if self.over:
+            raise AuditTimeoutError(f"the {self._seconds:g} seconds of --timeout were over before it")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """How much an audit compares: a sample with ranges of so many records, or every record with `full`."""
+
+    full: bool = False
+    sample: int = RECORDS
+
+
+class FlowAuditor:
+    """Audits a flow; use it as a context manager. `flows` are all flows of the file, and `worker` runs them.
+
+    `compare` compares planned ranges of records.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        flows: Sequence[FlowSettings],
+        compare: CompareRanges,
+        *,
+        worker: WorkerSettings | None = None,
+        options: AuditOptions | None = None,
+        deadline: AuditDeadline | None = None,
+        progress: Progress = lambda alias, what, done, total: None,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._flow = flow
+        self._flows = flows
+        self._worker = worker
+        self._compare = compare
+        self._options = options or AuditOptions()
+        self._progress = progress
+        self._connect = connect
+        self._topology = topology_of(flow)
+        self._source, self._target = both_clusters(flow, connect)
+        self._deadline = deadline or AuditDeadline(self._source.clock, None)
+        self._history = SyncHistory({})
+        self._here: Inventory | None = None
+        self._there: Inventory | None = None
+
+    def __enter__(self) -> FlowAuditor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+        self._target.close()
+
+    def audit(self) -> FlowAudit:
+        """Return all parts of the flow. Raises ClusterError when a cluster is silent or refuses the login."""
+        flow = self._flow
+        self._target.connect(COMMAND_CONNECT_S)
+        self._source.connect(COMMAND_CONNECT_S)
+        runner: list[str] = []
+        parts: list[PartResult] = []
+        if flow.copies:
+            parts += self._records()
+        if flow.enabled and flow.kind in (None, "checkpoint"):
+            parts.append(self._part(AuditPart.GROUPS, self._groups))
+        parts.append(self._part(AuditPart.LAG, lambda: self._state(runner)))
+        if flow.copies:
+            parts.append(self._part(AuditPart.FILTER, self._filter))
+            parts.append(self._part(AuditPart.SETTINGS, self._settings))
+        parts.append(self._part(AuditPart.CHANGES, self._changes))
+        return FlowAudit(flow.name, flow.source, flow.target, tuple(parts), "; ".join(runner))
+
+    def _part(self, part: AuditPart, look: Callable[[], PartResult]) -> PartResult:
+        try:
+            self._deadline.check()
+            return look()
+        except (AuditTimeoutError, ClusterError, ConfigError, PatternError) as error:
+            return PartResult(part, not_audited=str(error))
+
+    # Records and gaps.
+
+    def _records(self) -> list[PartResult]:
+        """The comparison of records, and the gaps that offset syncs prove; both need the plan of `verify`."""
+        plan: list[VerifyPlan] = []
+
+        def read_plan() -> PartResult:
+            with VerifyPlanner(self._flow, VerifyOptions(), self._connect, self._progress) as planner:
+                plan.append(planner.plan())
+            self._history = self._read_history(plan[0])
+            return PartResult(AuditPart.RECORDS)
+
+        failed = self._part(AuditPart.RECORDS, read_plan)
+        if not plan:
+            return [failed, PartResult(AuditPart.GAPS, not_audited=failed.not_audited)]
+        records = self._part(AuditPart.RECORDS, lambda: self._compared(plan[0]))
+        if failed.not_audited is not None:
+            # The copies were planned, and only their offset syncs are unreadable.
+            return [records, PartResult(AuditPart.GAPS, not_audited=failed.not_audited)]
+        return [records, self._part(AuditPart.GAPS, lambda: self._gaps(plan[0]))]
+
+    def _read_history(self, plan: VerifyPlan) -> SyncHistory:
+        flow = self._flow
+        wanted = [part.source for part in plan.parts if part.problem is None]
+        here = self._source if flow.offset_syncs_location == "source" else self._target
+        reader = TopicReader(here, TopicName(flow.offset_syncs_topic), optional=True)
+        ends = ask_twice(self._source, lambda: self._source.offsets(wanted, latest=True))
+        self._progress(flow.name, "offset syncs", 0, 1)
+        found = read_history(reader, wanted, dict(ends))
+        self._progress(flow.name, "offset syncs", 1, 1)
+        return found
+
+    def _compared(self, plan: VerifyPlan) -> PartResult:
+        flow = self._flow
+        chosen = [
+            SampledPartition((part,)) if self._options.full else sampled(part, self._history, self._options.sample)
+            for part in plan.parts
+        ]
+        rows: list[Verdict] = []
+        late: str | None = None
+        try:
+            rows.extend(self._compare(plan, [part for one in chosen for part in one.ranges], self._deadline))
+        except AuditTimeoutError as error:
+            late = str(error)
+        findings, problems = record_findings(flow, rows)
+        unanchored = sum(one.unanchored for one in chosen)
+        if unanchored:
+            problems.append(
+                f"{many(unanchored, 'partition')} lack offset syncs, so that only their begin can be compared: --full "
+                "compares them"
+            )
+        if late is not None:
+            problems.append(f"{len(rows)} of {sum(len(one.ranges) for one in chosen)} ranges were compared: {late}")
+        records = sum(row.records for row in rows)
+        left = sum(one.left for one in chosen)
+        scope = f"{records:,} records of {many(len(plan.parts), 'partition')} are equal"
+        if left and not self._options.full:
+            scope += f", {left:,} offsets outside the sample (--full compares all)"
+        return PartResult(AuditPart.RECORDS, tuple(findings), scope, "; ".join(problems) or None)
+
+    def _gaps(self, plan: VerifyPlan) -> PartResult:
+        parts = suspect_histories(plan)
+        logs = ask_twice(self._source, lambda: logs_of(self._source, [part.source for part in parts]))
+        findings = gap_findings(self._flow, parts, self._history, logs)
+        syncs = sum(1 for part in parts if self._history.anchors(part.source))
+        scope = f"{many(syncs, 'partition')} by offset syncs"
+        lacking = len(parts) - syncs
+        missing = None
+        if parts and not syncs:
+            missing = (
+                f"topic {self._flow.offset_syncs_topic} lacks offset syncs of these topics, which would prove gaps"
+            )
+        elif lacking:
+            scope += f"; {many(lacking, 'partition')} without offset syncs"
+        return PartResult(AuditPart.GAPS, tuple(findings), scope, missing)
+
+    # Groups.
+
+    def _groups(self) -> PartResult:
+        self._require_groups(self._target)
+        known = next(one for one in followers(self._flows) if one.settings is self._flow)
+        if not self._history and not self._flow.copies:
+            self._history = self._history_of_copiers(known.copied_by)
+        with GroupsReader(known.settings, known.copied_by, known.reverse, connect=self._connect) as reader:
+            seen = reader.read()
+        findings = group_findings(self._flow.name, self._flow.target, seen, self._history)
+        trouble = None if seen.source_trouble is None else f"the source is silent about groups: {seen.source_trouble}"
+        if seen.unlisted:
+            trouble = (
+                f"{many(seen.unlisted, 'partition')} of {GROUPS_TOPIC} lack a leader, and their groups are missing"
+            )
+        return PartResult(AuditPart.GROUPS, tuple(findings), many(len(seen.groups), "group"), trouble)
+
+    def _history_of_copiers(self, copied_by: Sequence[FlowSettings]) -> SyncHistory:
+        """The offset syncs for a checkpoint connector, which leaves copying to other connectors."""
+        topologies = [topology_of(flow) for flow in copied_by]
+        topics = [
+            topic for name, topic in self._source.topics().items() if any(one.mirrors(name) for one in topologies)
+        ]
+        wanted = partitions_of(topics)
+        here = self._source if self._flow.offset_syncs_location == "source" else self._target
+        reader = TopicReader(here, TopicName(self._flow.offset_syncs_topic), optional=True)
+        return read_history(reader, wanted, dict(self._source.offsets(wanted, latest=True)))
+
+    def _require_groups(self, cluster: ClusterAdmin) -> None:
+        """Raise ClusterError before the first group of a cluster: a request for it makes a broker create a topic."""
+        if GROUPS_TOPIC not in cluster.topics():
+            raise ClusterError(
+                f"cluster {cluster.alias} has yet to get a consumer group, or the login lacks DESCRIBE on topic "
+                f"{GROUPS_TOPIC}"
+            )
+
+    # The parts that compare clusters.
+
+    def _state(self, runner: list[str]) -> PartResult:
+        if self._flow.kind is None:
+            self._require_groups(self._target)
+        with FlowReader(self._flow, self._worker, connect=self._connect) as reader:
+            seen = reader.read()
+        detail = f": {seen.state.detail}" if seen.state.detail else ""
+        runner.append(f"{seen.state.word}{detail}")
+        findings, trouble = state_found(seen)
+        return PartResult(AuditPart.LAG, tuple(findings), f"{many(len(seen.topics), 'topic')}", trouble)
+
+    def _filter(self) -> PartResult:
+        here = self._source_inventory()
+        readers = self._readers(here)
+        sizes: dict[TopicName, int] = {}
+
+        def records(topic: TopicName) -> int | None:
+            if topic not in sizes and topic in here.topics:
+                logs = logs_of(self._source, partitions_of([here.topics[topic].topic]))
+                sizes[topic] = sum(log.offsets for log in logs.values())
+            return sizes.get(topic)
+
+        findings = outside(self._topology, here.topics, readers, records, self._flow.name)
+        left = sum(not self._topology.mirrors(name) for name in here.topics)
+        return PartResult(AuditPart.FILTER, tuple(findings), f"{many(left, 'topic')} outside the filter")
+
+    def _readers(self, here: Inventory) -> dict[TopicName, list[GroupId]]:
+        """The followed groups with offsets in each topic."""
+        filter_ = group_filter_of(self._flow)
+        found: dict[TopicName, list[GroupId]] = defaultdict(list)
+        for group, offsets in here.committed.items():
+            if filter_.accepts(group):
+                for topic in sorted({where.topic for where in offsets}):
+                    found[topic].append(group)
+        return found
+
+    def _settings(self) -> PartResult:
+        here = self._source_inventory()
+        names = FlowTopicPairing(
+            self._topology, group_filter_of(self._flow), config_filter_of(self._flow), self._flow.name, -1
+        )
+        there = self._target_inventory(names)
+        findings = settings_found(self._flow, compare_clusters(here, there, names))
+        unread = [*here.unread, *there.unread]
+        pairs = sum(names.right(name) is not None for name in here.topics)
+        return PartResult(
+            AuditPart.SETTINGS, tuple(findings), f"{many(pairs, 'mirrored topic')}", "; ".join(unread) or None
+        )
+
+    def _changes(self) -> PartResult:
+        flow = self._flow
+        copying = [one for one in self._flows if one.copies]
+        copied_by = [] if flow.copies else [one for one in copying if _ends(one) == _ends(flow)]
+        with FlowPlanner(
+            flow,
+            copying,
+            copied_by=copied_by,
+            validates=False,
+            progress=self._progress,
+            connect=self._connect,
+        ) as planner:
+            plan = planner.plan(RATE)
+        return PartResult(AuditPart.CHANGES, tuple(changes_found(plan)), "by the code of `twinlog plan`")
+
+    # Inventories, each read once.
+
+    def _source_inventory(self) -> Inventory:
+        if self._here is None:
+            self._here = read_inventory(
+                self._source,
+                Content.CONFIGS | Content.ACLS | Content.GROUPS,
+                wanted=self._topology.mirrors,
+                progress=partial(self._progress, self._flow.source),
+            )
+        return self._here
+
+    def _target_inventory(self, names: FlowTopicPairing) -> Inventory:
+        if self._there is None:
+            self._there = read_inventory(
+                self._target,
+                Content.CONFIGS | Content.ACLS,
+                wanted=lambda name: names.left(name) is not None,
+                progress=partial(self._progress, self._flow.target),
+            )
+        return self._there
+
+
+def _ends(flow: FlowSettings) -> tuple[str, str]:
+    return flow.source, flow.target

@@ -1,0 +1,185 @@
+"""Turns the results of status, diff and plan into findings of an audit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from twinlog.model.amounts import shown_bytes
+from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
+from twinlog.ops.diff.differences import ClusterDifference
+from twinlog.ops.plan.flow_plan import FlowPlan
+from twinlog.ops.status.flow import FlowSnapshot
+from twinlog.ops.status.state import FlowCondition
+from twinlog.settings.flow import FlowSettings
+
+SHOWN = 20
+"""The most lines of a finding."""
+
+
+def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
+    """The troubles of the process that runs a flow, the lag of each topic, and the reason for an unknown lag."""
+    flow = seen.settings
+    found: list[Finding] = []
+    if seen.state.condition in (FlowCondition.DOWN, FlowCondition.UNKNOWN):
+        detail = f": {seen.state.detail}" if seen.state.detail else ""
+        text = f"the flow is {seen.state.word}{detail}"
+        way = "start it, or mend the cause in its log; `twinlog status` shows the same line"
+        found.append(Finding("process", Severity.CRITICAL, AuditPart.LAG, text, way, flow=flow.name))
+    late = [topic for topic in seen.topics if topic.lag]
+    if late:
+        lag = sum(topic.lag for topic in late)
+        text = f"{many(lag, 'record')} of {many(len(late), 'topic')} wait to be copied"
+        way = "a failover now would leave them behind; ask again once the mirror has caught up"
+        lines = [f"{topic.topic}: {topic.lag:,} records" for topic in late]
+        found.append(Finding("lag", Severity.NOTE, AuditPart.LAG, text, way, lag, flow.name, _limited(lines)))
+    unknown = [topic for topic in seen.topics if topic.unknown]
+    if unknown:
+        text = f"the lag of {many(sum(topic.unknown for topic in unknown), 'partition')} is unknown"
+        lines = [f"{topic.topic}: {many(topic.unknown, 'partition')}" for topic in unknown]
+        way = "bring back the brokers that lead them"
+        found.append(
+            Finding("lag", Severity.WARNING, AuditPart.LAG, text, way, len(unknown), flow.name, _limited(lines))
+        )
+    return found, seen.lag_trouble
+
+
+def settings_found(flow: FlowSettings, differences: Sequence[ClusterDifference]) -> list[Finding]:
+    """The differences of topics, settings and ACLs of topics between source and target."""
+    by_kind: dict[str, list[ClusterDifference]] = defaultdict(list)
+    for one in differences:
+        if one.kind != "acl" or " on topic " in one.what:
+            by_kind[one.kind].append(one)
+    syncs = flow.sync_topic_configs_interval_s is not None
+    missing = [one for one in by_kind["topic"] if one.right is None]
+    extra = [one for one in by_kind["topic"] if one.left is None]
+    lacking = [one for one in by_kind["acl"] if one.right is None]
+    more = [one for one in by_kind["acl"] if one.left is None]
+    found = [
+        _difference(
+            flow,
+            "missing-copy",
+            Severity.CRITICAL,
+            missing,
+            ("mirrored topic lacks its copy", "mirrored topics lack their copies"),
+            "see the log of the mirror; a new topic waits for refresh.topics.interval.seconds",
+            lambda one: f"{one.what}: {one.left}",
+        ),
+        _difference(
+            flow,
+            "setting",
+            Severity.WARNING,
+            by_kind["partitions"],
+            ("copy has another number of partitions", "copies have other numbers of partitions"),
+            "add partitions to the side with fewer: producers that move send a key to another partition otherwise",
+            lambda one: f"{one.what}: {one.left} on {flow.source}, {one.right} on {flow.target}",
+        ),
+        _difference(
+            flow,
+            "setting",
+            Severity.WARNING if syncs else Severity.NOTE,
+            by_kind["setting"],
+            ("setting differs", "settings differ"),
+            "MirrorMaker 2 corrects settings every sync.topic.configs.interval.seconds, if the login has ALTER_CONFIGS"
+            if syncs
+            else "set sync.topic.configs.enabled = true, or keep them so",
+            lambda one: f"{one.what}: {one.detail} {one.left} on {flow.source}, {one.right} on {flow.target}",
+        ),
+        _difference(
+            flow,
+            "acl",
+            Severity.WARNING if flow.sync_topic_acls_interval_s is not None else Severity.NOTE,
+            lacking,
+            ("ACL of a topic is missing", "ACLs of topics are missing"),
+            "set sync.topic.acls.enabled = true and grant ALTER on the cluster, or add them with kafka-acls.sh",
+            lambda one: one.what,
+        ),
+        _difference(
+            flow,
+            "acl",
+            Severity.NOTE,
+            more,
+            (f"ACL of a copy exists only on {flow.target}", f"ACLs of copies exist only on {flow.target}"),
+            "remove them with kafka-acls.sh --remove if they are useless",
+            lambda one: one.what,
+        ),
+        _difference(
+            flow,
+            "missing-copy",
+            Severity.NOTE,
+            extra,
+            ("copy outlived its source", "copies outlived their sources"),
+            f"delete them on {flow.target} if their records are useless by now",
+            lambda one: f"{one.what}: {one.right}",
+        ),
+    ]
+    return [one for some in found for one in some]
+
+
+def _difference(
+    flow: FlowSettings,
+    kind: Any,
+    severity: Severity,
+    some: Sequence[ClusterDifference],
+    words: tuple[str, str],
+    way: str,
+    line: Callable[[ClusterDifference], str],
+) -> list[Finding]:
+    if not some:
+        return []
+    text = f"{len(some):,} {words[len(some) != 1]}"
+    return [Finding(kind, severity, AuditPart.SETTINGS, text, way, len(some), flow.name, _limited(map(line, some)))]
+
+
+def changes_found(plan: FlowPlan) -> list[Finding]:
+    """The first changes of a run of twinlog, and its problems."""
+    found = [
+        Finding(
+            "problem",
+            Severity.WARNING,
+            AuditPart.CHANGES,
+            f"a run of twinlog would stop, or skip a part: {problem.kind}",
+            problem.text,
+            flow=plan.flow,
+        )
+        for problem in plan.problems
+    ]
+    remotes = [f"{one.name}: {many(one.partitions, 'partition')}" for one in plan.create if one.source is not None]
+    own = [f"{one.cluster}: {one.name}" for one in plan.create if one.source is None]
+    settings = [
+        f"{one.cluster}: {one.topic}: {one.name} {one.old or 'default'} -> {one.new or 'default'}"
+        for one in plan.settings
+    ]
+    moving = [one.group for one in plan.groups if one.becomes == "moves"]
+    grown = [f"{one.name}: {one.old} -> {one.new} partitions" for one in plan.grow]
+    for words, lines in (
+        (("remote topic would be created", "remote topics would be created"), remotes),
+        (("topic of twinlog's own would be created", "topics of twinlog's own would be created"), own),
+        (("remote topic would get partitions", "remote topics would get partitions"), grown),
+        (("setting would change", "settings would change"), settings),
+        (("ACL would be created", "ACLs would be created"), [str(one) for one in plan.acls]),
+        (("group would get offsets on the target", "groups would get offsets on the target"), moving),
+    ):
+        if lines:
+            text = f"{len(lines):,} {words[len(lines) != 1]}"
+            found.append(_change(plan, text, len(lines), lines))
+    if plan.records:
+        size = "" if plan.bytes is None else f", {shown_bytes(plan.bytes)}"
+        lines = [f"{one.topic}: {one.records:,} records" for one in plan.copy]
+        found.append(_change(plan, f"{many(plan.records, 'record')}{size} would be copied", plan.records, lines))
+    if plan.notes:
+        found.append(_change(plan, f"{many(len(plan.notes), 'hint')} for the first run", len(plan.notes), plan.notes))
+    return found
+
+
+def _change(plan: FlowPlan, text: str, count: int, lines: Iterable[str]) -> Finding:
+    way = f"for information; `twinlog plan --flow '{plan.flow}' --all` has every line"
+    return Finding("change", Severity.NOTE, AuditPart.CHANGES, text, way, count, plan.flow, _limited(lines))
+
+
+def _limited(lines: Iterable[str]) -> tuple[str, ...]:
+    every = tuple(lines)
+    if len(every) <= SHOWN:
+        return every
+    return (*every[:SHOWN], f"and {len(every) - SHOWN} more")

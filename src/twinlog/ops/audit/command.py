@@ -1,0 +1,263 @@
+"""`twinlog audit`: a report about the mirror that runs today."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.clock import SYSTEM, wall_ms
+from twinlog.console import signals
+from twinlog.console.command_log import ends_if_wrong, log_checks
+from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, FlowsOfFile, read_flow_file
+from twinlog.console.options import Conf, Master, Secrets, chosen, spark_options
+from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
+from twinlog.errors import ClusterError, ConfigError, TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.console.progress import ReadingProgress
+    from twinlog.ops.audit.auditor import AuditDeadline, AuditOptions
+    from twinlog.ops.audit.records import CompareRanges
+    from twinlog.ops.audit.report import FlowAudit
+    from twinlog.ops.verify.model import PartitionToVerify, Verdict
+    from twinlog.ops.verify.planner import VerifyPlan
+    from twinlog.settings.flow import FlowSettings
+
+CLEAN, FOUND, WRONG, UNREACHABLE, INTERRUPTED = range(5)
+"""Exit codes: a clean report; a finding, or a part that was left out; the file or the command line is wrong;
+a cluster is silent or refuses the login; a signal ended the audit."""
+
+SAMPLE = 1_000
+
+
+class AuditOutput(StrEnum):
+    """The form of the report on stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def audit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+    ] = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Take the connectors of FILE, the file of a Connect worker, from the REST API of any worker of its "
+            "group. Login: TWINLOG_CONNECT_USER and TWINLOG_CONNECT_PASSWORD.",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compare every record, in Spark's tasks, in place of a sample.")
+    ] = False,
+    sample: Annotated[
+        int,
+        typer.Option(
+            min=10,
+            metavar="RECORDS",
+            help="The size of a range of the sample: the first and the last records of each partition, two ranges "
+            "between, and each place that looks wrong.",
+        ),
+    ] = SAMPLE,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="Stop before the next part or range after this time; the report names all that is left out.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        AuditOutput, typer.Option("--output", "-o", metavar="FORM", help="text or json, on stdout.")
+    ] = AuditOutput.TEXT,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Write the report to this file, too, as HTML.", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+    secrets: Secrets = None,
+) -> None:
+    """Audit the mirror that runs today, by MirrorMaker 2 or by twinlog: its copies, its consumer groups, its file.
+
+    The report has the keys that MirrorMaker 2 ignores; the records that are missing, doubled or changed; the gaps that
+    it passed over; how many records each consumer group would skip or repeat on a failover; the lag; topics outside the
+    filter that look as if they should be inside; settings and ACLs that differ; and the changes under twinlog.
+    The audit sends only requests that read, with the logins of FILE, and the mirror copies meanwhile.
+
+    Ends with code 0 when the report is clean; 1 when it has a finding, or a part is left out; 2 when FILE or the
+    command line is wrong; 3 when a cluster is silent or refuses the login; 4 when a signal ends the audit.
+
+    Example: twinlog audit mm2.properties --html audit.html
+
+    Example: twinlog audit mm2.properties --flow 'east->west' --full -o json
+
+    Example: twinlog audit connect-distributed.properties --url http://connect-1:8083
+    """
+    spark_master, settings = spark_options(master, conf)
+    _check_place(html)
+    with ends_if_wrong(WRONG):
+        known = _read(file, connectors or [], secrets, url)
+    flows = chosen(known.flows, flow, idle=True)
+    log_checks()
+    stop = SparkSignalHandler("; both clusters are as before", code=INTERRUPTED)
+    signals.call(stop)
+
+    from twinlog.console.progress import ReadingProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.ops.audit.audited_file import keys_found  # noqa: PLC0415
+    from twinlog.ops.audit.auditor import AuditDeadline, AuditOptions  # noqa: PLC0415
+    from twinlog.ops.audit.rendering import report_html, report_lines  # noqa: PLC0415
+    from twinlog.ops.audit.report import AuditReport  # noqa: PLC0415
+
+    deadline = AuditDeadline(SYSTEM, timeout)
+    try:
+        with ReadingProgress() as progress:
+            compare = _full(spark_master, settings, stop) if full else _sampling(progress)
+            audits = _audits(flows, known, compare, AuditOptions(full, sample), deadline, progress)
+    except ClusterError as error:
+        if stop.number is not None:
+            stop.end_command(error)
+        typer.echo(f"twinlog: {error}", err=True)
+        raise typer.Exit(UNREACHABLE) from None
+    except TwinlogError as error:
+        stop.end_command(error)
+    report = AuditReport(str(file), wall_ms(SYSTEM), keys_found(known.warnings), tuple(audits))
+    written = html is None or _write(html, report_html(report))
+    if output is AuditOutput.JSON:
+        typer.echo(json.dumps(report.as_json(), indent=2))
+    else:
+        typer.echo("\n".join(report_lines(report, everything=everything)))
+    if not written:
+        raise typer.Exit(WRONG)
+    if report.findings or not report.complete:
+        raise typer.Exit(FOUND)
+
+
+def _read(file: Path, connectors: Sequence[Path], secrets: Path | None, url: str | None) -> FlowsOfFile:
+    if url is None:
+        return read_flow_file(file, connectors, secrets, unknown_keys="warn")
+    if connectors:
+        raise typer.BadParameter("the connectors come from the worker; leave out their files", param_hint="--url")
+    from twinlog.ops.audit.audited_file import read_running  # noqa: PLC0415
+
+    try:
+        return read_running(file, url, lambda text: typer.echo(f"twinlog: {text}", err=True), SYSTEM)
+    except ConfigError:
+        raise
+    except TwinlogError as error:
+        typer.echo(f"twinlog: {error}", err=True)
+        raise typer.Exit(UNREACHABLE) from None
+
+
+def _audits(
+    flows: Sequence[FlowSettings],
+    known: FlowsOfFile,
+    compare: CompareRanges,
+    options: AuditOptions,
+    deadline: AuditDeadline,
+    progress: ReadingProgress,
+) -> list[FlowAudit]:
+    """The audit of each flow; a flow whose cluster is silent is in the report, unless all are."""
+    from twinlog.ops.audit.auditor import FlowAuditor  # noqa: PLC0415
+    from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult  # noqa: PLC0415
+
+    found: list[FlowAudit] = []
+    last: ClusterError | None = None
+    reached = 0
+    for one in flows:
+        try:
+            with FlowAuditor(
+                one,
+                known.flows,
+                compare,
+                worker=known.worker,
+                options=options,
+                deadline=deadline,
+                progress=progress,
+            ) as auditor:
+                found.append(auditor.audit())
+                reached += 1
+        except ClusterError as error:
+            last = error
+            silent = PartResult(AuditPart.LAG, not_audited=str(error))
+            found.append(FlowAudit(one.name, one.source, one.target, (silent,)))
+    if last is not None and not reached:
+        raise last
+    return found
+
+
+def _sampling(progress: ReadingProgress) -> CompareRanges:
+    """Compares the ranges in this process: a sample is too small for Spark's start to pay."""
+
+    def compare(plan: VerifyPlan, ranges: Sequence[PartitionToVerify], deadline: AuditDeadline) -> Iterator[Verdict]:
+        from twinlog.ops.verify.model import Verdict  # noqa: PLC0415
+        from twinlog.ops.verify.task import verify_partitions  # noqa: PLC0415
+
+        for number, part in enumerate(ranges):
+            deadline.check()
+            progress(part.flow, "ranges compared", number, len(ranges))
+            if part.sections and part.problem is None:
+                yield from verify_partitions((part,), plan.rules)
+            else:
+                yield Verdict.of(part).without_sections()
+        progress("all flows", "ranges compared", len(ranges), len(ranges))
+
+    return compare
+
+
+def _full(master: str | None, conf: dict[str, str], stop: SparkSignalHandler) -> CompareRanges:
+    """Compares all records in Spark's tasks."""
+
+    def compare(plan: VerifyPlan, ranges: Sequence[PartitionToVerify], deadline: AuditDeadline) -> Iterable[Verdict]:
+        from twinlog.ops.verify.job import need_of_verification, run_verification  # noqa: PLC0415
+        from twinlog.ops.verify.model import Verdict  # noqa: PLC0415
+
+        deadline.check()
+        if not any(part.sections for part in ranges):
+            return [Verdict.of(part).without_sections() for part in ranges]
+        return run_in_spark(
+            lambda engine, address: run_verification(engine, [plan], address),
+            master,
+            conf,
+            stop,
+            need=need_of_verification([plan]),
+            doing=f"comparing {len(ranges)} partitions",
+            offsets=sum(part.offsets for part in ranges),
+        )
+
+    return compare
+
+
+def _check_place(html: Path | None) -> None:
+    """Raise BadParameter before the work if the file is unwritable."""
+    if html is None:
+        return
+    if html.is_dir():
+        raise typer.BadParameter(
+            f"{html} is a directory; name a file in it, as {html / 'audit.html'}", param_hint="--html"
+        )
+    if not html.parent.is_dir():
+        raise typer.BadParameter(f"the directory {html.parent} is missing; create it first", param_hint="--html")
+
+
+def _write(path: Path, text: str) -> bool:
+    """Whether the file was written."""
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        typer.echo(f"twinlog: {path} is unwritable: {error.strerror}; name another file with --html", err=True)
+        return False
+    return True

@@ -1,0 +1,185 @@
+"""How many records each consumer group would skip or repeat on a failover, per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
+from twinlog.model.topics import listed
+from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
+from twinlog.ops.audit.sync_history import SyncHistory
+from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus
+
+SHOWN = 20
+"""The most partitions of a group in a finding."""
+
+IN_PASSING = frozenset({Obstacle.CHECKPOINT_OLD, Obstacle.TARGET_BEHIND, Obstacle.FLOW_BEHIND, Obstacle.NOT_EXACT})
+"""Obstacles that a group has while it reads: the flow is some records behind."""
+
+_WAYS_OUT = {
+    Obstacle.NOT_COMMITTED: "set sync.group.offsets.enabled = true, or commit offsets on {target} before a failover",
+    Obstacle.NO_CHECKPOINTS: "set emit.checkpoints.enabled = true and sync.group.offsets.enabled = true",
+    Obstacle.NOT_TRANSLATED: "MirrorMaker 2 lacks older offset syncs: let the group read on, or move it by timestamps "
+    "(kafka-consumer-groups.sh --reset-offsets --to-datetime)",
+    Obstacle.NAME_TAKEN: "give the consumers on {target} another group id",
+    Obstacle.BEYOND_END: "the log on one side was cut or recreated: reset the group's offset there",
+    Obstacle.BEFORE_START: "raise retention.ms on {target}, or accept that the group begins by auto.offset.reset",
+    Obstacle.NOT_COPIED: "see the part about state and lag: the partition is still to be copied",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFailover:
+    """A group and the partitions in which a failover would hurt; None counts are unknown."""
+
+    group: str
+    skips: tuple[tuple[GroupPartitionStatus, int], ...] = ()
+    repeats: tuple[tuple[GroupPartitionStatus, int], ...] = ()
+    unclear: tuple[GroupPartitionStatus, ...] = ()
+
+
+def by_history(part: GroupPartitionStatus, history: SyncHistory) -> GroupPartitionStatus:
+    """The partition of a group with an exact translation, if offset syncs prove it in place of a missing exact map."""
+    facts = part.facts
+    if facts.exact or facts.committed is None or facts.remote is None or facts.target_end is None:
+        return part
+    if facts.from_target or facts.not_mirrored is not None:
+        return part
+    found = history.translate(facts.source, facts.committed, facts.target_end)
+    if found is None:
+        return part
+    better = replace(facts, translated=found, exact=True)
+    return replace(part, facts=better, verdict=judge(better))
+
+
+def failover_of(group: GroupStatus, history: SyncHistory) -> GroupFailover:
+    """The result of a failover of a group now."""
+    skips, repeats, unclear = [], [], []
+    for part in group.partitions:
+        better = by_history(part, history)
+        verdict = better.verdict
+        if verdict.moved or verdict.safe:
+            continue
+        skipped = _skipped(better, verdict)
+        if skipped:
+            skips.append((better, skipped))
+        elif verdict.repeats:
+            repeats.append((better, verdict.repeats))
+        elif not _is_passing(verdict):
+            unclear.append(better)
+    return GroupFailover(group.group, tuple(skips), tuple(repeats), tuple(unclear))
+
+
+def _skipped(part: GroupPartitionStatus, verdict: MoveVerdict) -> int:
+    """Records that the group skips for certain; with an inexact translation those beyond the least offset."""
+    if verdict.skips:
+        return verdict.skips
+    facts = part.facts
+    ahead = any(reason.obstacle is Obstacle.TARGET_AHEAD for reason in verdict.reasons)
+    if not ahead or facts.past_copies is None or facts.resumes is None:
+        return 0
+    return max(0, facts.resumes - facts.past_copies)
+
+
+def _is_passing(verdict: MoveVerdict) -> bool:
+    return all(reason.obstacle in IN_PASSING for reason in verdict.reasons)
+
+
+def group_findings(flow: str, target: str, seen: GroupsSnapshot, history: SyncHistory) -> list[Finding]:
+    """A finding for each group that would skip records, repeat records, or begin at an unknown offset on the target."""
+    found: list[Finding] = []
+    for group in seen.groups:
+        one = failover_of(group, history)
+        found += _of_skips(flow, target, one)
+        found += _of_repeats(flow, target, one)
+        found += _of_unclear(flow, target, one)
+        if not group.partitions:
+            text = f"group {group.group}: its offsets on the source are gone, and it has checkpoints on {target}"
+            way = f"if the group is deleted on purpose, delete it on {target}, too"
+            found.append(Finding("group-unclear", Severity.NOTE, AuditPart.GROUPS, text, way, flow=flow))
+    if seen.left_out:
+        text = (
+            f"{many(len(seen.left_out), 'group')} with offsets in mirrored topics "
+            f"{'is' if len(seen.left_out) == 1 else 'are'} outside the filter of groups: {listed(seen.left_out)}"
+        )
+        way = "add them to groups, or to groups.exclude if they may lose their offsets on a failover"
+        found.append(
+            Finding(
+                "group-outside",
+                Severity.WARNING,
+                AuditPart.GROUPS,
+                text,
+                way,
+                len(seen.left_out),
+                flow,
+                tuple(seen.left_out),
+            )
+        )
+    return found
+
+
+def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
+    if not one.skips:
+        return []
+    count = sum(records for _, records in one.skips)
+    text = f"group {one.group} would skip {many(count, 'record')} on {target}"
+    way = (
+        f"stop the group's consumers on {target}, and set its offsets there back to the numbers after 'should be' "
+        "(kafka-consumer-groups.sh --reset-offsets --to-offset)"
+    )
+    lines = _lines(one.skips, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {records} skipped")
+    return [Finding("group-skips", Severity.CRITICAL, AuditPart.GROUPS, text, way, count, flow, lines)]
+
+
+def _of_repeats(flow: str, target: str, one: GroupFailover) -> list[Finding]:
+    if not one.repeats:
+        return []
+    count = sum(records for _, records in one.repeats)
+    about = "" if all(part.facts.exact for part, _ in one.repeats) else "up to "
+    text = f"group {one.group} would repeat {about}{many(count, 'record')} on {target}"
+    commits = all(part.facts.syncs for part, _ in one.repeats)
+    way = (
+        "the consumers must accept repeats: MirrorMaker 2 translates offsets only at its offset syncs "
+        "(offset.lag.max), and commits them once a minute"
+        if commits
+        else f"set sync.group.offsets.enabled = true, so that offsets are committed on {target}"
+    )
+    lines = _lines(one.repeats, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {records} repeated")
+    return [Finding("group-repeats", Severity.NOTE, AuditPart.GROUPS, text, way, count, flow, lines)]
+
+
+def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:
+    if not one.unclear:
+        return []
+    reasons = {reason.obstacle: reason for part in one.unclear for reason in part.verdict.reasons}
+    first = next(iter(reasons.values()))
+    text = f"group {one.group} is unable to move to {target} in {many(len(one.unclear), 'partition')}: {first.text}"
+    way = _WAYS_OUT.get(first.obstacle, "see `twinlog groups`").format(target=target)
+    critical = any(reason.obstacle in (Obstacle.NOT_COMMITTED, Obstacle.TARGET_AHEAD) for reason in reasons.values())
+    severity = Severity.CRITICAL if critical else Severity.WARNING
+    shown = [
+        f"{part.facts.source}: {'; '.join(reason.text for reason in part.verdict.reasons)}" for part in one.unclear
+    ]
+    return [Finding("group-unclear", severity, AuditPart.GROUPS, text, way, len(one.unclear), flow, _limited(shown))]
+
+
+def _offsets(part: GroupPartitionStatus) -> str:
+    facts = part.facts
+    exact = "" if facts.exact else "at least "
+    return (
+        f"committed {facts.committed} on the source, continues at {facts.resumes} on the target, should be "
+        f"{exact}{facts.translated}"
+    )
+
+
+def _lines(
+    parts: Iterable[tuple[GroupPartitionStatus, int]], line: Callable[[GroupPartitionStatus, int], str]
+) -> tuple[str, ...]:
+    return _limited([line(part, records) for part, records in sorted(parts, key=lambda one: -one[1])])
+
+
+def _limited(lines: Sequence[str]) -> tuple[str, ...]:
+    if len(lines) <= SHOWN:
+        return tuple(lines)
+    return (*lines[:SHOWN], f"and {len(lines) - SHOWN} more partitions; `twinlog groups` has all of them")

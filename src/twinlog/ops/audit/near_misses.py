@@ -1,0 +1,116 @@
+"""Finds topics that a flow leaves out although they look as if they should be mirrored."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+
+from twinlog.mirror.topology.filters import DefaultTopicFilter, matches, name_beginnings
+from twinlog.mirror.topology.topology import Topology
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
+
+ALIKE = 0.85
+"""How alike two names must be, from 0 to 1, as difflib measures it."""
+
+_LEAST = 3
+"""The least number of characters of a name that another name may begin with: short beginnings are common."""
+
+_EDGE = re.compile(r"[^a-zA-Z0-9]")
+
+
+def outside(
+    topology: Topology,
+    topics: Iterable[TopicName],
+    readers: Mapping[TopicName, Sequence[GroupId]],
+    records: Callable[[TopicName], int | None],
+    flow: str,
+) -> list[Finding]:
+    """The topics of the source that the filter leaves out, and that groups or names make suspicious.
+
+    `readers` are the groups that the flow follows, by the topics that they have committed in. `records` counts the
+    offsets of a topic, None if unknown.
+    """
+    read: dict[str, list[TopicName]] = defaultdict(list)
+    alike: dict[str, list[TopicName]] = defaultdict(list)
+    for topic in sorted(topics):
+        why = topology.topics.refusal(topic)
+        if why is None or topology.policy.is_internal(topic) or topology.mirrors(topic):
+            continue
+        if topology.came_from_target(topic) or topology.is_heartbeats(topic):
+            continue
+        if readers.get(topic):
+            read[why].append(topic)
+        elif (reason := near_miss(topology.topics, topic)) is not None:
+            alike[reason].append(topic)
+    return [
+        *_of_readers(read, readers, records, flow),
+        *_of_names(alike, records, flow),
+    ]
+
+
+def near_miss(filter_: DefaultTopicFilter, topic: TopicName) -> str | None:
+    """The reason why a topic outside of `topics` looks as if it should be inside; None without a likeness.
+
+    A topic that `topics.exclude` matches is left out on purpose.
+    """
+    if type(filter_) is not DefaultTopicFilter or matches((*filter_.include, *filter_.exclude), topic):
+        return None
+    if matches(tuple(f"(?i:{one})" for one in filter_.include), topic):
+        return "their names differ from topics only in upper and lower case"
+    for text, more in name_beginnings(filter_.include):
+        if len(text) < _LEAST:
+            continue
+        if topic.startswith(text) and (more or _EDGE.match(topic[len(text) :])):
+            return f"their names begin with {text}, as an entry of topics does"
+        stem = text.rstrip("._-")
+        if len(stem) >= _LEAST and more and (topic == stem or _begins(topic, stem)):
+            return f"their names begin with {stem}, and an entry of topics begins with {text}"
+        if not more and SequenceMatcher(None, text, topic).ratio() >= ALIKE:
+            return f"their names are like {text}, an entry of topics"
+    return None
+
+
+def _begins(topic: str, stem: str) -> bool:
+    """Whether a name is a stem with another separator after it."""
+    return topic.startswith(stem) and _EDGE.match(topic[len(stem) :]) is not None
+
+
+def _of_readers(
+    read: Mapping[str, Sequence[TopicName]],
+    readers: Mapping[TopicName, Sequence[GroupId]],
+    records: Callable[[TopicName], int | None],
+    flow: str,
+) -> list[Finding]:
+    found = []
+    for why, names in read.items():
+        groups = sorted({group for name in names for group in readers[name]})
+        verb = "is" if len(names) == 1 else "are"
+        text = (
+            f"{many(len(names), 'topic')} {verb} left out ({why}), and groups that the flow follows read "
+            f"{'it' if len(names) == 1 else 'them'}: {listed(names)}"
+        )
+        lines = tuple(f"{name}: {_amount(records(name))}read by {listed(readers[name])}" for name in names)
+        way = f"add them to topics, or leave {listed(groups)} out of groups"
+        found.append(Finding("topic-outside", Severity.WARNING, AuditPart.FILTER, text, way, len(names), flow, lines))
+    return found
+
+
+def _of_names(
+    alike: Mapping[str, Sequence[TopicName]], records: Callable[[TopicName], int | None], flow: str
+) -> list[Finding]:
+    found = []
+    for reason, names in alike.items():
+        verb = "is" if len(names) == 1 else "are"
+        text = f"{many(len(names), 'topic')} {verb} left out, and {reason}: {listed(names)}"
+        lines = tuple(f"{name}: {_amount(records(name)).removesuffix(', ') or 'unread'}" for name in names)
+        way = "add them to topics if they belong to the mirror, or to topics.exclude if they are foreign"
+        found.append(Finding("topic-outside", Severity.WARNING, AuditPart.FILTER, text, way, len(names), flow, lines))
+    return found
+
+
+def _amount(records: int | None) -> str:
+    return "" if records is None else f"{many(records, 'record')}, "

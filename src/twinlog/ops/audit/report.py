@@ -1,0 +1,218 @@
+"""The findings of an audit as values: ordered by importance, with counts, a verdict, and a way out for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any, Literal
+
+from twinlog.model.types import Alias
+
+FindingKind = Literal[
+    "missing-records",
+    "doubled-records",
+    "changed-records",
+    "gap",
+    "unclear-gap",
+    "group-skips",
+    "group-repeats",
+    "group-unclear",
+    "process",
+    "lag",
+    "topic-outside",
+    "group-outside",
+    "ignored-key",
+    "missing-copy",
+    "setting",
+    "acl",
+    "problem",
+    "change",
+]
+
+
+class Severity(IntEnum):
+    """How important a finding is; a smaller number is more important."""
+
+    CRITICAL = 0
+    """Records are lost, doubled or changed, or would be skipped on a failover."""
+    WARNING = 1
+    """The mirror does less than its file seems to ask for."""
+    NOTE = 2
+    """Good to know."""
+
+
+class AuditPart(StrEnum):
+    """A part of an audit; the text is its title."""
+
+    RECORDS = "records"
+    GAPS = "gaps"
+    GROUPS = "consumer groups"
+    LAG = "state and lag"
+    FILTER = "topics outside the filter"
+    KEYS = "keys of the file"
+    SETTINGS = "settings and ACLs"
+    CHANGES = "what would change under twinlog"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A finding of a flow (empty: of the whole file), with the number of records, groups or settings that it is about.
+
+    `lines` are its details, for example a line for each partition. `way_out` is the next step of an operator.
+    """
+
+    kind: FindingKind
+    severity: Severity
+    part: AuditPart
+    text: str
+    way_out: str
+    count: int = 1
+    flow: str = ""
+    lines: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "severity": self.severity.name.lower(),
+            "kind": self.kind,
+            "part": self.part.value,
+            "flow": self.flow or None,
+            "count": self.count,
+            "text": self.text,
+            "details": list(self.lines),
+            "way_out": self.way_out,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """The result of a part for a flow: its findings, the scope of the look in words, or the reason why it is missing.
+
+    A part with `not_audited` may still have findings, of the piece that was readable.
+    """
+
+    part: AuditPart
+    findings: tuple[Finding, ...] = ()
+    scope: str = ""
+    not_audited: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"part": self.part.value, "scope": self.scope or None, "not_audited": self.not_audited}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAudit:
+    """The parts of a flow; `runner` is the program that runs the flow now, in words."""
+
+    flow: str
+    source: Alias
+    target: Alias
+    parts: tuple[PartResult, ...]
+    runner: str = ""
+
+    @property
+    def not_audited(self) -> tuple[PartResult, ...]:
+        return tuple(one for one in self.parts if one.not_audited is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """The audit of a file at a moment (`at_ms`, Unix): the findings about the file itself, and the audits of flows."""
+
+    file: str
+    at_ms: int
+    of_file: PartResult
+    flows: tuple[FlowAudit, ...]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, the most important first."""
+        every = [
+            *self.of_file.findings,
+            *(found for flow in self.flows for one in flow.parts for found in one.findings),
+        ]
+        order = list(AuditPart)
+        return sorted(every, key=lambda one: (one.severity, order.index(one.part), -one.count, one.flow, one.text))
+
+    @property
+    def not_audited(self) -> list[tuple[str, PartResult]]:
+        """The parts that are missing wholly or partly, each with its flow."""
+        return [(flow.flow, part) for flow in self.flows for part in flow.not_audited]
+
+    @property
+    def complete(self) -> bool:
+        return not self.not_audited
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        return verdict_of(self.findings, self.not_audited)
+
+    def as_json(self) -> dict[str, Any]:
+        findings = self.findings
+        return {
+            "file": self.file,
+            "at_ms": self.at_ms,
+            "verdict": self.verdict,
+            "complete": self.complete,
+            "counts": {one.name.lower(): count for one, count in counts(findings).items()},
+            "findings": [one.as_json() for one in findings],
+            "flows": [
+                {
+                    "flow": flow.flow,
+                    "source": flow.source,
+                    "target": flow.target,
+                    "run_by": flow.runner or None,
+                    "parts": [part.as_json() for part in flow.parts],
+                }
+                for flow in self.flows
+            ],
+        }
+
+
+def counts(findings: Iterable[Finding]) -> dict[Severity, int]:
+    """How many findings there are of each severity."""
+    found = Counter(one.severity for one in findings)
+    return {severity: found[severity] for severity in Severity}
+
+
+_ABOUT_RECORDS: tuple[tuple[tuple[FindingKind, ...], str, str], ...] = (
+    (("missing-records", "gap"), "record is missing", "records are missing"),
+    (("doubled-records",), "record is doubled", "records are doubled"),
+    (("changed-records",), "record is changed", "records are changed"),
+    (("group-skips",), "record would be skipped by consumer groups", "records would be skipped by consumer groups"),
+    (("group-repeats",), "record would be repeated by them", "records would be repeated by them"),
+)
+
+
+def verdict_of(findings: Sequence[Finding], not_audited: Sequence[object]) -> str:
+    """The result in a sentence: losses first, then the number of the other findings, then the missing parts."""
+    words = []
+    for kinds, one, several in _ABOUT_RECORDS:
+        count = sum(found.count for found in findings if found.kind in kinds)
+        if count:
+            words.append(f"{count:,} {one if count == 1 else several}")
+    unclear = sum(found.kind == "group-unclear" and found.severity is Severity.CRITICAL for found in findings)
+    if unclear:
+        words.append(f"{many(unclear, 'consumer group')} have to wait")
+    lossy = any(found.severity is Severity.CRITICAL for found in findings)
+    if lossy:
+        text = f"A failover today would lose or repeat records: {', '.join(words)}." if words else _BROKEN
+    elif words:
+        text = f"A failover today would keep every audited record; {', '.join(words)}."
+    elif findings:
+        text = "The audited copies are equal, and each audited group would continue at its next record."
+    else:
+        text = "The audit is clean."
+    if not_audited:
+        text += f" The audit is incomplete: {many(len(not_audited), 'part')} stayed unread."
+    return text
+
+
+_BROKEN = "The mirror fails to do the work of its file."
+
+
+def many(count: int, one: str) -> str:
+    """`1 part`, `2 parts`."""
+    return f"{count:,} {one}{'' if count == 1 else 's'}"

@@ -1,0 +1,322 @@
+"""Facts of clusters and files become findings with counts and a way out, and the report puts them in order."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.unit.mirror.groups.test_safe_move import HERE, STANDS
+from tests.unit.ops.groups.test_groups import group, seen
+from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.cli.main import app
+from twinlog.clock import SYSTEM
+from twinlog.mirror.groups.safe_move import MoveFacts
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.audit.audited_file import keys_found
+from twinlog.ops.audit.auditor import AuditDeadline, AuditTimeoutError
+from twinlog.ops.audit.clusters import changes_found, settings_found
+from twinlog.ops.audit.groups import group_findings
+from twinlog.ops.audit.near_misses import near_miss
+from twinlog.ops.audit.records import gap_findings, record_findings
+from twinlog.ops.audit.rendering import report_html, report_lines
+from twinlog.ops.audit.report import AuditPart, AuditReport, Finding, FlowAudit, PartResult, Severity
+from twinlog.ops.audit.sync_history import PartitionSyncs, SyncHistory
+from twinlog.ops.diff.differences import ClusterDifference
+from twinlog.ops.inventory import LogOffsets
+from twinlog.ops.plan.flow_plan import FlowPlan, Problem
+from twinlog.ops.verify.model import PartitionToVerify, RecordDifference, Verdict
+
+NOTHING = SyncHistory({})
+PART = TopicPartition(TopicName("orders"), 0)
+
+
+def history(part: TopicPartition, *syncs: tuple[int, int]) -> SyncHistory:
+    known = PartitionSyncs()
+    for source, target in syncs:
+        known.add(source, target)
+    return SyncHistory({part: known.anchors(10_000)})
+
+
+# Groups.
+
+
+def groups(*facts: MoveFacts, known: SyncHistory = NOTHING, left_out: tuple[str, ...] = ()) -> list[Finding]:
+    return group_findings("a->b", "b", seen(group("shop", *facts), left_out=left_out), known)
+
+
+def test_a_group_in_step_is_no_finding() -> None:
+    assert groups(STANDS) == []
+    assert groups(replace(STANDS, active_on_target=True)) == [], "it has moved"
+
+
+def test_a_group_ahead_on_the_target_skips_records() -> None:
+    (found,) = groups(replace(STANDS, target_committed=100))
+    assert (found.kind, found.severity, found.count) == ("group-skips", Severity.CRITICAL, 30)
+    assert found.text == "group shop would skip 30 records on b"
+    assert found.lines == (
+        "orders-3: committed 100 on the source, continues at 100 on the target, should be 70, 30 skipped",
+    )
+    assert "reset-offsets" in found.way_out
+
+
+def test_a_group_behind_on_the_target_repeats_records() -> None:
+    (found,) = groups(replace(STANDS, target_committed=60))
+    assert (found.kind, found.severity, found.count) == ("group-repeats", Severity.NOTE, 10)
+
+
+def test_offset_syncs_count_exactly_what_mirror_maker_translates_roughly() -> None:
+    inexact = replace(STANDS, exact=False, translated=50, past_copies=None, target_committed=50, checkpoint_target=50)
+    (rough,) = groups(inexact)
+    assert "up to" in rough.text
+    assert rough.count == 60, "all that is left on the target"
+    (found,) = groups(inexact, known=history(HERE, (50, 20), (150, 120)))
+    assert (found.kind, found.count) == ("group-repeats", 20)
+    assert found.text == "group shop would repeat 20 records on b"
+    (ahead,) = groups(replace(inexact, target_committed=75), known=history(HERE, (50, 20), (150, 120)))
+    assert (ahead.kind, ahead.count) == ("group-skips", 5)
+
+
+def test_a_group_without_offsets_on_the_target_is_unclear() -> None:
+    (found,) = groups(replace(STANDS, target_committed=None, checkpoint_source=None, checkpoint_target=None))
+    assert (found.kind, found.severity) == ("group-unclear", Severity.CRITICAL)
+    assert "sync.group.offsets.enabled" in found.way_out
+
+
+def test_groups_outside_the_filter_are_named() -> None:
+    (found,) = groups(STANDS, left_out=("audit", "bi"))
+    assert (found.kind, found.count) == ("group-outside", 2)
+    assert found.text == "2 groups with offsets in mirrored topics are outside the filter of groups: audit, bi"
+
+
+# Records and gaps.
+
+
+def verdict(what: str, count: int, at: int = 7) -> Verdict:
+    row = Verdict("a->b", "orders", "a.orders", 0, records=100, differences=count, equal=not count)
+    row.first = RecordDifference(what, at, at) if count else None
+    return row
+
+
+def test_records_are_counted_by_topic_and_kind() -> None:
+    rows = [
+        verdict("missing", 2),
+        verdict("missing", 1, 90),
+        verdict("doubled", 4),
+        verdict("value", 1),
+        verdict("", 0),
+    ]
+    found, problems = record_findings(SETTINGS, rows)
+    assert [(one.kind, one.count, len(one.lines)) for one in found] == [
+        ("missing-records", 3, 2),
+        ("doubled-records", 4, 1),
+        ("changed-records", 1, 1),
+    ]
+    assert found[0].text == f"3 records of orders are missing in a.orders on {SETTINGS.target}"
+    assert found[0].lines[0] == "orders-0: 2 missing, the first at source offset 7, target offset 7"
+    assert not problems
+    rows[0].problem = "broker 1 is silent"
+    rows[0].first = None
+    assert record_findings(SETTINGS, rows)[1] == ["broker 1 is silent"]
+
+
+@pytest.mark.parametrize(
+    ("syncs", "start", "compacted", "kinds"),
+    [
+        (((99, 99), (130, 100)), 130, False, [("gap", 30)]),
+        (((99, 99), (130, 100)), 110, False, [("gap", 10)]),
+        (((99, 99), (130, 100)), 0, False, []),
+        (((99, 99), (130, 100)), 130, True, [("unclear-gap", 30)]),
+        (((99, 99), (101, 100)), 500, False, [("unclear-gap", 1)]),
+        (((99, 99), (130, 130)), 500, False, []),
+    ],
+    ids=["deleted", "deleted partly", "still there: compared", "compacted", "a marker", "in step"],
+)
+def test_gaps_are_proven_only_where_the_source_has_deleted_the_records(
+    syncs: tuple[tuple[int, int], ...], start: int, compacted: bool, kinds: list[tuple[str, int]]
+) -> None:
+    part = PartitionToVerify("a->b", PART, PART, source_compacted=compacted)
+    found = gap_findings(SETTINGS, [part], history(PART, *syncs), {PART: LogOffsets(start, 1_000)})
+    assert [(one.kind, one.count) for one in found] == kinds
+
+
+# Topics, settings, keys.
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("orders-v2", "begin with orders, and an entry of topics begins with orders."),
+        ("orders", "begin with orders, and an entry"),
+        ("Orders.new", "only in upper and lower case"),
+        ("payments-dlq", "begin with payments, as an entry"),
+        ("payment", "are like payments"),
+        ("orders.v1", None),
+        ("clicks", None),
+        ("orders-secret", None),
+    ],
+)
+def test_names_that_look_as_if_they_should_be_mirrored(topic: str, words: str | None) -> None:
+    filter_ = DefaultTopicFilter((r"orders\..*", "payments"), ("orders-secret",))
+    found = near_miss(filter_, TopicName(topic))
+    assert (found is None) == (words is None), found
+    assert words is None or words in str(found)
+
+
+def test_differences_of_clusters_have_their_own_importance() -> None:
+    differences = [
+        ClusterDifference("topic", "orders / a.orders", "3 partitions", None),
+        ClusterDifference("setting", "pay / a.pay", "-1", "86400000", "retention.ms"),
+        ClusterDifference("acl", "ALLOW READ on topic a.pay for User:x from *", "yes", None),
+        ClusterDifference("acl", "ALLOW READ on group g for User:x from *", "yes", None),
+        ClusterDifference("lag", "shop", "3 behind", None),
+    ]
+    flow = replace(SETTINGS, sync_topic_configs_interval_s=30.0, sync_topic_acls_interval_s=None)
+    found = settings_found(flow, differences)
+    assert [(one.kind, one.severity, one.count) for one in found] == [
+        ("missing-copy", Severity.CRITICAL, 1),
+        ("setting", Severity.WARNING, 1),
+        ("acl", Severity.NOTE, 1),
+    ]
+    source, target = flow.source, flow.target
+    assert found[1].lines == (f"pay / a.pay: retention.ms -1 on {source}, 86400000 on {target}",)
+
+
+def test_keys_have_the_place_and_the_right_spelling() -> None:
+    unknown = "an unknown key, ignored; expected a known key (did you mean sync.group.offsets.enabled?)"
+    found = keys_found(
+        [
+            f"mm2.properties:9: sync.group.offset.enabled: {unknown}",
+            "mm2.properties:3: producer.acks is ignored here; write alias.producer.acks, with a cluster's alias",
+            "these keys are ignored here: plugin.path",
+        ]
+    ).findings
+    assert [(one.severity, one.text, one.way_out) for one in found] == [
+        (
+            Severity.WARNING,
+            "mm2.properties:9: sync.group.offset.enabled is an unknown key, which MirrorMaker 2 ignores",
+            "write sync.group.offsets.enabled",
+        ),
+        (
+            Severity.WARNING,
+            "mm2.properties:3: producer.acks is ignored at this place by MirrorMaker 2, too",
+            "write alias.producer.acks, with a cluster's alias",
+        ),
+    ]
+
+
+def test_the_plan_of_a_run_becomes_notes_and_its_problems_warnings() -> None:
+    plan = FlowPlan("a->b", "a", "b", 50e6, problems=(Problem("disk", "too full; add disks"),), notes=("x",))
+    problem, note = changes_found(plan)
+    assert (problem.kind, problem.severity, problem.way_out) == ("problem", Severity.WARNING, "too full; add disks")
+    assert (note.kind, note.severity, note.lines) == ("change", Severity.NOTE, ("x",))
+
+
+# The report.
+
+
+def finding(severity: Severity, part: AuditPart, count: int = 1, text: str = "text") -> Finding:
+    kind = "missing-records" if part is AuditPart.RECORDS else "setting"
+    return Finding(kind, severity, part, text, "do this", count, "a->b", tuple(f"line {n}" for n in range(7)))
+
+
+def report(*findings: Finding, missing: str | None = None) -> AuditReport:
+    parts = [PartResult(part, tuple(one for one in findings if one.part is part), "all") for part in AuditPart]
+    parts[-1] = replace(parts[-1], not_audited=missing)
+    of_file = PartResult(AuditPart.KEYS)
+    return AuditReport("mm2.properties", 0, of_file, (FlowAudit("a->b", "a", "b", tuple(parts), "run by others"),))
+
+
+def test_the_most_important_comes_first() -> None:
+    found = report(
+        finding(Severity.NOTE, AuditPart.SETTINGS, 9),
+        finding(Severity.CRITICAL, AuditPart.RECORDS, 1, "few"),
+        finding(Severity.CRITICAL, AuditPart.RECORDS, 5, "many"),
+        finding(Severity.WARNING, AuditPart.FILTER),
+    )
+    assert [one.text for one in found.findings][:2] == ["many", "few"]
+    assert [one.severity for one in found.findings] == sorted(one.severity for one in found.findings)
+    lines = report_lines(found)
+    assert lines[0] == "audit of mm2.properties at 1970-01-01T00:00:00Z: 2 critical, 1 warning, 1 note"
+    assert lines[1] == "A failover today would lose or repeat records: 6 records are missing."
+    assert "    and 2 more lines (--all, -o json)" in lines
+    assert "    and 2 more lines (--all, -o json)" not in report_lines(found, everything=True)
+    assert sum("way out: do this" in line for line in lines) == 4
+
+
+def test_a_part_that_was_not_audited_is_named_and_no_green_light() -> None:
+    clean = report()
+    assert (clean.findings, clean.complete, clean.verdict) == ([], True, "The audit is clean.")
+    found = report(missing="cluster b: User:x lacks DESCRIBE on the cluster, needed for reading its ACLs")
+    assert not found.complete
+    assert found.verdict.endswith("The audit is incomplete: 1 part stayed unread.")
+    text = "\n".join(report_lines(found))
+    assert "what would change under twinlog: not audited: cluster b: User:x lacks DESCRIBE" in text
+    assert found.as_json()["complete"] is False
+
+
+def test_html_is_one_file_that_runs_nothing_and_escapes_names() -> None:
+    evil = finding(Severity.CRITICAL, AuditPart.RECORDS, text='<script>alert("x")</script> & co')
+    page = report_html(report(evil))
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; co" in page
+    assert not re.search(r"(?:src|href)=|url\(|@import|https?://", page), "nothing is loaded"
+    assert "prefers-color-scheme: dark" in page
+    opened: list[str] = []
+
+    class Balance(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag != "meta":
+                opened.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert opened.pop() == tag
+
+    Balance().feed(page)
+    assert opened == []
+
+
+def test_json_has_everything() -> None:
+    found = json.loads(json.dumps(report(finding(Severity.CRITICAL, AuditPart.RECORDS, 3)).as_json()))
+    assert found["counts"] == {"critical": 1, "warning": 0, "note": 0}
+    (one,) = found["findings"]
+    assert (one["kind"], one["count"], one["flow"], len(one["details"])) == ("missing-records", 3, "a->b", 7)
+    assert found["flows"][0]["run_by"] == "run by others"
+
+
+def test_a_deadline_ends_the_audit_before_its_next_part() -> None:
+    AuditDeadline(SYSTEM, None).check()
+    AuditDeadline(SYSTEM, 100).check()
+    with pytest.raises(AuditTimeoutError, match="the 0 seconds of --timeout were over before it"):
+        AuditDeadline(SYSTEM, 0).check()
+
+
+FILE = """\
+clusters = east, west
+east.bootstrap.servers = 127.0.0.1:9
+west.bootstrap.servers = 127.0.0.1:9
+east->west.enabled = true
+"""
+
+
+def test_exit_codes_of_a_wrong_file_and_a_silent_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE, "utf-8")
+    place = str(tmp_path / "none" / "a.html")
+    done = CliRunner().invoke(app, ["audit", str(file), "--html", place], env={"COLUMNS": "300"})
+    assert (done.exit_code, "create it first" in done.output) == (2, True)
+    file.write_text(FILE + "tasks.max = many\n", "utf-8")
+    done = CliRunner().invoke(app, ["audit", str(file)])
+    assert done.exit_code == 2
+    assert "mm2.properties:5" in done.output
+    done = CliRunner().invoke(
+        app, ["audit", str(file), "x.json", "--url", "http://127.0.0.1:9"], env={"COLUMNS": "300"}
+    )
+    assert done.exit_code == 2
+    assert "leave out their files" in done.output
