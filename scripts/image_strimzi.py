@@ -31,6 +31,7 @@ ROOT = "TWINLOG_POD_ROOT"
 """The variable with a folder in front of all paths here; tests set it."""
 
 STORE_PASSWORD = "MIRRORMAKER_2_CERTS_STORE_PASSWORD"
+HEALTH = "twinlog.healthy.before.group"
 METRICS = "twinlog.metrics.listeners"
 METRICS_ADDRESS = "http://:9404"
 REPORTER = "prometheus.metrics.reporter.listener"
@@ -156,14 +157,17 @@ def pod_name() -> str:
 
 def worker_properties(pod: Pod, text: str) -> str:
     """The operator's file for the worker: the rack as a value, port 9404 if spec.metricsConfig asks for metrics, and no
-    settings of Strimzi's Metrics Reporter."""
+    settings of Strimzi's Metrics Reporter; and a worker that counts as ready before it is in its group."""
     values = javaproperties.loads(text)
     rack = rack_lines(pod, values)
-    added = [*rack, *metrics_lines(pod, values)]
+    # With several replicas the operator replaces a pod only once the pod before it is ready, and the first pod with
+    # twinlog waits until the last pod of Kafka's workers has left the group.
+    waiting = [] if HEALTH in values else [f"{HEALTH}=true"]
+    added = [*waiting, *rack, *metrics_lines(pod, values)]
     kept = [
         line for line in text.splitlines() if not OF_REPORTER.match(line) and not (rack and line.startswith(f"{RACK}="))
     ]
-    return "\n".join([*kept, *(["", "# Added by the image of twinlog", *added] if added else []), ""])
+    return "\n".join([*kept, "", "# Added by the image of twinlog", *added, ""])
 
 
 def rack_lines(pod: Pod, values: Mapping[str, str]) -> list[str]:

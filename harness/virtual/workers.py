@@ -160,6 +160,7 @@ class Member:
         self.revoked: frozenset[Any] = frozenset()
         self.reason: str | None = None
         self.joined = False
+        self.taken = False
         self.term = 0
         self.rebalances = 0
         self.synced_at: float | None = None

@@ -186,6 +186,8 @@ class Herder:
         """Whether this worker has read its topics and is a member of its group."""
         if self._thread.failure is not None:
             return HealthStatus(Health.UNHEALTHY, self._thread.stage)
+        if self._group.taken and self._config.settings.healthy_before_group:
+            return HealthStatus(Health.HEALTHY, f"Worker waits for its group: {self._group.reason or ''}".strip())
         if not self._group.joined:
             return HealthStatus(Health.STARTING, f"Worker is still starting up. {self._thread.stage}".strip())
         if self._group.assignment is None:

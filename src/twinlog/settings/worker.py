@@ -176,6 +176,7 @@ class WorkerSettings:
     offset_flush_interval_ms: Annotated[int, WrittenAs("offset.flush.interval.ms")] = 60_000
     bridge: Annotated[bool, WrittenAs("twinlog.bridge")] = True
     connector_classes: Annotated[tuple[str, ...], WrittenAs("twinlog.connector.classes")] = ()
+    healthy_before_group: Annotated[bool, WrittenAs("twinlog.healthy.before.group")] = False
     topic_tracking: Annotated[bool, WrittenAs("topic.tracking.enable")] = True
     topic_tracking_reset: Annotated[bool, WrittenAs("topic.tracking.allow.reset")] = True
 

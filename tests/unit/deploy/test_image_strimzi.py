@@ -137,6 +137,7 @@ def test_the_worker_starts_with_the_operators_settings(
     assert worker.settings.rest.advertised_host == started.environment["ADVERTISED_HOSTNAME"]
     assert [listener.port for listener in worker.settings.rest.listeners] == [8083]
     assert worker.settings.metrics.listeners == ()
+    assert worker.settings.healthy_before_group
     assert not [warning for warning in worker.warnings if "unknown key" in warning]
     assert {flow.kind for flow in flows_of(started, release, NO_TLS, worker).values()} == {"source", "checkpoint"}
 

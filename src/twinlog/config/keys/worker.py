@@ -27,6 +27,14 @@ _OWN = (
         "Python classes that connectors may name, as `package.module:Class`, or `package.module` for all of a module.",
         Level.PROCESS,
     ),
+    setting(
+        WorkerSettings,
+        "twinlog.healthy.before.group",
+        KeyType.BOOL,
+        "Whether `/health` answers 200 while the worker waits for workers of another kind to leave its group, so that "
+        "a rolling replacement of Kafka's workers continues.",
+        Level.PROCESS,
+    ),
 )
 
 _NOT_HERE = frozenset({"clusters", "dedicated.mode.enable.internal.rest"})

@@ -55,6 +55,10 @@ class ConnectGroup(Protocol):
         """Whether this worker has ever been a member."""
 
     @property
+    def taken(self) -> bool:
+        """Whether workers of another kind, for example Kafka's, keep this worker out of the group."""
+
+    @property
     def term(self) -> int:
         """Grows when this worker's membership ends; while the term is equal, a leader remains the leader."""
 
@@ -104,6 +108,7 @@ class StandaloneGroup:
     """The group of a standalone worker, which runs every connector by itself (Kafka class StandaloneHerder)."""
 
     reason: str | None = None
+    taken = False
     term = 0
     rebalances = 0
     synced_at: float | None = None
@@ -175,6 +180,7 @@ class WorkerGroup(GroupMembership):
         self.revoked: frozenset[ConnectorName] = frozenset()
         self.reason: str | None = None
         self.joined = False
+        self.taken = False
         self.term = 0
         self.myself = WorkerState("", "")
         self.ready: Callable[[], bool] = lambda: True
@@ -231,7 +237,8 @@ class WorkerGroup(GroupMembership):
             self._crashed(error)
 
     async def _wait_out(self, error: ClusterError) -> None:
-        if isinstance(error, GroupTakenError):
+        self.taken = isinstance(error, GroupTakenError)
+        if self.taken:
             await self._trouble(
                 "its members are of another kind, such as Kafka Connect's workers, or consumers; stop those, and "
                 "wait for the session.timeout.ms of a killed member, or choose another group.id"
@@ -247,6 +254,7 @@ class WorkerGroup(GroupMembership):
 
     async def _remain(self) -> None:
         self.reason = None
+        self.taken = False
         self._note_recovered()
         while not (self._stopping or self._session.again):
             await self._wake.wait(LOOK_S)

@@ -13,7 +13,7 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
-from harness.virtual.groups import VirtualGroup
+from harness.virtual.groups import Member, VirtualGroup
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from twinlog.connect.group.earlier_workers import UNHEARD_S
@@ -151,6 +151,26 @@ def test_a_worker_with_other_topics_is_told_so_and_given_nothing() -> None:
         here.until(here.spread)
         assert not odd.owned
         assert not odd.group.joined
+
+
+def test_workers_of_kafka_keep_a_worker_out_until_they_leave() -> None:
+    with virtual_loop(1) as loop:
+        here = World(loop)
+        theirs = Member("connect-1", 1e9, 60.0, {"sessioned": b"", "compatible": b""}, loop.clock.monotonic())
+        here.cluster.groups.groups[SETTINGS.group_id] = VirtualGroup(
+            "Stable", "connect", 3, "theirs", "sessioned", {"theirs": theirs}, {"theirs": b""}
+        )
+        ours = here.begin("w1")
+        here.until(lambda: ours.group.taken)
+        assert not ours.group.joined
+        here.pass_by(SESSION_S)
+        assert ours.group.taken
+        assert "its members are of another kind" in str(ours.group.reason)
+        del here.cluster.groups.groups[SETTINGS.group_id]
+        here.until(lambda: ours.group.joined and here.spread(), SOON_S)
+        assert not ours.group.taken
+        ours.group.stop()
+        assert ours.crashes == []
 
 
 def test_what_ran_on_a_worker_that_was_killed_runs_elsewhere_once_its_session_ends() -> None:
