@@ -9,6 +9,7 @@
     ├── ClusterError     a cluster is out of reach or refuses        retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
     │   │   └── TooFewBrokersError   for the replicas of a topic
+    │   ├── GroupGoneError   a consumer group is unknown             retriable
     │   ├── GroupTakenError  members of another kind use a group     retriable
     │   └── NotAppendedError     a broker refused to append, with a reason   retriable
     ├── CopyError        a record or batch is impossible to copy     fatal
@@ -153,6 +154,10 @@ class TooFewBrokersError(RefusedError):
 
 class TopicGoneError(ClusterError):
     """A topic is missing."""
+
+
+class GroupGoneError(ClusterError):
+    """A consumer group has neither committed offsets nor checkpoints."""
 
 
 class GroupTakenError(ClusterError):

@@ -17,7 +17,8 @@ import typer
 from twinlog.config.connector import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.console import signals
-from twinlog.console.command_log import EXIT_CONFIG, end_process, log_to_stderr, print_refusal, print_warnings
+from twinlog.console.command_log import end_process, log_to_stderr, print_refusal, print_warnings
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import Conf, Master, spark_options
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("twinlog")
 
-EXIT_FAILED = 1
-EXIT_SPARK = 3
 LOOK_S = 1.0
 LEAST_SLOTS = 16
 """Tasks that a Spark in this process runs at once: connectors come while it runs."""
@@ -56,7 +55,7 @@ def connect(
     connectors: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[CONNECTOR]...",
+            metavar="CONNECTOR",
             help="Connectors that a standalone worker runs, each a properties or a JSON file.",
             show_default=False,
         ),
@@ -69,8 +68,9 @@ def connect(
     With `offset.storage.file.filename` in WORKER and no `group.id` it is a standalone worker, which forgets connectors
     when it ends, and is given those that it runs as files.
 
-    Ends with code 0 after Ctrl-C or SIGTERM, 1 when the worker itself failed, 2 when WORKER or a CONNECTOR is wrong,
-    before any cluster is contacted, and 3 when it cannot listen at its addresses.
+    Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the worker in order; 1 the worker failed; 2 WORKER or a CONNECTOR
+    is wrong, before any contact with a cluster; 3 Spark does not start, or another process has the addresses of the
+    REST API.
 
     Example: twinlog connect connect-distributed.properties
     """
@@ -90,8 +90,8 @@ def connect(
         users = rest_users(config)
     except ConfigError as error:
         print_refusal(error)
-        raise typer.Exit(EXIT_CONFIG) from None
-    exits = WorkerExits(listening=3, connector=EXIT_CONFIG)
+        raise typer.Exit(WRONG) from None
+    exits = WorkerExits(listening=UNREACHABLE, connector=WRONG)
     end_process(run_worker(config, users, exits, found, master=master, conf=given))
 
 
@@ -162,7 +162,7 @@ def run_worker(
             return _run(config, users, exits, connectors, spark, beside, asked)
     except EngineError as error:
         log.error("twinlog ends: %s", error)
-        return EXIT_SPARK
+        return UNREACHABLE
 
 
 def _run(
@@ -182,7 +182,7 @@ def _run(
     except ConfigError as error:
         print_warnings(error.warnings)
         log.error("%s", error)
-        return EXIT_CONFIG
+        return WRONG
     except OSError as error:
         log.error("the worker failed to start: %s", error.strerror or error)
         return exits.listening
@@ -202,7 +202,7 @@ def _run(
     worker.stop()
     if worker.failure is not None:
         log.error("twinlog ends: %s", worker.failure)
-        return EXIT_FAILED
+        return FOUND
     log.info("stopped")
     return code
 
@@ -215,5 +215,5 @@ def _wait(asked: threading.Event, given: GivenSession | None) -> int:
             given.require_alive()
         except EngineLostError as error:
             log.error("twinlog ends: %s", error)
-            return EXIT_SPARK
+            return UNREACHABLE
     return 0

@@ -19,6 +19,7 @@ from twinlog.config import MirrorConfig
 from twinlog.config.text.values import ValueRefusedError, parse_listener
 from twinlog.console import signals
 from twinlog.console.command_log import end_process, log_to_stderr
+from twinlog.console.log_options import shows_progress
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import EngineError, TwinlogError
 from twinlog.settings.worker import MetricsSettings
@@ -114,7 +115,7 @@ def run_flows(
     With `file` SIGHUP and `twinlog reload` have it read again.
     """
     # Spark's own log goes to the same place if spark-submit started it.
-    terminal = _terminal() if sys.stderr.isatty() and not is_submitted() else None
+    terminal = _terminal() if shows_progress() and sys.stderr.isatty() and not is_submitted() else None
     log_to_stderr(terminal)
     for warning in (*warnings, *config.warnings):
         log.warning("%s", warning)
@@ -168,7 +169,7 @@ class _RunSignalHandler:
                 self.number = number
                 log.info("stopping (%s)", number.name)
             if self._runner is None:
-                end_process(signals.exit_code(number))
+                end_process(signals.exit_code())
         self._runner.stop()
 
     def begin(self, runner: Runner, reloader: Reloader | None) -> None:
@@ -216,7 +217,7 @@ def _run(
         if requests is not None:
             requests.stop()
     if outcome is Outcome.STOPPED:
-        return 0 if stop.number is None else signals.exit_code(stop.number)
+        return 0 if stop.number is None else signals.exit_code()
     ends = {Outcome.FAILED: codes.failed, Outcome.NOTHING: codes.nothing, Outcome.HELD: codes.held}
     return ends.get(outcome, 0)
 

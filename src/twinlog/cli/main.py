@@ -1,27 +1,33 @@
-"""The commands of `twinlog`; each command is imported alone, when it is called."""
+"""The commands of `twinlog` in their sections; each command is imported alone, when it is called."""
 
 from __future__ import annotations
 
 import importlib
 import logging
+import os
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any, ClassVar
 
 import typer
-import typer.core
 import typer.main
 
 from twinlog import __version__
 from twinlog.console import signals
+from twinlog.console.command_class import CommandApp, TwinlogGroup
+from twinlog.console.command_log import print_error
+from twinlog.console.exit_codes import UNREACHABLE
 from twinlog.errors import TwinlogError
 
 
 def launcher() -> None:
-    """Print the path of the file that `spark-submit` is given to start twinlog, with the command after it.
+    """Print the path of the file that `spark-submit` starts twinlog with; the command follows the path.
+
+    Exit codes: 0; 2; 4.
 
     Example: spark-submit --master spark://spark-1:7077 "$(twinlog launcher)" run mm2.properties
     """
@@ -33,6 +39,8 @@ def warm_up() -> None:
 
     Takes about a minute and some 160 MB in the cache directory ($TWINLOG_CACHE, $XDG_CACHE_HOME/twinlog or
     ~/.cache/twinlog). Contacts no cluster. After an update of Spark or Java, run it again.
+
+    Exit codes: 0; 2; 3 Spark does not start, or the cache directory takes no files; 4.
 
     Example: twinlog warm-up
     """
@@ -53,24 +61,65 @@ def warm_up() -> None:
         path = make(ending)
     except (TwinlogError, OSError) as error:
         if ended_by:
-            typer.echo(f"twinlog: ended by {ended_by[0].name}", err=True)
-            raise typer.Exit(signals.exit_code(ended_by[0])) from None
-        typer.echo(f"problem: {error}", err=True)
-        raise typer.Exit(1) from None
+            print_error(f"ended by {ended_by[0].name}")
+            raise typer.Exit(signals.exit_code()) from None
+        print_error(str(error))
+        raise typer.Exit(UNREACHABLE) from None
     typer.echo(f"done: {path} ({path.stat().st_size / 1e6:.0f} MB)")
+
+
+class Shell(StrEnum):
+    """A shell that completes words of a command line."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
+) -> None:
+    """Print the script with which a shell completes commands and options of twinlog.
+
+    Exit codes: 0; 2; 4.
+
+    Example: source <(twinlog completion bash)
+
+    Example: twinlog completion zsh > ~/.zfunc/_twinlog
+
+    Example: twinlog completion fish > ~/.config/fish/completions/twinlog.fish
+    """
+    from typer.completion import (  # type: ignore[attr-defined]  # noqa: PLC0415 - only this command needs it
+        get_completion_script,
+    )
+
+    typer.echo(get_completion_script(prog_name="twinlog", complete_var=COMPLETES, shell=shell.value))
+
+
+COMPLETES = "_TWINLOG_COMPLETE"
+"""The variable of the environment by which the script of a shell asks for words."""
+
+RUN, INSPECT, FAIL_OVER = "Run", "Inspect", "Fail over"
+REPAIR, CONNECT, SET_UP = "Repair", "Connect", "Set up"
+SECTIONS = (RUN, INSPECT, FAIL_OVER, REPAIR, CONNECT, SET_UP)
 
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """The place of a subcommand: the function of a module that it calls, or its Typer app."""
+    """The place of a subcommand: the function of a module that it calls, or its app.
 
+    `section` is its place in the help of `twinlog`, `page` the page of docs that has more about it.
+    """
+
+    section: str
     name: str
     module: str
     function: str
+    page: str
     context: Mapping[str, Any] | None = None
 
 
-class OnDemand(typer.core.TyperGroup):
+class OnDemand(TwinlogGroup):
     """A command whose subcommands are at `lazy`, in the order in which the help lists them."""
 
     lazy: ClassVar[tuple[LazyCommand, ...]] = ()
@@ -102,51 +151,61 @@ class _Found(Mapping[str, Any]):
 
 def _command(command: LazyCommand) -> Any:
     called = getattr(importlib.import_module(command.module), command.function)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+    alone = CommandApp()
     if isinstance(called, typer.Typer):
         alone.add_typer(called, name=command.name)
     else:
         alone.command(command.name, context_settings=None if command.context is None else dict(command.context))(called)
     # Typer makes a group only for several commands.
     made: Any = typer.main.get_command(alone)
-    return made.commands[command.name] if isinstance(called, typer.Typer) else made
+    found = made.commands[command.name] if isinstance(called, typer.Typer) else made
+    found.section, found.page = command.section, command.page
+    return found
 
 
 class _Commands(OnDemand):
+    """The commands of `twinlog`; `lazy` has all of them."""
+
+    sections = SECTIONS
+    page = "docs/index.md"
     lazy = (
         # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
-        LazyCommand("run", "twinlog.cli.run", "run", {"allow_extra_args": True}),
-        LazyCommand("reload", "twinlog.ops.reload.command", "reload"),
-        LazyCommand("check", "twinlog.cli.check", "check"),
-        LazyCommand("plan", "twinlog.ops.plan.command", "plan"),
-        LazyCommand("audit", "twinlog.ops.audit.command", "audit"),
-        LazyCommand("acls", "twinlog.ops.acls.command", "acls"),
-        LazyCommand("diff", "twinlog.ops.diff.command", "diff"),
-        LazyCommand("convert", "twinlog.ops.convert.command", "convert"),
-        LazyCommand("translate", "twinlog.ops.translate.command", "translate"),
-        LazyCommand("verify", "twinlog.ops.verify.command", "verify"),
-        LazyCommand("replay", "twinlog.ops.replay.command", "replay"),
-        LazyCommand("status", "twinlog.ops.status.command", "status"),
-        LazyCommand("topics", "twinlog.ops.topics.commands", "app"),
-        LazyCommand("groups", "twinlog.ops.groups.command", "groups"),
-        LazyCommand("explain", "twinlog.explain.command", "explain"),
-        LazyCommand("switchover", "twinlog.ops.switchover.command", "switchover"),
-        LazyCommand("switchback", "twinlog.ops.switchover.command", "switchback"),
-        LazyCommand("connect", "twinlog.cli.connect", "connect"),
-        LazyCommand("warm-up", "twinlog.cli.main", "warm_up"),
-        LazyCommand("launcher", "twinlog.cli.main", "launcher"),
-        LazyCommand("connectors", "twinlog.ops.connectors.commands", "app"),
+        LazyCommand(RUN, "run", "twinlog.cli.run", "run", "docs/running.md", {"allow_extra_args": True}),
+        LazyCommand(RUN, "reload", "twinlog.ops.reload.command", "reload", "docs/running.md"),
+        LazyCommand(INSPECT, "check", "twinlog.cli.check", "check", "docs/plan.md"),
+        LazyCommand(INSPECT, "plan", "twinlog.ops.plan.command", "plan", "docs/plan.md"),
+        LazyCommand(INSPECT, "audit", "twinlog.ops.audit.command", "audit", "docs/audit.md"),
+        LazyCommand(INSPECT, "diff", "twinlog.ops.diff.command", "diff", "docs/plan.md"),
+        LazyCommand(INSPECT, "status", "twinlog.ops.status.command", "status", "docs/running.md"),
+        LazyCommand(INSPECT, "topics", "twinlog.ops.topics.commands", "app", "docs/topics.md"),
+        LazyCommand(INSPECT, "verify", "twinlog.ops.verify.command", "verify", "docs/verify.md"),
+        LazyCommand(INSPECT, "explain", "twinlog.explain.command", "explain", "docs/messages.md"),
+        LazyCommand(FAIL_OVER, "groups", "twinlog.ops.groups.command", "groups", "docs/running.md"),
+        LazyCommand(FAIL_OVER, "translate", "twinlog.ops.translate.command", "translate", "docs/running.md"),
+        LazyCommand(FAIL_OVER, "switchover", "twinlog.ops.switchover.command", "switchover", "docs/switchover.md"),
+        LazyCommand(FAIL_OVER, "switchback", "twinlog.ops.switchover.command", "switchback", "docs/switchover.md"),
+        LazyCommand(REPAIR, "replay", "twinlog.ops.replay.command", "replay", "docs/replay.md"),
+        LazyCommand(CONNECT, "connect", "twinlog.cli.connect", "connect", "docs/running.md"),
+        LazyCommand(CONNECT, "connectors", "twinlog.ops.connectors.commands", "app", "docs/running.md"),
+        LazyCommand(SET_UP, "acls", "twinlog.ops.acls.command", "acls", "docs/security.md"),
+        LazyCommand(SET_UP, "convert", "twinlog.ops.convert.command", "convert", "docs/strimzi.md"),
+        LazyCommand(SET_UP, "warm-up", "twinlog.cli.main", "warm_up", "docs/running.md"),
+        LazyCommand(SET_UP, "launcher", "twinlog.cli.main", "launcher", "docs/starting.md"),
+        LazyCommand(SET_UP, "completion", "twinlog.cli.main", "completion", "docs/commands.md"),
     )
 
+    def _main_shell_completion(self, *given: Any, **named: Any) -> None:
+        if COMPLETES in os.environ:
+            from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415
 
-app = typer.Typer(
+            completion_init()
+        super()._main_shell_completion(*given, **named)
+
+
+app = CommandApp(
     name="twinlog",
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Typer joins the lines of a paragraph, and wraps them at the width of the terminal.
-    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -163,7 +222,11 @@ def twinlog(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Keeps clusters of Apache Kafka in step: MirrorMaker 2's files, whole record batches, tasks on Apache Spark.
+    """Replicates topics between clusters of Apache Kafka, from MirrorMaker 2's configuration files.
+
+    `twinlog COMMAND --help` describes a command.
+
+    Exit codes: 0; 1; 2; 3; 4.
 
     Example: twinlog check mm2.properties && twinlog run mm2.properties
     """

@@ -15,16 +15,17 @@ from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
 from twinlog.config.strimzi import DEFAULT_LISTENER
-from twinlog.console.command_log import EXIT_CONFIG, end_process, print_refusal
+from twinlog.console.command_log import end_process, print_refusal
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import Conf, Master, Secrets, spark_options
 from twinlog.errors import ConfigError
 from twinlog.worker.reload.reloading import ReloadableFile
 
-EXITS = ExitCodes(failed=1, broken=3, nothing=4, held=5)
+EXITS = ExitCodes(failed=FOUND, broken=UNREACHABLE, nothing=FOUND, held=FOUND)
 
 
 class Until(StrEnum):
-    """When `run` ends by itself."""
+    """When `run` ends by itself, in words of before; now `--until-caught-up`."""
 
     CAUGHT_UP = "caught-up"
 
@@ -40,19 +41,18 @@ def run(
     clusters: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ALIAS ...",
-            help="Run only flows whose target is in this list of aliases.",
+            metavar="ALIAS",
+            help="Run only flows to this cluster; more aliases may follow, as in --clusters west north.",
             show_default=False,
         ),
     ] = None,
-    until: Annotated[
-        Until | None,
+    until_caught_up: Annotated[
+        bool,
         typer.Option(
-            help="caught-up: end with code 0 when every partition has reached the end it had at the start, with code "
-            "4 when a flow finds no topic to copy, with code 5 when all is copied but for held partitions.",
-            show_default=False,
+            "--until-caught-up", help="End when every partition has reached the end that it has at the start."
         ),
-    ] = None,
+    ] = False,
+    until: Annotated[Until | None, typer.Option(hidden=True)] = None,
     master: Master = None,
     conf: Conf = None,
     secrets: Secrets = None,
@@ -93,19 +93,21 @@ def run(
     FILE asks for, and changes of FILE act while they run. A properties file is read again after SIGHUP, and when
     `twinlog reload` asks for it.
 
-    Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed, or twinlog itself; 2 when FILE is wrong,
-    before any cluster is contacted; 3 when Spark cannot start, or dies again and again; 4 when a flow that was to catch
-    up found no topic that its filters and its policy let through; 5 when --until was given and all is copied but for
-    held partitions, as after a gap; 130 after Ctrl-C and 143 after SIGTERM where --until
-    was given and something was left to copy.
+    Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the flows in order, or all is copied with --until-caught-up; 1 a
+    flow failed; with --until-caught-up also when a flow finds no topic to copy, or has held partitions; 2 FILE or
+    an option is wrong, before any contact with a cluster; 3 Spark does not start, or dies again and again; 4 with
+    --until-caught-up, Ctrl-C or SIGTERM came before all was copied.
 
-    Example: twinlog run mm2.properties --clusters west --until caught-up
+    Example: twinlog run mm2.properties
+
+    Example: twinlog run mm2.properties --clusters west --until-caught-up
 
     Example: twinlog run mirror.yaml --secrets /mnt/secrets
     """
     master, settings = spark_options(master, conf)
+    caught_up = until_caught_up or until is Until.CAUGHT_UP
     if is_resource(file):
-        _check_options(until, clusters)
+        _check_options(caught_up, clusters)
         from twinlog.cli.run_resource import run_resource  # noqa: PLC0415 - --help must not wait for it
 
         run_resource(file, secrets, listen, master, settings, metrics_listener, offsets, users)
@@ -114,22 +116,20 @@ def run(
         loaded = read()
     except ConfigError as error:
         print_refusal(error)
-        raise typer.Exit(EXIT_CONFIG) from None
+        raise typer.Exit(WRONG) from None
     config = replace(loaded.config, metrics=with_listeners(loaded.config.metrics, metrics_listener))
     # A run that ends by itself must see the end of the records that existed at its start.
-    again = None if until is not None else ReloadableFile(str(file), RunningFile.of(loaded), read)
-    end_process(
-        run_flows(config, EXITS, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP, file=again)
-    )
+    again = None if caught_up else ReloadableFile(str(file), RunningFile.of(loaded), read)
+    end_process(run_flows(config, EXITS, master=master, conf=settings, until_caught_up=caught_up, file=again))
 
 
-def _check_options(until: Until | None, clusters: list[str] | None) -> None:
+def _check_options(caught_up: bool, clusters: list[str] | None) -> None:
     """A worker's connectors come and go while it runs, and it runs until it is stopped."""
-    if until is not None:
+    if caught_up:
         raise typer.BadParameter(
             "connectors of a resource belong to a group of workers, beyond the reach of a single process: it runs "
             "until it is stopped",
-            param_hint="--until",
+            param_hint="--until-caught-up",
         )
     if clusters is not None:
         raise typer.BadParameter(

@@ -18,10 +18,10 @@ from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.connect.strimzi.follower import ResourceFollower
 from twinlog.connect.users import users_in
 from twinlog.connect.worker import Worker
-from twinlog.console.command_log import EXIT_CONFIG, end_process, print_refusal
+from twinlog.console.command_log import end_process, print_refusal
+from twinlog.console.exit_codes import UNREACHABLE, WRONG
 from twinlog.errors import ConfigError
 
-EXIT_LISTENING = 3
 LEAST_MEGABYTES = 512
 """The least memory with which Spark starts."""
 
@@ -48,7 +48,7 @@ def run_resource(
         known = None if users is None else users_in(users)
     except ConfigError as error:
         print_refusal(error)
-        raise typer.Exit(EXIT_CONFIG) from None
+        raise typer.Exit(WRONG) from None
     worker_settings = config.worker.settings
     worker_settings = replace(worker_settings, metrics=with_listeners(worker_settings.metrics, metrics))
 
@@ -60,7 +60,7 @@ def run_resource(
 
     # The worker's own warnings are among the warnings of the resource.
     warnings = [warning for warning in config.warnings if warning not in config.worker.warnings] + unchecked
-    exits = WorkerExits(listening=EXIT_LISTENING, connector=EXIT_CONFIG)
+    exits = WorkerExits(listening=UNREACHABLE, connector=WRONG)
     if (warning := memory_warning(config)) is not None and "spark.driver.memory" not in conf:
         warnings.append(f"{file}: {warning}")
     settings = {**driver_memory(config), **conf}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import typer
 
 from twinlog.clock import SYSTEM
+from twinlog.console.log_options import LogFormat, chosen_log, json_line
 from twinlog.errors import ConfigError
 from twinlog.model.topics import listed
 
@@ -35,6 +36,26 @@ LONG_S = 2.0
 AGAIN_S = 5.0
 
 
+def print_error(text: str) -> None:
+    """Print the error that ends a command, on stderr."""
+    _print("error", text, f"twinlog: {text}")
+
+
+def print_warning_line(text: str) -> None:
+    """Print a line about a thing that the result lacks, or that is likely unintended, on stderr."""
+    _print("warning", text, text)
+
+
+def print_note(text: str, shown: str | None = None) -> None:
+    """Print a line about the progress, or about a result, on stderr; -q leaves it out. `shown` is its form as text."""
+    if not chosen_log().quiet:
+        _print("info", text, text if shown is None else shown)
+
+
+def _print(level: str, text: str, shown: str) -> None:
+    typer.echo(json_line(level, text) if chosen_log().format is LogFormat.JSON else shown, err=True)
+
+
 def log_to_stderr(terminal: Console | None = None) -> None:
     """Write the log to stderr, above the table on `terminal`, if it is given."""
     handler: logging.Handler
@@ -45,23 +66,28 @@ def log_to_stderr(terminal: Console | None = None) -> None:
         handler.setFormatter(logging.Formatter("%(message)s"))
     else:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[WarningMergeHandler(handler)])
-    logging.getLogger("twinlog").setLevel(logging.INFO)
+        handler.setFormatter(chosen_log().formatter("%(asctime)s %(levelname)s %(message)s"))
+    # A program reads each object by itself.
+    merged = handler if chosen_log().format is LogFormat.JSON else WarningMergeHandler(handler)
+    logging.basicConfig(level=logging.WARNING, handlers=[merged])
+    logging.getLogger("twinlog").setLevel(chosen_log().level(logging.INFO))
     # Lost connections are retried and reported by the flow they belong to.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 def log_warnings() -> None:
     """Log warnings and errors, except those of Kafka's library: a command itself reports unreadable parts."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(chosen_log().formatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("twinlog").setLevel(chosen_log().level(logging.WARNING))
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 def log_checks() -> None:
     """Log only warnings that the output lacks: warnings of the checks before a run."""
     log_warnings()
-    logging.getLogger("twinlog").setLevel(logging.CRITICAL)
+    logging.getLogger("twinlog").setLevel(chosen_log().level(logging.CRITICAL))
     logging.getLogger("twinlog.mirror.topics.checks").setLevel(logging.WARNING)
 
 
@@ -140,19 +166,19 @@ def print_problems(error: ConfigError) -> None:
     """Every warning and problem of a file, on stderr."""
     print_warnings(error.warnings)
     for problem in error.problems:
-        typer.echo(f"problem: {problem}", err=True)
+        _print("error", str(problem), f"problem: {problem}")
 
 
 def print_refusal(error: ConfigError) -> None:
     """The same, for a command that would have copied."""
     print_problems(error)
-    typer.echo("nothing was started and no cluster was contacted", err=True)
+    print_note("nothing was started and no cluster was contacted")
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
     """Print settings that are legal in a file but surely unintended, on stderr."""
     for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        _print("warning", warning, f"warning: {warning}")
 
 
 @contextmanager
@@ -183,7 +209,7 @@ def waits_reported(
         wait_s = long_s
         while not SYSTEM.wait(over, wait_s):
             for text in dict.fromkeys(text for reader in readers for text in reader.waits()):
-                typer.echo(f"twinlog: waiting: {text}", err=True)
+                print_note(f"waiting: {text}", f"twinlog: waiting: {text}")
             wait_s = again_s
 
     thread = threading.Thread(target=report, name="waiting", daemon=True)

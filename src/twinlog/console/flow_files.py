@@ -22,9 +22,6 @@ from twinlog.settings.worker import WorkerSettings
 
 _INVALID = re.compile(r"Invalid value (.*) for configuration [^:]*: (?:expected )?(.*)", re.DOTALL)
 
-FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker."
-CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
-
 
 def read_connectors(
     paths: Sequence[Path], worker: WorkerConfig, *, nameless: bool = False

@@ -1,7 +1,15 @@
-"""Options of several commands: Spark, Secrets of a resource, a moment, and the choice of flows."""
+"""The vocabulary of commands: the options that several commands share, each with a single name and meaning.
+
+`--from` and `--to` are clusters, `--since` and `--until` moments, `--from-offset` and `--to-offset` offsets.
+`--topic` and `--group` may be repeated. `--flow` takes `east:west`, which needs no quotes in a shell, or `east->west`.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import stat
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +17,75 @@ from typing import Annotated
 import typer
 
 from twinlog.config.strimzi import DIRECTORY_VARIABLE
+from twinlog.console.data_format import DataFormat
 from twinlog.model.amounts import read_moment, shown_moment
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.submitted import is_submitted
+
+FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or the file of a Connect worker."
+CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
+
+FlowFile = Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
+ConnectorFiles = Annotated[
+    list[Path] | None, typer.Argument(metavar="CONNECTOR", help=CONNECTOR_HELP, show_default=False)
+]
+AnyFlow = Annotated[
+    str | None,
+    typer.Option(
+        "--flow",
+        metavar="A:B",
+        help="Only this flow, as east:west or 'east->west'. Default: all flows of FILE.",
+        show_default=False,
+    ),
+]
+OneFlow = Annotated[
+    str | None,
+    typer.Option(
+        "--flow",
+        metavar="A:B",
+        help="The flow, as east:west or 'east->west'. Needed if FILE has several flows.",
+        show_default=False,
+    ),
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC",
+        help="Only source topics with this name, or whose whole name this Java regular expression matches; may be "
+        "repeated.",
+        show_default=False,
+    ),
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        metavar="GROUP",
+        help="Only this consumer group, even if the flow leaves it out; may be repeated.",
+        show_default=False,
+    ),
+]
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--partition",
+        metavar="NUMBER",
+        min=0,
+        help="Only the partition with this number, of each topic; may be repeated.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    DataFormat, typer.Option("-o", "--output", help="How the result is printed: table is for people, stdout has it.")
+]
+AnswerTimeout = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a silent cluster is waited for, in seconds."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes, and make none.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question before a change.")]
+Everything = Annotated[bool, typer.Option("--all", help="Print every line of long lists.")]
 
 Secrets = Annotated[
     Path | None,
@@ -83,13 +157,70 @@ def chosen(
         raise typer.BadParameter(f"it has no {what} that is enabled", param_hint="FILE")
     if name is None:
         return found
-    named = [flow for flow in found if name in (flow.name, ends(flow))]
+    named = _named(found, name) or _named(found, _with_arrow(name))
     if not named:
+        _require_quotes(name)
         names = ", ".join(flow.name for flow in found)
         raise typer.BadParameter(
-            f"there is no {what} {name}; the file has {names}{_why(flows, name)}", param_hint="--flow"
+            f"there is no {what} {name}; the file has {names}{_why(flows, _with_arrow(name))}", param_hint="--flow"
         )
     return named
+
+
+def _named(flows: Sequence[FlowSettings], name: str) -> list[FlowSettings]:
+    return [flow for flow in flows if name in (flow.name, ends(flow))]
+
+
+def _with_arrow(name: str) -> str:
+    """`east:west` as `east->west`; any other name stays."""
+    source, colon, target = name.partition(":")
+    return f"{source}->{target}" if colon and source and target else name
+
+
+def _require_quotes(name: str) -> None:
+    """Raise BadParameter for `--flow east->west` without quotes: a shell writes the output of `--flow east-` to a file
+    `west`, which it empties first."""
+    if not name.endswith("-") or len(name) < 2:
+        return
+    source, file = name[:-1], redirected_to()
+    emptied = "a file" if file is None else f"the file {file.name}"
+    target = "TARGET" if file is None else file.name
+    raise typer.BadParameter(
+        f"twinlog got {name!r}: the shell takes > for a redirection, and has just emptied {emptied}. Write "
+        f"--flow {source}:{target}, or quote it: --flow '{source}->{target}'",
+        param_hint="--flow",
+    )
+
+
+def redirected_to() -> Path | None:
+    """The file that the shell has redirected the output of this process to; None if the output is another thing."""
+    try:
+        if not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
+            return None
+        return Path(os.readlink(f"/proc/self/fd/{sys.stdout.fileno()}"))
+    except (OSError, ValueError):
+        # Only Linux has /proc, and a test has an output without a descriptor.
+        return None
+
+
+_COMMA = re.compile(r",(?![^{}]*\})")
+
+
+def topic_expressions(given: Sequence[str] | None) -> tuple[str, ...]:
+    """The Java expressions of `--topic`. A comma outside of braces separates two expressions, as in the key `topics`.
+
+    >>> topic_expressions(["orders, pay.*", "a{1,2}"])
+    ('orders', 'pay.*', 'a{1,2}')
+    """
+    return tuple(part.strip() for text in given or () for part in _COMMA.split(text) if part.strip())
+
+
+def single_flow(found: Sequence[FlowSettings]) -> FlowSettings:
+    """The only flow of those found. Raises BadParameter for several."""
+    if len(found) > 1:
+        names = ", ".join(flow.name for flow in found)
+        raise typer.BadParameter(f"FILE has several flows, choose a flow by --flow: {names}", param_hint="--flow")
+    return found[0]
 
 
 def ends(flow: FlowSettings) -> str:

@@ -18,6 +18,7 @@ from rich.progress import (
 )
 
 from twinlog.clock import SYSTEM
+from twinlog.console.log_options import shows_progress
 
 console = Console(stderr=True)
 
@@ -36,7 +37,7 @@ class ReadingProgress:
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not (console.is_terminal and shows_progress()),
         )
         self._tasks: dict[tuple[str, str], TaskID] = {}
 
@@ -73,7 +74,7 @@ class BatchProgress:
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not (console.is_terminal and shows_progress()),
         )
         self._thread = threading.Thread(target=self._run, name="display", daemon=True)
 

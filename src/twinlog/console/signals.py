@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+INTERRUPTED = 4
+"""The exit code of a command that a signal ended before its result; see `console.exit_codes`."""
+
 _ENDING = {int(_signal.SIGINT): "SIGINT", int(_signal.SIGTERM): "SIGTERM"}
 _HANGUP = int(_signal.SIGHUP)
 _serves = False
@@ -52,15 +55,14 @@ def end_at_once(program: str, *, serves: bool, reloads: bool = False) -> None:
         scratch = sys.modules.get("twinlog.scratch")
         if scratch is not None:
             scratch.remove_all()
-        os._exit(exit_code(number))
+        os._exit(exit_code())
 
     _set(end)
 
 
-def exit_code(number: int) -> int:
-    """The exit code of the process after a signal: 0 if that is its proper end, otherwise 128 and the signal's
-    number."""
-    return 0 if _serves else 128 + number
+def exit_code() -> int:
+    """The exit code of the process after a signal: 0 if that is its proper end, otherwise INTERRUPTED."""
+    return 0 if _serves else INTERRUPTED
 
 
 def call(stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | None = None) -> None:

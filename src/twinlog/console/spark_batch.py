@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import typer
 
 from twinlog.console import signals
-from twinlog.console.command_log import end_process, print_problems
-from twinlog.errors import ConfigError, OptionError, TwinlogError
+from twinlog.console.command_log import end_process, print_error
+from twinlog.console.exit_codes import end_with
+from twinlog.errors import TwinlogError
 from twinlog.spark.spark_connect import refuse_connect
 from twinlog.spark.submitted import adopt, end, is_submitted
 
@@ -30,9 +31,6 @@ END_S = 30.0
 """How long a cluster may take to get its executors back."""
 
 T = TypeVar("T")
-
-TROUBLE, WRONG = 1, 2
-"""Exit codes: the job failed; the file or the command line is wrong."""
 
 STOP_S = 10.0
 
@@ -76,12 +74,11 @@ def _on_a_thread(conf: Mapping[str, str]) -> GivenSession:
 class SparkSignalHandler:
     """Handles a signal: until Spark starts it ends the process, afterwards Spark ends, and then the command.
 
-    `way_out` is added to the line that reports it. The exit code is `code`, by default 128 and the signal's number.
+    `way_out` is added to the line that reports it.
     """
 
-    def __init__(self, way_out: str = "", code: int | None = None) -> None:
+    def __init__(self, way_out: str = "") -> None:
         self._way_out = way_out
-        self._code = code
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self.number: signal.Signals | None = None
@@ -92,11 +89,8 @@ class SparkSignalHandler:
             if self._engine is not None:
                 self._engine.interrupt()
                 return
-        typer.echo(f"twinlog: ended by {number.name}", err=True)
-        end_process(self._exit_code(number))
-
-    def _exit_code(self, number: signal.Signals) -> int:
-        return signals.exit_code(number) if self._code is None else self._code
+        print_error(f"ended by {number.name}")
+        end_process(signals.exit_code())
 
     def begin(self, engine: Engine) -> None:
         """From now on Spark has to end first."""
@@ -106,13 +100,9 @@ class SparkSignalHandler:
     def end_command(self, error: TwinlogError) -> NoReturn:
         """End the command on an error, with a line."""
         if self.number is not None:
-            typer.echo(f"twinlog: ended by {self.number.name}{self._way_out}", err=True)
-            raise typer.Exit(self._exit_code(self.number)) from None
-        if isinstance(error, ConfigError):
-            print_problems(error)
-            raise typer.Exit(WRONG) from None
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(WRONG if isinstance(error, OptionError) else TROUBLE) from None
+            print_error(f"ended by {self.number.name}{self._way_out}")
+            raise typer.Exit(signals.exit_code()) from None
+        end_with(error)
 
 
 def run_in_spark(

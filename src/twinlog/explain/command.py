@@ -2,55 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from twinlog.console.command_log import print_error
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import WRONG
+from twinlog.console.options import Output
 from twinlog.console.table import table
 from twinlog.explain.message import Message
 from twinlog.explain.table import AREAS, MESSAGES, messages_in, near_ids, page_of
 from twinlog.message_ids import ID
-
-UNKNOWN = 2
-"""Exit code for an unknown id, and for lines without a known message."""
 
 _WIDEST = 100
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 _ABOUT_AN_ID = re.compile(r"(?:TW-)?[A-Za-z]+-?\d*", re.IGNORECASE)
 
 
-class ExplainForm(StrEnum):
-    """The form of the output of `twinlog explain`."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 def explain(
     messages: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="ID...",
+            metavar="ID",
             help="Ids such as TW-GAP-01, an area such as GAP, or a whole log line in quotes; - reads lines from stdin.",
             show_default=False,
         ),
     ] = None,
-    output: Annotated[
-        ExplainForm, typer.Option("--output", "-o", metavar="table|json", help="The form of the output.")
-    ] = ExplainForm.TABLE,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Explain a message of the log by its id: meaning, effect on records and groups, commands, and the way out.
 
     Without an ID prints the list of all messages. Reads no file of yours and contacts no cluster.
 
-    Ends with code 0, and with code 2 if an id is unknown, or if no line has a message that twinlog knows.
+    Exit codes: 0; 2 an id is unknown, or no line has a message that twinlog knows; 4.
 
     Example: twinlog explain TW-GAP-01
 
@@ -58,19 +48,20 @@ def explain(
     """
     found, unknown = _found(messages or [])
     for text in unknown:
-        typer.echo(f"twinlog: {text}", err=True)
+        print_error(text)
     if not messages:
         found = list(MESSAGES.values())
-    if output is ExplainForm.JSON:
-        typer.echo(json.dumps([_as_json(message) for message in found], indent=2))
-    elif not messages:
-        typer.echo(
-            "\n".join(table([("ID", "SEVERITY", "TITLE"), *((one.id, one.severity, one.title) for one in found)]))
+    if not messages:
+        rows = [("ID", "SEVERITY", "TITLE"), *((one.id, one.severity, one.title) for one in found)]
+        print_result(output, lambda: [_as_json(message) for message in found], lambda: table(rows))
+    elif found or output is not DataFormat.TABLE:
+        print_result(
+            output,
+            lambda: [_as_json(message) for message in found],
+            lambda: ["\n\n".join("\n".join(_entry(message)) for message in found)],
         )
-    else:
-        typer.echo("\n\n".join("\n".join(_entry(message)) for message in found), nl=bool(found))
     if unknown:
-        raise typer.Exit(UNKNOWN)
+        raise typer.Exit(WRONG)
 
 
 def _found(asked: Sequence[str]) -> tuple[list[Message], list[str]]:

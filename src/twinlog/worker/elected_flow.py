@@ -145,7 +145,7 @@ class ElectedFlow(FlowHost):
         now = self._clock.monotonic()
         self._away_since = now if self._away_since is None else self._away_since
         roster, election = self._roster, self.election
-        # With `--until caught-up` this process has to see the end itself, so it keeps the flow.
+        # With `--until-caught-up` this process has to see the end itself, so it keeps the flow.
         if roster is None or self._until or now - self._away_since < AWAY_S or election.unfit:
             return None
         crew = roster.crews().get(self.settings.name)

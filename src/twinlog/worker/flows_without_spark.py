@@ -107,7 +107,7 @@ class FlowWithoutSpark:
 
 
 class IdleFlow(FlowWithoutSpark):
-    """Writes the heartbeats of a flow; `--until caught-up` ignores it."""
+    """Writes the heartbeats of a flow; `--until-caught-up` ignores it."""
 
     def __init__(
         self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True, connect: Connect = ClusterAdmin

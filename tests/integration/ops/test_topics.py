@@ -36,7 +36,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import CommandState
 
-DONE, NOT_ALL, LATER = 0, 3, 4
+DONE, NOT_ALL, LATER = 0, 1, 3
 QUIET = {
     "sync.topic.configs.enabled": "false",
     "sync.topic.acls.enabled": "false",

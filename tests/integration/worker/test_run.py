@@ -87,11 +87,11 @@ def test_until_caught_up_over_sasl_beside_a_flow_with_nothing_to_copy(
         + "left.consumer.isolation.level = read_committed\n"
         + sasl_properties({"left": left, "right": right}, "mirrormaker")
         + "far.bootstrap.servers = 127.0.0.1:1\n",
-        *("--until", "caught-up", "--clusters", "right", "far"),
+        *("--until-caught-up", "--clusters", "right", "far"),
     )
 
     # Of a flow that found nothing; with that one left out it would be 0.
-    assert process.wait(COPY_S) == 4, process.log
+    assert process.wait(COPY_S) == 1, process.log
     line = process.wait_for_line("void->right: nothing to copy: no topic of void is mirrored, of ")
     assert "topics does not match it: " in line
     remote = f"left.{topic}"

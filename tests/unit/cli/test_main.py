@@ -55,6 +55,6 @@ def test_every_command_renders_its_help_with_every_option() -> None:
     for words, command in found.items():
         result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "400"})
         assert result.exit_code == 0, (words, result.output, result.exception)
-        assert " ".join(("Usage: twinlog", *words)) in result.output
+        assert f"Usage:\n  {' '.join(('twinlog', *words))} " in result.output
         options = [option for shown in command.params if not getattr(shown, "hidden", False) for option in shown.opts]
         assert [option for option in options if option.startswith("--") and option not in result.output] == [], words

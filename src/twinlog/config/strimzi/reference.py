@@ -100,10 +100,10 @@ A connector of the group whose name differs from all names of resources stays as
 ## From one form to another
 
 ```console
-$ twinlog convert mm2.properties --to strimzi -o mirror
-$ twinlog convert mirror.yaml --to properties -o mm2
-$ twinlog convert worker.properties source.json checkpoint.json --to strimzi --version v1beta2 -o mirror
-$ twinlog convert old.yaml --to strimzi -o new
+$ twinlog convert mm2.properties --format strimzi --output-dir mirror
+$ twinlog convert mirror.yaml --format properties --output-dir mm2
+$ twinlog convert worker.properties source.json check.json --format strimzi --api-version v1beta2 --output-dir mirror
+$ twinlog convert old.yaml --format strimzi --output-dir new
 ```
 
 `convert` writes a properties file, connectors with the file of their worker, or a resource, from any of them; of a

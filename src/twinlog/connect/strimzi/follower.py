@@ -274,7 +274,7 @@ class ResourceFollower:
                 log.error(
                     "%s: connector %s waits to be created, and %s stays: under another alias it would copy "
                     "everything into the same topics a second time; list the offsets of the old connector, which "
-                    "this resource has dropped (twinlog connectors offsets list '%s' --json), write state: stopped "
+                    "this resource has dropped (twinlog connectors offsets list '%s' -o json), write state: stopped "
                     "at the new connector, alter its offsets to these with the new alias as cluster, and have it run",
                     self._path,
                     new,

@@ -226,7 +226,7 @@ _SWITCH = Area(
     title="Switchover",
     about="`twinlog switchover` and `twinlog switchback` print these messages.",
     look=(
-        "twinlog switchover mm2.properties --from east --to west --rehearse",
+        "twinlog switchover mm2.properties --from east --to west --dry-run",
         "twinlog status mm2.properties",
     ),
     escalate=(
@@ -340,7 +340,7 @@ _SWITCH = Area(
             lines=("`step ... was not done within 600 s of fencing producers`",),
             meaning="twinlog undid every step: the flow does not run, or is too slow.",
             impact="Every step is undone: producers write to the source as before.",
-            mend="Look at `twinlog status`; choose a larger `--at-most`, or a smaller `--near`.",
+            mend="Look at `twinlog status`; choose a larger `--timeout`, or a smaller `--near`.",
             in_line=False,
         ),
     ),

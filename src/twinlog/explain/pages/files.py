@@ -276,7 +276,7 @@ _FILE = Area(
             meaning="The output form of `twinlog convert` lacks an equivalent of the setting.",
             impact="The written file lacks the setting; the running flow is unaffected.",
             mend="Leave the setting out, or choose another form.",
-            look=("twinlog convert mm2.properties --to connectors",),
+            look=("twinlog convert mm2.properties --format connectors",),
             in_line=False,
         ),
         Message(
@@ -374,10 +374,10 @@ _RELOAD = Area(
         ),
         Message(
             "TW-RELOAD-05",
-            "SIGHUP is ignored with --until caught-up",
+            "SIGHUP is ignored with --until-caught-up",
             "warning",
             lines=("`SIGHUP: a run that ends once all is copied keeps its settings`",),
-            meaning="The process runs with `--until caught-up`.",
+            meaning="The process runs with `--until-caught-up`.",
             impact=UNAFFECTED,
             mend="For information only.",
         ),

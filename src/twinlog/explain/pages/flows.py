@@ -80,7 +80,7 @@ _FLOW = Area(
             "A run is done except for paused partitions",
             "info",
             lines=("`caught up, without N paused partitions: ...`",),
-            meaning="`--until caught-up` leaves paused partitions out.",
+            meaning="`--until-caught-up` leaves paused partitions out.",
             impact="Records of the paused partitions are missing on the target.",
             mend="Run `twinlog topics resume`.",
             in_line=False,
@@ -91,7 +91,7 @@ _FLOW = Area(
             "error",
             lines=("`FLOW: nothing to copy: ...`",),
             meaning=(
-                "The run with `--until caught-up` has found zero topics that the flow mirrors. The line lists the "
+                "The run with `--until-caught-up` has found zero topics that the flow mirrors. The line lists the "
                 "reasons."
             ),
             impact="Zero records were copied.",

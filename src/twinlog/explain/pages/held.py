@@ -43,7 +43,7 @@ _HELD = Area(
             "error",
             lines=("`caught up, but for held partitions: ...`",),
             meaning=(
-                "`--until caught-up` has copied all other partitions, and has tried each held partition again in vain."
+                "`--until-caught-up` has copied all other partitions, and has tried each held partition again in vain."
             ),
             impact="Records of the held partitions are missing on the target.",
             mend=("Run `twinlog status`, follow the way out of each held partition, and run the command again."),
@@ -157,7 +157,7 @@ _RECORD = Area(
             ),
             mend=(
                 "Change the setting of the remote topic that refuses the record; or run `twinlog topics skip-to "
-                "mm2.properties T-0 --offset N` to leave the record out; or choose [another "
+                "mm2.properties T-0 --to-offset N` to leave the record out; or choose [another "
                 "policy](held.md#policies)."
             ),
         ),
@@ -290,7 +290,7 @@ _TARGET = Area(
     about="The target lost records, or another program writes to a remote topic.",
     look=(
         "twinlog status mm2.properties",
-        "twinlog verify mm2.properties --topics T",
+        "twinlog verify mm2.properties --topic T",
     ),
     messages=(
         Message(
@@ -355,7 +355,7 @@ _TARGET = Area(
                 "Keep other producers away; the usual cause is two flows, or two runs of a flow, into the same topic."
             ),
             look=(
-                "twinlog verify mm2.properties --topics T",
+                "twinlog verify mm2.properties --topic T",
                 ("kafka-console-consumer.sh --bootstrap-server HOST:PORT --topic T --property print.headers=true"),
             ),
         ),

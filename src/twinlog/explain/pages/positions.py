@@ -88,7 +88,7 @@ _START = Area(
             "warning",
             lines=("`not waited for any more, as they are gone: PARTITIONS`",),
             meaning=(
-                "During `--until caught-up` the source deleted the partitions before the flow copied all their "
+                "During `--until-caught-up` the source deleted the partitions before the flow copied all their "
                 "records; or this login lost DESCRIBE."
             ),
             impact="Records of the partitions that were uncopied are missing on the target.",

@@ -41,7 +41,7 @@ _LEADER = Area(
                     "anything`"
                 ),
             ),
-            meaning="Two processes run the flow with `--until caught-up`.",
+            meaning="Two processes run the flow with `--until-caught-up`.",
             impact="The other process copies the records.",
             mend="For information only.",
             in_line=False,
@@ -57,7 +57,7 @@ _LEADER = Area(
             ),
             impact=("The flow pauses for some seconds, and the other process continues at the stored positions."),
             mend=(
-                "Check the connection from this machine to the brokers; with `--until caught-up` the process only "
+                "Check the connection from this machine to the brokers; with `--until-caught-up` the process only "
                 "waits."
             ),
         ),

@@ -141,7 +141,7 @@ _TOPIC = Area(
             ),
             meaning=("Filters and policy accept no topic; the line lists each reason with its topics in brackets."),
             impact=COPIES_NOTHING,
-            mend="Change `topics` and `topics.exclude`; with `--until caught-up` the exit code is 4.",
+            mend="Change `topics` and `topics.exclude`; with `--until-caught-up` the exit code is 1.",
         ),
         Message(
             "TW-TOPIC-11",
@@ -310,7 +310,7 @@ _TOPIC = Area(
             "error",
             lines=("`caught up, but for the target refuses remote topics: ...`",),
             meaning=(
-                "`--until caught-up` has copied all other topics, and the target refuses to create or to grow the "
+                "`--until-caught-up` has copied all other topics, and the target refuses to create or to grow the "
                 "named remote topics."
             ),
             impact="The records of the named topics are missing on the target.",

@@ -422,7 +422,7 @@ _STRIMZI = Area(
             meaning="The resource has a new alias for a source whose topics keep their names.",
             impact="The new connector waits until its positions are set; the old connector continues.",
             mend="Write the earlier alias again; or [take the positions along](strimzi.md#offsets).",
-            look=("twinlog connectors offsets list 'east->west.MirrorSourceConnector' --json",),
+            look=("twinlog connectors offsets list 'east->west.MirrorSourceConnector' -o json",),
         ),
         Message(
             "TW-STRIMZI-09",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.console.command_log import ends_if_wrong, log_checks, print_problems
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
-from twinlog.console.options import Secrets, chosen
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_note, print_warning_line
+from twinlog.console.exit_codes import FOUND, WRONG, end_with
+from twinlog.console.flow_files import read_flow_file
+from twinlog.console.options import AnswerTimeout, AnyFlow, ConnectorFiles, FlowFile, Secrets, chosen
+from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.ops.acls.formats import RightsFormat
 
 if TYPE_CHECKING:
@@ -20,20 +21,13 @@ if TYPE_CHECKING:
     from twinlog.ops.acls.needs import NeededRight
     from twinlog.settings.flow import ClientSettings
 
-COMPLETE, MISSING, WRONG, UNREACHABLE = 0, 1, 2, 3
-"""Exit codes: nothing is missing; rights are missing; the file is wrong; a cluster is silent or refuses the login."""
-
 USES_HELP = "run, plan, diff, status, groups, translate, topics, reload, verify, audit, switchover"
 
 
 def acls(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
-    flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    flow: AnyFlow = None,
     uses: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,7 +41,6 @@ def acls(
         RightsFormat,
         typer.Option(
             "--format",
-            metavar="FORM",
             help="kafka-acls prints commands of Kafka's tools, strimzi prints KafkaUser, terraform prints kafka_acl of "
             "the provider Mongey/kafka, json prints everything with its reasons.",
         ),
@@ -64,6 +57,7 @@ def acls(
             show_default=False,
         ),
     ] = None,
+    timeout: AnswerTimeout = COMMAND_CONNECT_S,
     secrets: Secrets = None,
 ) -> None:
     """Print the permissions that exactly FILE needs, for each cluster and each principal.
@@ -71,8 +65,7 @@ def acls(
     Without --missing the command contacts no cluster. With --missing it reads the ACLs of the clusters with the logins
     of FILE. If a login lacks this right, the operations decide that brokers report for that login. It changes nothing.
 
-    Ends with code 0; with --missing 0 when nothing is missing and 1 when something is, or when a
-    right is unknown; 2 when FILE or the command line is wrong; 3 when a cluster is silent or refuses the login.
+    Exit codes: 0; 1 with --missing, a right is missing or unknown; 2; 3; 4.
 
     Example: twinlog acls mm2.properties > rights.sh && sh rights.sh
 
@@ -105,28 +98,23 @@ def acls(
     unsure: list[NeededRight] = []
     if missing:
         try:
-            rights, unsure = _missing(rights, clients)
-        except ConfigError as error:
-            print_problems(error)
-            raise typer.Exit(WRONG) from None
+            rights, unsure = _missing(rights, clients, timeout)
         except TwinlogError as error:
-            typer.echo(f"twinlog: {error}", err=True)
-            raise typer.Exit(UNREACHABLE) from None
+            end_with(error)
     if rights or form is RightsFormat.JSON:
         typer.echo(rights_text(lines_of(rights), form, clients))
     elif not unsure:
-        typer.echo("nothing is missing: every needed right is given", err=True)
+        print_note("nothing is missing: every needed right is given")
     for line in lines_of(unsure):
         operations = ", ".join(operation.name for operation in line.operations)
         name = f"{line.resource.kind.name.lower().replace('_', ' ')} {line.resource.name}"
-        typer.echo(
+        print_warning_line(
             f"unknown: {operations} on {name} of {line.cluster} for {line.principal}: the login lacks the right to "
             "read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to it, or apply the line "
-            "that the command prints without --missing",
-            err=True,
+            "that the command prints without --missing"
         )
     if missing and (rights or unsure):
-        raise typer.Exit(MISSING)
+        raise typer.Exit(FOUND)
 
 
 def _principals(given: Sequence[str]) -> dict[str, str]:
@@ -141,11 +129,10 @@ def _principals(given: Sequence[str]) -> dict[str, str]:
 
 
 def _missing(
-    rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings]
+    rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings], connect_s: float
 ) -> tuple[list[NeededRight], list[NeededRight]]:
     """The missing rights, and the rights that stay unknown. Raises ClusterError."""
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
-    from twinlog.kafka.retry import COMMAND_CONNECT_S  # noqa: PLC0415
     from twinlog.ops.acls.missing import ClusterJudge, missing_rights  # noqa: PLC0415
 
     by_cluster: dict[Alias, list[NeededRight]] = defaultdict(list)
@@ -156,7 +143,7 @@ def _missing(
     for alias, some in by_cluster.items():
         admin = ClusterAdmin(alias, clients[alias])
         try:
-            admin.connect(COMMAND_CONNECT_S)
+            admin.connect(connect_s)
             lacking, unsure = missing_rights(some, ClusterJudge(admin))
         finally:
             admin.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +10,22 @@ import typer
 
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.console import signals
-from twinlog.console.command_log import ends_if_wrong, log_checks
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, FlowsOfFile, read_flow_file
-from twinlog.console.options import Conf, Master, Secrets, chosen, spark_options
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_error, print_note
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, WRONG, end_with
+from twinlog.console.flow_files import FlowsOfFile, read_flow_file
+from twinlog.console.options import (
+    AnyFlow,
+    Conf,
+    ConnectorFiles,
+    Everything,
+    FlowFile,
+    Master,
+    Output,
+    Secrets,
+    chosen,
+    spark_options,
+)
 from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 
@@ -27,28 +38,13 @@ if TYPE_CHECKING:
     from twinlog.ops.verify.planner import VerifyPlan
     from twinlog.settings.flow import FlowSettings
 
-CLEAN, FOUND, WRONG, UNREACHABLE, INTERRUPTED = range(5)
-"""Exit codes: a clean report; a finding, or a part that was left out; the file or the command line is wrong;
-a cluster is silent or refuses the login; a signal ended the audit."""
-
 SAMPLE = 1_000
 
 
-class AuditOutput(StrEnum):
-    """The form of the report on stdout."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 def audit(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
-    flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    flow: AnyFlow = None,
     url: Annotated[
         str | None,
         typer.Option(
@@ -79,14 +75,12 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    output: Annotated[
-        AuditOutput, typer.Option("--output", "-o", metavar="FORM", help="text or json, on stdout.")
-    ] = AuditOutput.TEXT,
+    output: Output = DataFormat.TABLE,
     html: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Write the report to this file, too, as HTML.", show_default=False),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
+    everything: Everything = False,
     master: Master = None,
     conf: Conf = None,
     secrets: Secrets = None,
@@ -98,12 +92,11 @@ def audit(
     filter that look as if they should be inside; settings and ACLs that differ; and the changes under twinlog.
     The audit sends only requests that read, with the logins of FILE, and the mirror copies meanwhile.
 
-    Ends with code 0 when the report is clean; 1 when it has a finding, or a part is left out; 2 when FILE or the
-    command line is wrong; 3 when a cluster is silent or refuses the login; 4 when a signal ends the audit.
+    Exit codes: 0 the report is clean; 1 it has a finding, or a part is left out; 2; 3; 4.
 
     Example: twinlog audit mm2.properties --html audit.html
 
-    Example: twinlog audit mm2.properties --flow 'east->west' --full -o json
+    Example: twinlog audit mm2.properties --flow east:west --full -o json
 
     Example: twinlog audit connect-distributed.properties --url http://connect-1:8083
     """
@@ -113,7 +106,7 @@ def audit(
         known = _read(file, connectors or [], secrets, url)
     flows = chosen(known.flows, flow, idle=True)
     log_checks()
-    stop = SparkSignalHandler("; both clusters are as before", code=INTERRUPTED)
+    stop = SparkSignalHandler("; both clusters are as before")
     signals.call(stop)
 
     from twinlog.console.progress import ReadingProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
@@ -127,19 +120,11 @@ def audit(
         with ReadingProgress() as progress:
             compare = _full(spark_master, settings, stop) if full else _sampling(progress)
             audits = _audits(flows, known, compare, AuditOptions(full, sample), deadline, progress)
-    except ClusterError as error:
-        if stop.number is not None:
-            stop.end_command(error)
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(UNREACHABLE) from None
     except TwinlogError as error:
         stop.end_command(error)
     report = AuditReport(str(file), wall_ms(SYSTEM), keys_found(known.warnings), tuple(audits))
     written = html is None or _write(html, report_html(report))
-    if output is AuditOutput.JSON:
-        typer.echo(json.dumps(report.as_json(), indent=2))
-    else:
-        typer.echo("\n".join(report_lines(report, everything=everything)))
+    print_result(output, report.as_json, lambda: report_lines(report, everything=everything))
     if not written:
         raise typer.Exit(WRONG)
     if report.findings or not report.complete:
@@ -154,12 +139,11 @@ def _read(file: Path, connectors: Sequence[Path], secrets: Path | None, url: str
     from twinlog.ops.audit.audited_file import read_running  # noqa: PLC0415
 
     try:
-        return read_running(file, url, lambda text: typer.echo(f"twinlog: {text}", err=True), SYSTEM)
+        return read_running(file, url, print_note, SYSTEM)
     except ConfigError:
         raise
     except TwinlogError as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(UNREACHABLE) from None
+        end_with(error)
 
 
 def _audits(
@@ -258,6 +242,6 @@ def _write(path: Path, text: str) -> bool:
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
-        typer.echo(f"twinlog: {path} is unwritable: {error.strerror}; name another file with --html", err=True)
+        print_error(f"{path} is unwritable: {error.strerror}; name another file with --html")
         return False
     return True

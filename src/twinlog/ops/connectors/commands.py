@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from twinlog.console.command_class import CommandApp
+from twinlog.console.command_log import print_error
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND
+from twinlog.console.options import Output, Yes
 from twinlog.console.table import table
 from twinlog.errors import RequestError, TwinlogError
 from twinlog.ops.connectors.create import create
 from twinlog.ops.connectors.offsets import offsets
-from twinlog.ops.connectors.options import EXIT_TROUBLE, Json, Names, Yes, asks_worker, confirm, each, trouble
+from twinlog.ops.connectors.options import Names, asks_worker, confirm, each
 from twinlog.ops.connectors.rest import LOGIN_HELP, ConnectRest, plain
 
 FAILED, RUNNING = "FAILED", "RUNNING"
@@ -127,7 +131,7 @@ def in_short(trace: str) -> str:
     return "\n  ".join([lines[0], *causes[-1:]])
 
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandApp(no_args_is_help=True)
 """`twinlog connectors`."""
 
 
@@ -135,9 +139,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 def connectors() -> None:
     """List, create and steer the connectors of a Connect worker over its REST API: of `twinlog connect`, or Kafka's.
 
-    Every command ends with code 0 when the request was fulfilled; 1 when the worker refused, was silent, or something
-    failed; 2 when an option, a variable or FILE is wrong, or the worker finds a configuration wrong: the worker is then
-    as before.
+    Exit codes: 0 the request was fulfilled; 1 the worker refused it, or something has failed; 2 an option, a variable
+    or FILE is wrong, or the worker finds a configuration wrong: nothing was changed; 3 the worker is out of reach, or
+    refuses the login; 4.
 
     Example: TWINLOG_CONNECT_URL=https://connect:8083 twinlog connectors list
     """
@@ -145,7 +149,7 @@ def connectors() -> None:
 
 @app.command("list", epilog=LOGIN_HELP)
 @asks_worker
-def list_(rest: ConnectRest, as_json: Json = False) -> None:
+def list_(rest: ConnectRest, output: Output = DataFormat.TABLE) -> None:
     """List the connectors with their states.
 
     Example: twinlog connectors list --url http://connect:8083
@@ -153,17 +157,18 @@ def list_(rest: ConnectRest, as_json: Json = False) -> None:
     known = rest.get("connectors", expand="info")
     found = rest.get("connectors", expand="status")
     rows = [_row(name, known[name]["info"], found.get(name, {}).get("status")) for name in sorted(known)]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
+    print_result(output, lambda: rows, lambda: _list_lines(rows))
+
+
+def _list_lines(rows: Sequence[Row]) -> list[str]:
     lines = [("NAME", "CLASS", "STATE", "TASKS", "WORKER")]
     for row in rows:
-        counts = Counter(row["tasks"])
+        counts: Counter[str] = Counter(row["tasks"])
         tasks = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
         lines.append(
             (row["name"], row["class"].rpartition(".")[2], row["state"] or _NO_STATUS, tasks, row["worker_id"] or "-")
         )
-    typer.echo("\n".join(table(lines)) if rows else "there are no connectors")
+    return table(lines) if rows else ["there are no connectors"]
 
 
 def _row(name: str, info: dict[str, Any], status: dict[str, Any] | None) -> dict[str, Any]:
@@ -183,38 +188,43 @@ def _row(name: str, info: dict[str, Any], status: dict[str, Any] | None) -> dict
 def status(
     rest: ConnectRest,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME ...]", help="Connectors; all by default.", show_default=False)
+        list[str] | None, typer.Argument(metavar="NAME", help="Connectors; all by default.", show_default=False)
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until everything is RUNNING, or something has FAILED.")
     ] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long --wait waits.")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long --wait waits, in seconds.")
+    ] = 120.0,
     trace: Annotated[bool, typer.Option("--trace", help="Print why something failed with Java's stack.")] = False,
-    as_json: Json = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Print connectors and tasks with their states and workers, and why any failed.
 
-    Ends with code 1 when anything has failed; with --wait also when anything differs from RUNNING at the end.
+    Exit codes: 0; 1 a connector or a task has failed, with --wait also when anything differs from RUNNING at the end;
+    2; 3; 4.
 
     Example: twinlog connectors status 'east->west.Source' --wait
     """
     seen = wait_for_states(rest, names or [], timeout) if wait else look(rest, names or [])
     statuses = list(seen.statuses.values())
-    if as_json:
-        typer.echo(json.dumps(statuses, indent=2))
-    elif statuses or seen.without:
-        rows = [("NAME", "TASK", "STATE", "WORKER"), *((name, "-", _NO_STATUS, "-") for name in seen.without)]
-        for one in statuses:
-            parts = [("-", one["connector"]), *((str(task["id"]), task) for task in one["tasks"])]
-            rows += [(one["name"], task, part["state"], part["worker_id"]) for task, part in parts]
-        typer.echo("\n".join(["\n".join(table(rows)), *reasons(statuses, whole=trace)]))
-    else:
-        typer.echo("there are no connectors")
+    print_result(output, lambda: statuses, lambda: _status_lines(seen, whole=trace))
     idle = [one["name"] for one in statuses if set(states(one)) & {"PAUSED", "STOPPED"}]
     if wait and idle and not seen.failed:
-        trouble(f"not running: {', '.join(idle)}; `twinlog connectors resume` starts them")
+        print_error(f"not running: {', '.join(idle)}; `twinlog connectors resume` starts them")
     if seen.failed or (wait and idle):
-        raise typer.Exit(EXIT_TROUBLE)
+        raise typer.Exit(FOUND)
+
+
+def _status_lines(seen: ConnectorStatuses, *, whole: bool) -> list[str]:
+    statuses = list(seen.statuses.values())
+    if not statuses and not seen.without:
+        return ["there are no connectors"]
+    rows = [("NAME", "TASK", "STATE", "WORKER"), *((name, "-", _NO_STATUS, "-") for name in seen.without)]
+    for one in statuses:
+        parts = [("-", one["connector"]), *((str(task["id"]), task) for task in one["tasks"])]
+        rows += [(one["name"], task, part["state"], part["worker_id"]) for task, part in parts]
+    return [*table(rows), *reasons(statuses, whole=whole)]
 
 
 @app.command(epilog=LOGIN_HELP)

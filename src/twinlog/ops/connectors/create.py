@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,8 +12,12 @@ import typer
 
 from twinlog.config.connector import ConnectorFile, read_connector_file
 from twinlog.config.keys.scope import connector_key
+from twinlog.console.command_log import print_error, print_note
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, code_of
+from twinlog.console.options import DryRun, Output
 from twinlog.errors import ConfigError, ConfigProblem, RequestError, TwinlogError
-from twinlog.ops.connectors.options import EXIT_TROUBLE, EXIT_USAGE, Json, asks_worker, note, trouble
+from twinlog.ops.connectors.options import asks_worker
 from twinlog.ops.connectors.rest import ConnectRest
 
 HIDDEN = "(hidden)"
@@ -63,7 +66,7 @@ def create(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE ...",
+            metavar="FILE",
             help="JSON, the body of a POST or that of a PUT with name in it; or properties.",
             show_default=False,
         ),
@@ -71,17 +74,17 @@ def create(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of the connector, if its file lacks a name.", show_default=False)
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Only print the changes.")] = False,
-    as_json: Json = False,
+    dry_run: DryRun = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Create connectors, or replace the configurations of those that exist, and print the changes.
 
-    The worker validates every FILE before anything is changed; each error is a line, and the code is 2 then. A
-    connector that has its configuration already is left alone.
+    The worker validates every FILE before anything is changed; each error is a line. A connector that has its
+    configuration already is left alone.
 
     Example: twinlog connectors create source.json checkpoint.json heartbeat.properties
 
-    Example: twinlog connectors create source.json --name 'east->west.Source' --check
+    Example: twinlog connectors create source.json --name 'east->west.Source' --dry-run
     """
     if name is not None and len(files) != 1:
         raise typer.BadParameter("names a single connector, and there are several files", param_hint="--name")
@@ -89,23 +92,20 @@ def create(
     problems = [problem for file, one in wanted for problem in _problems(rest, file, one)]
     if problems:
         for problem in problems:
-            note(f"problem: {problem}")
-        note("nothing was changed")
-        raise typer.Exit(EXIT_USAGE)
-    done, failed = [], False
+            print_error(problem)
+        print_note("nothing was changed")
+        raise typer.Exit(WRONG)
+    done, codes = [], set()
     for _, one in wanted:
         try:
-            done.append(_put(rest, one, check))
+            done.append(_put(rest, one, dry_run))
         except TwinlogError as error:
-            failed = True
-            trouble(f"{one.name}: {error}")
-    if as_json:
-        typer.echo(json.dumps(done, indent=2))
-    else:
-        for line in (line for one in done for line in _lines(one, check)):
-            typer.echo(line)
-    if failed:
-        raise typer.Exit(EXIT_TROUBLE)
+            codes.add(code_of(error))
+            print_error(f"{one.name}: {error}")
+    if done or not codes:
+        print_result(output, lambda: done, lambda: (line for one in done for line in _lines(one, dry_run)))
+    if codes:
+        raise typer.Exit(UNREACHABLE if UNREACHABLE in codes else FOUND)
 
 
 def _read(files: Sequence[Path], name: str | None) -> list[tuple[Path, ConnectorFile]]:
@@ -142,21 +142,21 @@ def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[str]:
     return [f"{file}: {value['name']}: {error}" for value in values for error in value["errors"]]
 
 
-def _put(rest: ConnectRest, one: ConnectorFile, check: bool) -> dict[str, Any]:
+def _put(rest: ConnectRest, one: ConnectorFile, dry_run: bool) -> dict[str, Any]:
     """Create or replace; returns the action as JSON."""
     before = _config(rest, one.name)
     if before is None:
-        if not check:
+        if not dry_run:
             body = {"name": one.name, "config": one.config}
             if one.initial_state:
                 body["initial_state"] = one.initial_state
             rest.send_request("POST", "connectors", body=body)
         return {"name": one.name, "result": "created", "changes": []}
     differences = [asdict(change) for change in changes(before, one.config)]
-    if differences and not check:
+    if differences and not dry_run:
         rest.send_request("PUT", "connectors", one.name, "config", body=one.config)
     if one.initial_state:
-        note(f"{one.name}: initial_state counts when a connector is created; its state stays as it is")
+        print_note(f"{one.name}: initial_state counts when a connector is created; its state stays as it is")
     return {"name": one.name, "result": "replaced" if differences else "unchanged", "changes": differences}
 
 
@@ -171,11 +171,11 @@ def _config(rest: ConnectRest, name: str) -> Mapping[str, str | None] | None:
     return found
 
 
-def _lines(done: Mapping[str, Any], check: bool) -> list[str]:
+def _lines(done: Mapping[str, Any], dry_run: bool) -> list[str]:
     result = done["result"]
     if result == "unchanged":
         return [f"{done['name']}: unchanged, it has this configuration already"]
     return [
-        f"{done['name']}: {'would be ' if check else ''}{result}",
+        f"{done['name']}: {'would be ' if dry_run else ''}{result}",
         *(f"  {Change(**one)}" for one in done["changes"]),
     ]

@@ -12,9 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from twinlog.config.connector import connector_kind
+from twinlog.console.command_class import CommandApp
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.options import Output, Yes
 from twinlog.console.table import table
 from twinlog.errors import ConfigError, ConfigProblem, RequestError
-from twinlog.ops.connectors.options import Json, Name, Yes, asks_worker, confirm
+from twinlog.ops.connectors.options import Name, asks_worker, confirm
 from twinlog.ops.connectors.rest import LOGIN_HELP, ConnectRest
 from twinlog.settings.flow import ConnectorKind
 
@@ -106,7 +109,7 @@ def _wrong(key: str, found: str, expected: str) -> ConfigError:
     return ConfigError([ConfigProblem("twinlog connectors offsets", None, key, found, expected)])
 
 
-offsets = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+offsets = CommandApp(no_args_is_help=True)
 
 
 @offsets.callback(epilog=LOGIN_HELP)
@@ -119,23 +122,24 @@ def about() -> None:
 
 @offsets.command("list", epilog=LOGIN_HELP)
 @asks_worker
-def list_(rest: ConnectRest, name: Name, as_json: Json = False) -> None:
+def list_(rest: ConnectRest, name: Name, output: Output = DataFormat.TABLE) -> None:
     """Print the stored offsets of a connector: of a source connector the last record copied of each partition.
 
-    With --json in the form that `alter --file` reads.
+    With -o json in the form that `alter --file` reads.
 
-    Example: twinlog connectors offsets list 'east->west.Source' --json > offsets.json
+    Example: twinlog connectors offsets list 'east->west.Source' -o json > offsets.json
     """
     found = rest.get("connectors", name, "offsets")
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    elif found["offsets"]:
-        rows = offset_rows(found["offsets"])
-        columns = enumerate(zip(*rows[1:], strict=True))
-        numbers = [at for at, cells in columns if all(cell.isdecimal() for cell in cells)]
-        typer.echo("\n".join(table(rows, numbers)))
-    else:
-        typer.echo(f"{name} lacks stored offsets")
+    print_result(output, lambda: found, lambda: _offset_lines(name, found["offsets"]))
+
+
+def _offset_lines(name: str, entries: Sequence[Entry]) -> list[str]:
+    if not entries:
+        return [f"{name} lacks stored offsets"]
+    rows = offset_rows(entries)
+    columns = enumerate(zip(*rows[1:], strict=True))
+    numbers = [at for at, cells in columns if all(cell.isdecimal() for cell in cells)]
+    return table(rows, numbers)
 
 
 @offsets.command(epilog=LOGIN_HELP)
@@ -146,7 +150,7 @@ def alter(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TOPIC:PARTITION=OFFSET ...]",
+            metavar="TOPIC:PARTITION=OFFSET",
             help="OFFSET is that of the last record that counts as copied, or `none`: the offset is deleted.",
             show_default=False,
         ),
@@ -156,7 +160,7 @@ def alter(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON as `list --json` prints it.", show_default=False),
+        typer.Option(metavar="FILE", help="JSON as `list -o json` prints it.", show_default=False),
     ] = None,
 ) -> None:
     """Replace stored offsets of a stopped connector; all other offsets stay.

@@ -10,16 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from twinlog.console.command_log import print_problems
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.console.command_log import print_error, print_note
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, code_of, end_with
+from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import CONNECT_REST
-from twinlog.ops.connectors.rest import DEFAULT_URL, URL, ConnectRest, TlsFiles, access
+from twinlog.ops.connectors.rest import DEFAULT_URL, REQUEST_S, URL, ConnectRest, TlsFiles, access
 
-EXIT_TROUBLE, EXIT_USAGE = 1, 2
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME ...", help="Connectors.", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Connectors.", show_default=False)]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A connector.", show_default=False)]
 
 
@@ -52,54 +49,51 @@ def _options(
             metavar="FILE", envvar="TWINLOG_CONNECT_KEY", help="PEM file of the client's key.", show_default=False
         ),
     ] = None,
-    retry: Annotated[
+    timeout: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0, help="How long to ask again while the worker starts or its group rebalances."
+            metavar="SECONDS",
+            min=0,
+            help="How long to ask again while the worker starts or its group rebalances, in seconds.",
         ),
     ] = CONNECT_REST.patience_s,
+    retry: Annotated[float | None, typer.Option(min=0, hidden=True)] = None,
     listens_later: Annotated[
         bool, typer.Option("--listens-later", help="Ask again also while the port is still closed.")
     ] = False,
 ) -> ConnectRest:
     """The worker that these options name."""
-    way = access(url, TlsFiles(cacert, cert, key), warn=note)
-    return ConnectRest(way, note, patience_s=retry, listens_later=listens_later)
+    way = access(url, TlsFiles(cacert, cert, key), warn=print_note)
+    # By default an answer may take longer than a retry: a worker itself gives a request up after 90 seconds.
+    request_s = REQUEST_S if timeout == CONNECT_REST.patience_s else max(1.0, timeout)
+    patience_s = timeout if retry is None else retry
+    return ConnectRest(way, print_note, patience_s=patience_s, listens_later=listens_later, request_s=request_s)
 
 
 def asks_worker(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first parameter is the worker: it gets the options that name the worker, in its place.
 
-    A refusal or a silent worker ends it with EXIT_TROUBLE, wrong options and files with EXIT_USAGE.
+    An error ends it with the error's code. A command with a `timeout` of its own keeps it.
     """
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    shared = inspect.signature(_options, eval_str=True).parameters
+    kept = {parameter.name for parameter in own}
+    shared = {
+        name: parameter
+        for name, parameter in inspect.signature(_options, eval_str=True).parameters.items()
+        if name not in kept
+    }
 
     @wraps(command)
     def run(**given: Any) -> None:
         worker = {name: given.pop(name) for name in shared}
         try:
             command(_options(**worker), **given)
-        except ConfigError as error:
-            print_problems(error)
-            raise typer.Exit(EXIT_USAGE) from None
         except TwinlogError as error:
-            trouble(str(error))
-            raise typer.Exit(EXIT_TROUBLE) from None
+            end_with(error)
 
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *shared.values())]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     return run
-
-
-def note(text: str) -> None:
-    """Print a line about the progress on stderr: stdout has only the answer."""
-    typer.echo(text, err=True)
-
-
-def trouble(text: str) -> None:
-    """Print a line about a failure on stderr."""
-    typer.echo(f"twinlog: {text}", err=True)
 
 
 def confirm(question: str, yes: bool, otherwise: str) -> None:
@@ -109,21 +103,21 @@ def confirm(question: str, yes: bool, otherwise: str) -> None:
     try:
         agreed = typer.confirm(question)
     except typer.Abort:
-        note("")
+        print_note("")
         raise typer.BadParameter("the input is closed; give --yes to skip the question") from None
     if not agreed:
-        note(otherwise)
-        raise typer.Exit(EXIT_TROUBLE)
+        print_note(otherwise)
+        raise typer.Exit(FOUND)
 
 
 def each(names: list[str], step: Callable[[str], None]) -> None:
-    """Take a step for every name, also after a failed step; then the command ends with EXIT_TROUBLE."""
-    failed = False
+    """Take a step for every name, also after a failed step; then the command ends with the code of the failures."""
+    codes = set()
     for name in dict.fromkeys(names):
         try:
             step(name)
         except TwinlogError as error:
-            failed = True
-            trouble(f"{name}: {error}")
-    if failed:
-        raise typer.Exit(EXIT_TROUBLE)
+            codes.add(code_of(error))
+            print_error(f"{name}: {error}")
+    if codes:
+        raise typer.Exit(UNREACHABLE if UNREACHABLE in codes else FOUND)

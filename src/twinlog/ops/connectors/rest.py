@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.errors import ConfigError, ConfigProblem, RequestError, TwinlogError
+from twinlog.errors import ClusterError, ConfigError, ConfigProblem, RequestError
 from twinlog.kafka.retry import CONNECT_REST
 
 URL = "TWINLOG_CONNECT_URL"
@@ -191,7 +191,7 @@ class _Response:
 
 
 class ConnectRest:
-    """The REST API of a worker. A failed request raises TwinlogError, a request that the worker refuses RequestError.
+    """The REST API of a worker. A failed request raises ClusterError, a request that the worker refuses RequestError.
 
     A request that the worker refuses for now, while its group rebalances (409, or 500 with that reason) or it still
     starts (503), is sent again for `patience_s` seconds. With `listens_later` this includes refused connections. `note`
@@ -205,6 +205,7 @@ class ConnectRest:
         *,
         patience_s: float = CONNECT_REST.patience_s,
         listens_later: bool = False,
+        request_s: float = REQUEST_S,
         clock: Clock = SYSTEM,
     ) -> None:
         self.access = access
@@ -212,6 +213,7 @@ class ConnectRest:
         self.clock = clock
         self._patience_s = patience_s
         self._listens_later = listens_later
+        self._request_s = request_s
 
     def get(self, *path: str, **query: str) -> Json:
         return self.send_request("GET", *path, query=query)[1]
@@ -237,7 +239,7 @@ class ConnectRest:
             wait_s, left_s = backoff.count_failure(), until - self.clock.monotonic()
             if left_s < wait_s:
                 if answer is None:
-                    raise TwinlogError(f"{waits_for}")
+                    raise ClusterError(f"{waits_for}")
                 raise RequestError(answer.status, f"{waits_for}, and that took longer than {self._patience_s:g} s")
             if waits_for != noted:
                 self.note(f"{waits_for}; trying again for at most {left_s:.0f} s")
@@ -252,7 +254,7 @@ class ConnectRest:
             nothing = f"the port is closed at {self.access.url}"
             if self._listens_later:
                 return None, nothing
-            raise TwinlogError(
+            raise ClusterError(
                 f"{nothing}: name the address of a worker with --url; --listens-later waits until a worker listens"
             ) from None
         message = answer.message
@@ -272,7 +274,7 @@ class ConnectRest:
         return self._send("GET", f"{self.access.path}/health", None).status == 503
 
     def _send(self, method: str, target: str, content: bytes | None) -> _Response:
-        """Raises ConnectionRefusedError if the address refuses connections, TwinlogError for any other missing
+        """Raises ConnectionRefusedError if the address refuses connections, ClusterError for any other missing
         answer."""
         import http.client  # noqa: PLC0415 - --help must not wait for it
 
@@ -284,9 +286,11 @@ class ConnectRest:
             headers["Authorization"] = access.authorization
         connection: http.client.HTTPConnection
         if access.tls is None:
-            connection = http.client.HTTPConnection(access.host, access.port, timeout=REQUEST_S)
+            connection = http.client.HTTPConnection(access.host, access.port, timeout=self._request_s)
         else:
-            connection = http.client.HTTPSConnection(access.host, access.port, timeout=REQUEST_S, context=access.tls)
+            connection = http.client.HTTPSConnection(
+                access.host, access.port, timeout=self._request_s, context=access.tls
+            )
         try:
             connection.request(method, target, content, headers)
             response = connection.getresponse()
@@ -294,15 +298,15 @@ class ConnectRest:
         except ConnectionRefusedError:
             raise
         except TimeoutError:
-            raise TwinlogError(f"{access.url} was silent for {REQUEST_S:g} s") from None
+            raise ClusterError(f"{access.url} was silent for {self._request_s:g} s") from None
         except ssl.SSLCertVerificationError as error:
-            raise TwinlogError(
+            raise ClusterError(
                 f"the certificate of {access.url} is untrusted: {error.verify_message}; --cacert names an authority"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             changed = "" if method == "GET" else "; the outcome of the request is unknown"
-            raise TwinlogError(f"{access.url} failed to answer: {reason or type(error).__name__}{changed}") from None
+            raise ClusterError(f"{access.url} failed to answer: {reason or type(error).__name__}{changed}") from None
         finally:
             connection.close()
 
@@ -310,7 +314,7 @@ class ConnectRest:
         """Raises RequestError for every status but a success."""
         if answer.status < 300:
             if answer.content and answer.json is None:
-                raise TwinlogError(f"{self.access.url} answers, but differs from a worker of Kafka Connect")
+                raise ClusterError(f"{self.access.url} answers, but differs from a worker of Kafka Connect")
             return answer.status, answer.json
         if answer.status == 401:
             way_in = f"{USER} and {PASSWORD}, or the entry for {self.access.host} in the netrc file ({NETRC})"

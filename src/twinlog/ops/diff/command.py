@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,9 +11,11 @@ import typer
 
 from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.config.flow.clients import load_client
-from twinlog.console.command_log import ends_if_wrong, log_checks, print_problems, print_warnings
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_warning_line, print_warnings
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, end_with
 from twinlog.console.flow_files import read_flows
-from twinlog.console.options import Secrets
+from twinlog.console.options import AnswerTimeout, Everything, Output, Secrets
 from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.settings.flow import ClientSettings, FlowSettings
@@ -22,9 +23,6 @@ from twinlog.settings.flow import ClientSettings, FlowSettings
 if TYPE_CHECKING:
     from twinlog.ops.diff.differences import TopicPairing
     from twinlog.ops.inventory import Inventory
-
-DIFFERENT, TROUBLE = 1, 2
-"""Exit codes, as of diff(1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +54,9 @@ def diff(
     kept: Annotated[
         bool, typer.Option("--same-names", help="Compare topics of equal names, whatever flow there is from A to B.")
     ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    everything: Everything = False,
+    output: Output = DataFormat.TABLE,
+    timeout: AnswerTimeout = COMMAND_CONNECT_S,
     secrets: Secrets = None,
 ) -> None:
     """Compare topics, settings, ACLs, quotas, SCRAM users and consumer groups of two clusters. Changes nothing.
@@ -65,18 +64,18 @@ def diff(
     Where FILE has a flow from A to B, or else from B to A, a topic is compared with its copy, by the flow's filters
     and rules, its source on the left; otherwise with the topic of the same name.
 
-    Ends with code 0 when both are equal, 1 when they differ, 2 when a file is wrong, a cluster is silent, or a part is
-    unreadable and the rest is equal.
+    Exit codes: 0 both are equal; 1 they differ; 2; 3 a cluster is out of reach, or a part of it is unreadable and the
+    rest is equal; 4.
 
     Example: twinlog diff mm2.properties east west
 
-    Example: twinlog diff east.properties west.properties --json
+    Example: twinlog diff east.properties west.properties -o json
     """
     if right is None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
         raise typer.BadParameter(f"missing: {file} has flows, and two of its clusters are compared", param_hint="B")
     if left == right:
         raise typer.BadParameter(f"{left} twice: a cluster is equal to itself", param_hint="A and B")
-    with ends_if_wrong(TROUBLE):
+    with ends_if_wrong(WRONG):
         sides = _of_clients(file, Path(left)) if right is None else _of_file(file, left, right, secrets)
     log_checks()
 
@@ -84,31 +83,30 @@ def diff(
 
     try:
         names = _names(None if kept else sides.flow)
-        here, there = _read(sides, names)
+        here, there = _read(sides, names, timeout)
         # The comparison calls classes of the user about both inventories.
         found = compare_clusters(here, there, names)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(TROUBLE) from None
     except TwinlogError as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(TROUBLE) from None
+        end_with(error)
     unread = (*here.unread, *there.unread)
-    if as_json:
-        answer = {
+
+    def as_json() -> dict[str, object]:
+        return {
             "left": here.alias,
             "right": there.alias,
             "compared": names.words,
             "differences": [one.as_json() for one in found],
             "unread": list(unread),
         }
-        typer.echo(json.dumps(answer, indent=2))
-    else:
-        typer.echo("\n".join(diff_lines(here.alias, there.alias, names.words, found, everything=everything)))
+
+    print_result(
+        output, as_json, lambda: diff_lines(here.alias, there.alias, names.words, found, everything=everything)
+    )
+    if output is DataFormat.TABLE:
         for note in unread:
-            typer.echo(f"not compared: {note}", err=True)
+            print_warning_line(f"not compared: {note}")
     if found or unread:
-        raise typer.Exit(DIFFERENT if found else TROUBLE)
+        raise typer.Exit(FOUND if found else UNREACHABLE)
 
 
 def _of_clients(left: Path, right: Path) -> _Sides:
@@ -148,7 +146,7 @@ def _names(flow: FlowSettings | None) -> TopicPairing:
     )
 
 
-def _read(sides: _Sides, names: TopicPairing) -> tuple[Inventory, Inventory]:
+def _read(sides: _Sides, names: TopicPairing, connect_s: float) -> tuple[Inventory, Inventory]:
     from twinlog.console.progress import ReadingProgress  # noqa: PLC0415
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
     from twinlog.mirror.heartbeats import HeartbeatTopics  # noqa: PLC0415
@@ -164,7 +162,7 @@ def _read(sides: _Sides, names: TopicPairing) -> tuple[Inventory, Inventory]:
         ):
             admin = ClusterAdmin(alias, settings)
             try:
-                admin.connect(COMMAND_CONNECT_S)
+                admin.connect(connect_s)
                 if isinstance(names, FlowTopicPairing) and not found:
                     names.add_aliases(
                         HeartbeatTopics(admin, names.heartbeat_names).inspect_topics(admin.topics()).aliases

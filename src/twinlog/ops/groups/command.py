@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from twinlog.clock import SYSTEM
-from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.options import Secrets, chosen
+from twinlog.console.command_log import ends_if_wrong, log_warnings, print_note, waits_reported
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, end_with
+from twinlog.console.flow_files import read_flows
+from twinlog.console.options import AnyFlow, ConnectorFiles, FlowFile, Groups, Output, Secrets, chosen
 from twinlog.console.table import table
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.model.groups import GROUPS_TOPIC
 
 if TYPE_CHECKING:
     from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 
-EXIT_SAFE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_SAFE = 0, 1, 2, 3
+WAIT_S = 300.0
+"""How long --wait waits."""
+
 LOOK_S = 1.0
 _HEAD = ("GROUP", "TOPIC", "PARTITION", "SOURCE", "LAG", "TRANSLATED", "TARGET", "LAG", "SAFE TO MOVE")
 _NUMBERS = range(2, 8)
@@ -29,39 +32,43 @@ NOTHING = "its offsets on the source are gone"
 
 
 def groups(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GROUP", help="Only this group, even if the flow leaves it out; may be repeated."),
-    ] = None,
-    flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    group: Groups = None,
+    flow: AnyFlow = None,
     repeats: Annotated[
-        int, typer.Option(min=0, help="Accept that a group repeats so many records of a partition.")
+        int,
+        typer.Option(metavar="RECORDS", min=0, help="Accept that a group repeats so many records of a partition."),
     ] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all groups may move.")] = False,
-    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long --wait waits.")] = 300.0,
+    output: Output = DataFormat.TABLE,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help=f"How long a silent cluster is waited for, in seconds, or with --wait all of it. Default: "
+            f"{LOOK_CONNECT_S:g}, with --wait {WAIT_S:g}.",
+            show_default=False,
+        ),
+    ] = None,
     secrets: Secrets = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
     """Show the offsets of consumer groups on both clusters, and which may move to the target now. Changes nothing.
 
     A group that may move skips no record on the target and repeats none. By default these are the groups that the flow
     follows and that have committed in a mirrored topic.
 
-    Ends with code 0 when all may move or have moved; 3 when a group has to wait, or the list is empty; 1 when a needed
-    cluster is silent, or a group is nowhere; 2 when FILE is wrong. With --wait it asks again every second, prints the
-    reasons on stderr, and ends with 0 or, after --timeout, with 3 or 1.
+    With --wait it asks again every second, prints the reasons on stderr, and gives up after --timeout.
 
-    Example: twinlog groups mm2.properties --flow 'east->west'
+    Exit codes: 0 all groups may move or have moved; 1 a group has to wait, a group is nowhere, or the list is empty; 2;
+    3; 4.
 
-    Example: twinlog groups mm2.properties --group shop --wait --timeout 60 && start-the-shop-on-west
+    Example: twinlog groups mm2.properties --flow east:west
+
+    Example: twinlog groups mm2.properties --group shop --group billing --wait --timeout 60
     """
-    with ends_if_wrong(EXIT_CONFIG):
+    with ends_if_wrong(WRONG):
         flows = read_flows(file, connectors or [], secrets)
     log_warnings()
 
@@ -73,20 +80,25 @@ def groups(
         raise typer.BadParameter(str(error), param_hint="FILE") from None
     named = chosen(flows, flow, fits=lambda one: one.kind in (None, "checkpoint"), doing="that follows groups")
     wanted = [one for one in known if one.settings in named]
+    wait_s = WAIT_S if timeout is None else timeout
+    connect_s = LOOK_CONNECT_S if wait or timeout is None else timeout
     with ExitStack() as stack:
         try:
-            readers = [stack.enter_context(GroupsReader(one.settings, one.copied_by, one.reverse)) for one in wanted]
+            readers = [
+                stack.enter_context(GroupsReader(one.settings, one.copied_by, one.reverse, connect_s=connect_s))
+                for one in wanted
+            ]
             with waits_reported(readers):
-                seen = _look(readers, group or [], repeats, timeout if wait else None)
+                seen = _look(readers, group or [], repeats, wait_s if wait else None)
         except TwinlogError as error:
-            typer.echo(f"twinlog: {error}", err=True)
-            raise typer.Exit(EXIT_TROUBLE) from None
-    if as_json:
-        typer.echo(json.dumps({"safe": _all_done(seen), "flows": [flow_json(one) for one in seen]}, indent=2))
-    else:
-        typer.echo("\n\n".join("\n".join(lines(one)) for one in seen))
+            end_with(error)
+    print_result(
+        output,
+        lambda: {"safe": _all_done(seen), "flows": [flow_json(one) for one in seen]},
+        lambda: ["\n\n".join("\n".join(lines(one)) for one in seen)],
+    )
     if not _all_done(seen):
-        raise typer.Exit(EXIT_TROUBLE if any(one.source_trouble or one.unlisted for one in seen) else EXIT_NOT_SAFE)
+        raise typer.Exit(UNREACHABLE if any(one.source_trouble or one.unlisted for one in seen) else FOUND)
 
 
 def _look(
@@ -125,7 +137,7 @@ def wait_until_done(
             trouble, text = error, str(error)
         passed = now() - begun
         if text != printed:
-            typer.echo(f"{passed:.0f} s of {timeout_s:.0f} s: {text}", err=True)
+            print_note(f"{passed:.0f} s of {timeout_s:.0f} s: {text}")
             printed = text
         if passed >= timeout_s:
             if trouble is not None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from twinlog.errors import ClusterError, RefusedError, TopicGoneError, TwinlogError
+from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin, topics_read
 from twinlog.kafka.consumer.topic_reader import TopicReader
@@ -142,7 +142,9 @@ class GroupsReader(ClustersReader):
         reverse: FlowSettings | None = None,
         *,
         connect: Connect = ClusterAdmin,
+        connect_s: float = LOOK_CONNECT_S,
     ) -> None:
+        self._connect_s = connect_s
         self.settings = settings
         copied_by = copied_by or (settings,)
         self._source, self._target = both_clusters(settings, connect)
@@ -199,7 +201,7 @@ class GroupsReader(ClustersReader):
         self, cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()
     ) -> ClusterGroups:
         if not cluster.client.connected:
-            cluster.connect(LOOK_CONNECT_S)
+            cluster.connect(self._connect_s)
         return read_groups(cluster, wanted, known)
 
     def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
@@ -234,7 +236,8 @@ class GroupsReader(ClustersReader):
             chosen = [GroupId(name) for name in dict.fromkeys(wanted)]
             for group in chosen:
                 if not here.offsets.get(group) and group not in self._last:
-                    raise ClusterError(self._nowhere(group, here, trouble))
+                    gone = trouble is None and group not in here.silent
+                    raise (GroupGoneError if gone else ClusterError)(self._nowhere(group, here, trouble))
             return chosen, []
         if trouble is not None:
             return sorted(self._with_checkpoints()), []

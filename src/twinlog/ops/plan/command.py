@@ -2,54 +2,56 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from twinlog.config.queries import check_queries
-from twinlog.console.command_log import ends_if_wrong, log_checks, print_problems, print_warnings
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.options import Secrets, between, chosen
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_warnings
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, WRONG, end_with
+from twinlog.console.flow_files import read_flows
+from twinlog.console.options import (
+    AnswerTimeout,
+    AnyFlow,
+    ConnectorFiles,
+    Everything,
+    FlowFile,
+    Output,
+    Secrets,
+    between,
+    chosen,
+)
 from twinlog.console.table import rate_of
-from twinlog.errors import ConfigError, TwinlogError
-
-UNREACHABLE, WRONG, WOULD_FAIL = 1, 2, 3
-"""Exit codes: a cluster is silent or refuses the login; the file is wrong; a run would fail."""
+from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 
 RATE = "50MB/s"
 
 
 def plan(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False),
-    ],
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
-    flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    flow: AnyFlow = None,
     rate: Annotated[
         str, typer.Option(metavar="RATE", help="How fast records are copied, for the estimate of time.")
     ] = RATE,
-    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    everything: Everything = False,
+    output: Output = DataFormat.TABLE,
+    timeout: AnswerTimeout = COMMAND_CONNECT_S,
     secrets: Secrets = None,
 ) -> None:
-    """Read both clusters of each flow, and print the topics that a run would create, change and copy, and those that it
-    would leave out.
+    """Show the topics that a run would create, change, copy and leave out: the dry run of `twinlog run`.
 
-    Leaves both clusters as they are. The target is asked whether it would take the new topics.
+    Reads both clusters of each flow, and leaves them as they are. The target is asked whether it would take the new
+    topics.
 
-    Ends with code 0 when a run would succeed, also with an empty plan; 1 when a cluster is silent or refuses the login;
-    2 when FILE is wrong; 3 when a run would fail at something, for example a missing permission.
+    Exit codes: 0 a run would succeed, also with an empty plan; 1 a run would fail, for example at a missing
+    permission; 2; 3; 4.
 
-    Example: twinlog plan mm2.properties --flow 'east->west' --rate 200MB/s
+    Example: twinlog plan mm2.properties --flow east:west --rate 200MB/s
 
-    Example: twinlog plan mm2.properties --json
+    Example: twinlog plan mm2.properties -o json
     """
     speed = rate_of(rate)
     with ends_if_wrong(WRONG):
@@ -68,19 +70,15 @@ def plan(
             copied_by = [] if settings.copies else between(copying, settings.source, settings.target)
             with (
                 ReadingProgress() as progress,
-                FlowPlanner(settings, copying, copied_by=copied_by, progress=progress) as planner,
+                FlowPlanner(settings, copying, copied_by=copied_by, progress=progress, connect_s=timeout) as planner,
             ):
                 plans.append(planner.plan(speed))
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(WRONG) from None
     except TwinlogError as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(UNREACHABLE) from None
-    if as_json:
-        typer.echo(json.dumps({"flows": [one.as_json() for one in plans]}, indent=2))
-    else:
-        for one in plans:
-            typer.echo("\n".join(plan_lines(one, everything=everything)))
+        end_with(error)
+    print_result(
+        output,
+        lambda: {"flows": [one.as_json() for one in plans]},
+        lambda: (line for one in plans for line in plan_lines(one, everything=everything)),
+    )
     if any(one.problems for one in plans):
-        raise typer.Exit(WOULD_FAIL)
+        raise typer.Exit(FOUND)

@@ -87,7 +87,9 @@ class FlowPlanner:
         validates: bool = True,
         progress: Progress = lambda alias, what, done, total: None,
         connect: Connect = ClusterAdmin,
+        connect_s: float = COMMAND_CONNECT_S,
     ) -> None:
+        self._connect_s = connect_s
         self._flow = flow
         self._flows = flows
         self._validates = validates
@@ -115,7 +117,7 @@ class FlowPlanner:
         """
         flow, findings = self._flow, PlanFindings()
         plan = FlowPlan(flow.name, flow.source, flow.target, rate)
-        self._target.connect(COMMAND_CONNECT_S)
+        self._target.connect(self._connect_s)
         if not flow.enabled:
             # A disabled flow writes heartbeats to its target, and leaves its source alone.
             there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
@@ -123,7 +125,7 @@ class FlowPlanner:
             deciding = self._deciding(nothing, there, findings)
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, problems=tuple(findings.problems), notes=tuple(findings.notes))
-        self._source.connect(COMMAND_CONNECT_S)
+        self._source.connect(self._connect_s)
         if not findings.refused("cluster", self._look_at_clusters):
             checks = (
                 partial(check_one_cluster, flow, self._source, self._target, self._connect),

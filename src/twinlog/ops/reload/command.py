@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import socket
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,15 +14,14 @@ import typer
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UpdateMode
 from twinlog.config.queries import checked_file
-from twinlog.console.command_log import EXIT_CONFIG, ends_if_wrong, log_warnings, print_warnings, waits_reported
+from twinlog.console.command_log import ends_if_wrong, log_warnings, print_warnings, waits_reported
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, WRONG
+from twinlog.console.options import DryRun, Output
 
 if TYPE_CHECKING:
     from twinlog.ops.reload.requests import ReloadAnswers
     from twinlog.worker.reload.reload_report import ReloadReport
-
-EXIT_TROUBLE = 1
-EXIT_NOBODY = 3
-EXIT_RESTART = 4
 
 _TAKES = {
     UpdateMode.AT_ONCE: "taken over",
@@ -40,13 +38,11 @@ _WOULD = {
 
 def reload(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the keys that each process would take over.")
-    ] = False,
+    dry_run: DryRun = False,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=1.0, help="Seconds to wait for the answers of the processes.")
     ] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Change a running mirror while it runs: every process that runs the flows of FILE reads its file again.
 
@@ -58,8 +54,8 @@ def reload(
     that reaches the targets; request and answers are records of the topic mm2-twinlog-reload.internal there. On the
     host of a process, `kill -HUP PID` works without rights on a cluster, and the log of the process has the answer.
 
-    Ends with code 0 when every process has taken over the whole file; 4 when a key needs a restart; 2 when FILE, or the
-    file of a process, is wrong; 3 when all processes of the flows have ended; 1 when a process or a target is silent.
+    Exit codes: 0 every process has taken over the whole file; 1 a key needs a restart, or all processes of the flows
+    have ended; 2 FILE, or the file of a process, is wrong; 3 a process or a target is silent; 4.
 
     Example: twinlog reload mm2.properties
 
@@ -71,9 +67,9 @@ def reload(
             "changes, and connectors are changed over the REST API of their worker",
             param_hint="FILE",
         )
-    with ends_if_wrong(EXIT_CONFIG):
+    with ends_if_wrong(WRONG):
         config = checked_file(file, None, "warn").config
-    if not as_json:
+    if output is DataFormat.TABLE:
         print_warnings(config.warnings)
     log_warnings()
 
@@ -82,7 +78,7 @@ def reload(
     asker = ReloadAsker(config.flows, who(), only_look=dry_run, timeout_s=timeout)
     with waits_reported([asker]):
         asked = asker.request_reload()
-    typer.echo(_json(asked) if as_json else "\n".join(lines(asked)))
+    print_result(output, lambda: _data(asked), lambda: lines(asked))
     raise typer.Exit(exit_code(asked))
 
 
@@ -99,12 +95,12 @@ def who() -> str:
 def exit_code(asked: ReloadAnswers) -> int:
     """The exit code for scripts; the most urgent problem decides."""
     if any(report.problems for report in asked.reports):
-        return EXIT_CONFIG
+        return WRONG
     if asked.troubles or asked.silent:
-        return EXIT_TROUBLE
+        return UNREACHABLE
     if asked.nobody:
-        return EXIT_NOBODY
-    return EXIT_RESTART if any(report.needs_restart for report in asked.reports) else 0
+        return FOUND
+    return FOUND if any(report.needs_restart for report in asked.reports) else FINE
 
 
 def lines(asked: ReloadAnswers) -> Iterator[str]:
@@ -145,13 +141,10 @@ def _report(report: ReloadReport) -> Iterator[str]:
     yield from (f"  warning: {warning}" for warning in report.warnings)
 
 
-def _json(asked: ReloadAnswers) -> str:
-    return json.dumps(
-        {
-            "processes": [asdict(report) for report in asked.reports],
-            "silent": {process: list(flows) for process, flows in asked.silent.items()},
-            "others": dict(asked.others),
-            "troubles": dict(asked.troubles),
-        },
-        indent=2,
-    )
+def _data(asked: ReloadAnswers) -> dict[str, object]:
+    return {
+        "processes": [asdict(report) for report in asked.reports],
+        "silent": {process: list(flows) for process, flows in asked.silent.items()},
+        "others": dict(asked.others),
+        "troubles": dict(asked.troubles),
+    }

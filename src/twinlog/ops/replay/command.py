@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.console import signals
 from twinlog.console.command_log import ends_if_wrong, log_warnings
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.options import Conf, Master, Secrets, chosen, moment_ms, spark_options
-from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, WRONG
+from twinlog.console.flow_files import read_flows
+from twinlog.console.options import (
+    MOMENT_HELP,
+    AnswerTimeout,
+    Conf,
+    ConnectorFiles,
+    DryRun,
+    FlowFile,
+    Master,
+    OneFlow,
+    Output,
+    Partitions,
+    Secrets,
+    Topics,
+    chosen,
+    moment_ms,
+    single_flow,
+    spark_options,
+    topic_expressions,
+)
+from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.console.table import table
 from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.ops.replay.model import INTO
 
 if TYPE_CHECKING:
@@ -26,26 +45,39 @@ if TYPE_CHECKING:
 
 _FORMS = "an offset, earliest, latest, ISO 8601 as 2026-11-20T08:00:00Z (UTC by default), or @ and ms since 1970."
 _HEAD = ("TOPIC", "PARTITION", "FROM", "TO", "", "TOPIC", "")
-_BOUND = "an offset, a time (2026-11-20T08:00:00Z, or @ and ms since 1970), earliest, or latest"
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
     *,
-    topics: Annotated[
-        str, typer.Option(metavar="TOPICS", help="Topics of the source, as in `topics`.", show_default=False)
-    ],
-    start: Annotated[str, typer.Option("--from", metavar="WHERE", help=f"The begin: {_BOUND}.")] = "earliest",
-    end: Annotated[
-        str, typer.Option("--to", metavar="WHERE", help="The end, that record excluded, in the same forms.")
-    ] = "latest",
-    partitions: Annotated[
-        list[int] | None,
-        typer.Option("--partition", min=0, help="Only this partition; may be given several times.", show_default=False),
+    topic: Topics = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help=f"Begin at the first record of this time or later: {MOMENT_HELP} Default: the earliest record.",
+            show_default=False,
+        ),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="End before the first record of this time or later. Default: the present end.",
+            show_default=False,
+        ),
+    ] = None,
+    from_offset: Annotated[
+        int | None, typer.Option(metavar="OFFSET", min=0, help="Begin at this offset.", show_default=False)
+    ] = None,
+    to_offset: Annotated[
+        int | None,
+        typer.Option(metavar="OFFSET", min=0, help="End before this offset.", show_default=False),
+    ] = None,
+    start: Annotated[str | None, typer.Option("--from", hidden=True)] = None,
+    end: Annotated[str | None, typer.Option("--to", hidden=True)] = None,
+    partition: Partitions = None,
     into: Annotated[
         str,
         typer.Option(
@@ -53,11 +85,10 @@ def replay(
             help="Topics on the target; {topic} is the source topic's name, {remote} the name of its copy.",
         ),
     ] = INTO,
-    flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="The flow, if the file has several.", show_default=False)
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the volume of the copy.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    flow: OneFlow = None,
+    dry_run: DryRun = False,
+    output: Output = DataFormat.TABLE,
+    timeout: AnswerTimeout = COMMAND_CONNECT_S,
     master: Master = None,
     conf: Conf = None,
     secrets: Secrets = None,
@@ -68,49 +99,49 @@ def replay(
     topics are refused. The same command continues after the last copy of an earlier run, after any end of that run: the
     copies are compared with the source first.
 
-    Ends with code 0 when the whole range is there; 1 when a part of it is missing, or a cluster is silent; 2 when FILE
-    or the command line is wrong.
+    Exit codes: 0 the whole range is on the target; 1 a part of it is missing; 2; 3; 4.
 
-    Example: twinlog replay mm2.properties --topics orders --from 2026-11-20T08:00:00Z --to 2026-11-20T09:00:00Z
+    Example: twinlog replay mm2.properties --topic orders --since 2026-11-20T08:00:00Z --until 2026-11-20T09:00:00Z
 
-    Example: twinlog replay mm2.properties --topics pay --from 1200 --to 1300 --partition 3 --into 'backfill.{topic}'
+    Example: twinlog replay mm2.properties --topic pay --partition 3 --from-offset 1200 --to-offset 1300 --dry-run
     """
+    if not topic:
+        raise typer.BadParameter("missing: name the topics to copy, as in --topic orders", param_hint="--topic")
+    begin = _begin(since, from_offset, start)
+    finish = _finish(until, to_offset, end)
     spark_master, settings = spark_options(master, conf)
     with ends_if_wrong(WRONG):
         known = read_flows(file, connectors or [], secrets)
     found = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)
-    if len(found) > 1:
-        names = ", ".join(one.name for one in found)
-        raise typer.BadParameter(f"several flows copy, choose from: {names}", param_hint="--flow")
+    settings_of_flow = single_flow(found)
 
     from twinlog.ops.replay.planner import ReplayOptions  # noqa: PLC0415 - Kafka's library is slow to import for --help
-    from twinlog.ops.verify.planner import expressions  # noqa: PLC0415
 
-    options = ReplayOptions(
-        expressions(topics),
-        _bound(start, "--from"),
-        _bound(end, "--to"),
-        frozenset(partitions or ()),
-        into,
-    )
+    options = ReplayOptions(topic_expressions(topic), begin, finish, frozenset(partition or ()), into)
     log_warnings()
     stop = SparkSignalHandler("; the same command continues after the last copy")
     signals.call(stop)
     try:
-        plan, rows = _replay(found[0], options, known, spark_master, settings, stop, dry_run=dry_run)
+        plan, rows = _replay(
+            settings_of_flow, options, known, spark_master, settings, stop, dry_run=dry_run, connect_s=timeout
+        )
     except TwinlogError as error:
         stop.end_command(error)
-    if as_json:
-        planned = [
-            {"topic": one.source.topic, "partition": one.source.partition, "start": one.start, "end": one.end}
-            | {"into": one.into.topic}
-            for one in plan.parts
-        ]
-        typer.echo(json.dumps({"partitions": planned if dry_run else [row.as_json() for row in rows]}, indent=2))
-    else:
-        typer.echo("\n".join(_plan_lines(plan) if dry_run else _lines(rows)))
+    print_result(
+        output,
+        lambda: {"partitions": _planned_json(plan) if dry_run else [row.as_json() for row in rows]},
+        lambda: _plan_lines(plan) if dry_run else _lines(rows),
+    )
     if any(row.problem is not None for row in rows):
-        raise typer.Exit(TROUBLE)
+        raise typer.Exit(FOUND)
+
+
+def _planned_json(plan: ReplayPlan) -> list[dict[str, object]]:
+    return [
+        {"topic": one.source.topic, "partition": one.source.partition, "start": one.start, "end": one.end}
+        | {"into": one.into.topic}
+        for one in plan.parts
+    ]
 
 
 def _replay(
@@ -122,10 +153,12 @@ def _replay(
     stop: SparkSignalHandler,
     *,
     dry_run: bool,
+    connect_s: float,
 ) -> tuple[ReplayPlan, list[ReplayResult]]:
     from twinlog.ops.replay.planner import ReplayPlanner  # noqa: PLC0415
 
-    with ReplayPlanner(settings, options, [one for one in known if one.copies]) as planner:
+    others = [one for one in known if one.copies]
+    with ReplayPlanner(settings, options, others, connect_s=connect_s) as planner:
         plan = planner.plan()
         if dry_run or not plan.parts:
             return plan, []
@@ -144,7 +177,31 @@ def _replay(
     return plan, sorted(rows, key=lambda one: one.part.source)
 
 
+def _begin(since: str | None, from_offset: int | None, start: str | None) -> ReplayBound:
+    """The first record to copy, by the one option that names it."""
+    if sum(given is not None for given in (since, from_offset, start)) > 1:
+        raise typer.BadParameter("give either --since or --from-offset", param_hint="--since")
+    return _place(since, "--since", from_offset) or _bound(start or "earliest", "--from")
+
+
+def _finish(until: str | None, to_offset: int | None, end: str | None) -> ReplayBound:
+    """The record to end before, by the one option that names it."""
+    if sum(given is not None for given in (until, to_offset, end)) > 1:
+        raise typer.BadParameter("give either --until or --to-offset", param_hint="--until")
+    return _place(until, "--until", to_offset) or _bound(end or "latest", "--to")
+
+
+def _place(time: str | None, option: str, offset: int | None) -> ReplayBound | None:
+    from twinlog.ops.replay.bounds import ReplayBound  # noqa: PLC0415
+
+    if offset is not None:
+        return ReplayBound("offset", offset)
+    found = moment_ms(time, option)
+    return None if found is None or time is None else ReplayBound("timestamp", found, time)
+
+
 def _bound(text: str, option: str) -> ReplayBound:
+    """A place as `--from` and `--to` took it: an offset, a time, earliest or latest."""
     from twinlog.ops.replay.bounds import ReplayBound  # noqa: PLC0415
 
     text = text.strip()

@@ -14,7 +14,7 @@ from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets, logs_of
-from twinlog.ops.replay.bounds import Option, ReplayBound, offsets_of, require_order
+from twinlog.ops.replay.bounds import ReplayBound, Side, offsets_of, require_order
 from twinlog.ops.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
 from twinlog.ops.verify.planner import named, share_out
@@ -83,7 +83,9 @@ class ReplayPlanner:
         options: ReplayOptions,
         others: Sequence[FlowSettings] = (),
         connect: Connect = ClusterAdmin,
+        connect_s: float = COMMAND_CONNECT_S,
     ) -> None:
+        self._connect_s = connect_s
         self._settings = settings
         self._options = options
         self._others = others
@@ -101,8 +103,8 @@ class ReplayPlanner:
         settings, options = self._settings, self._options
         start, end = options.start, options.end
         require_order(start, end)
-        self._source.connect(COMMAND_CONNECT_S)
-        self._target.connect(COMMAND_CONNECT_S)
+        self._source.connect(self._connect_s)
+        self._target.connect(self._connect_s)
         topology = topology_of(settings)
         topics = self._source.topics()
         chosen = self._chosen(topology, topics)
@@ -124,11 +126,11 @@ class ReplayPlanner:
         logs = logs_of(self._source, parts, committed=committed)
         _require_leaders(settings.source, parts, logs)
         hidden = self._hidden(logs) if committed else {}
-        starts = self._offsets(start, logs, hidden, "--from")
-        ends = self._offsets(end, logs, hidden, "--to")
+        starts = self._offsets(start, logs, hidden, "start")
+        ends = self._offsets(end, logs, hidden, "end")
         if parts and all(starts[part] > ends[part] for part in parts):
             raise OptionError(
-                f"the range from {start} to {end} is empty in every partition: --from has to be the older bound"
+                f"the range from {start} to {end} is empty in every partition: it has to begin before its end"
             )
         found = [
             PartitionToReplay(
@@ -282,10 +284,10 @@ class ReplayPlanner:
         bound: ReplayBound,
         logs: Mapping[TopicPartition, LogOffsets],
         hidden: Mapping[TopicPartition, LogOffsets],
-        option: Option,
+        side: Side,
     ) -> dict[TopicPartition, int]:
         found = self._source.first_since(logs, bound.value) if bound.kind == "timestamp" else {}
-        return offsets_of(bound, logs, hidden, found, option)
+        return offsets_of(bound, logs, hidden, found, side)
 
 
 def _require_leaders(

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.clock import SYSTEM
 from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
-from twinlog.console.options import Secrets, chosen
+from twinlog.console.data_format import DataFormat, shown_data
+from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, WRONG, end_with
+from twinlog.console.flow_files import read_flow_file
+from twinlog.console.options import AnswerTimeout, AnyFlow, ConnectorFiles, FlowFile, Output, Secrets, chosen
 from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import LOOK_CONNECT_S
 
 if TYPE_CHECKING:
     from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 
-EXIT_RUNNING, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_RUNNING, EXIT_LAG, EXIT_HELD = range(6)
 WATCH_S = 2.0
-_LIMIT = re.compile(r"(\d+(?:\.\d+)?)(s?)")
+_LIMIT = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,13 @@ class MaxLag:
 
     @classmethod
     def of(cls, text: str) -> MaxLag:
-        """Parse a limit, for example `1000` or `30s`. Raises BadParameter."""
+        """Parse a limit, for example `1000`, `30s` or `5m`. Raises BadParameter."""
         found = _LIMIT.fullmatch(text.strip())
         if found is None:
-            raise typer.BadParameter(f"{text!r}; expected records as 1000, or seconds as 30s", param_hint="--max-lag")
-        return cls(float(found[1]), bool(found[2]))
+            raise typer.BadParameter(
+                f"{text!r}; write records as 1000, or a time as 30s, 5m or 1h", param_hint="--max-lag"
+            )
+        return cls(float(found[1]) * _SECONDS.get(found[2], 1), bool(found[2]))
 
     def kept_by(self, seen: FlowSnapshot) -> bool:
         """Whether a flow is known to be within the limit; a flow that leaves copying to another flow always is."""
@@ -54,37 +57,37 @@ class MaxLag:
 
 
 def status(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
-    flow: Annotated[
-        str | None, typer.Option(metavar="A->B", help="Only this flow; by default all.", show_default=False)
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    flow: AnyFlow = None,
     max_lag: Annotated[
         str | None,
-        typer.Option(metavar="LAG", help="How far a flow may lag behind: records, or seconds as in 30s."),
+        typer.Option(
+            metavar="LAG",
+            help="The most that a flow may lag behind: records, or a time as 30s or 5m.",
+            show_default=False,
+        ),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds until Ctrl-C.")] = False,
-    secrets: Secrets = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object, with --watch an object a line.")
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again every two seconds until Ctrl-C; with -o json an object a line.")
     ] = False,
+    output: Output = DataFormat.TABLE,
+    timeout: AnswerTimeout = LOOK_CONNECT_S,
+    secrets: Secrets = None,
 ) -> None:
     """Show the condition of flows, wherever they run: state, lag, rates, last error, groups, leader and standby.
 
     All figures come from the target, the place of the processes' reports: a process that died shows so within seconds.
 
-    Ends with code 0 when every flow runs, and is within --max-lag if that is given; 3 when a flow has ended; 4 when all
-    run and a flow is beyond --max-lag or its lag is unknown; 5 when all run and partitions are held; 1 when a target is
-    silent; 2 when FILE is wrong.
+    Exit codes: 0 every flow runs, within --max-lag; 1 a flow has ended, has held partitions, or is beyond --max-lag
+    or of unknown lag; 2; 3; 4.
 
-    Example: twinlog status mm2.properties --flow 'east->west' --watch
+    Example: twinlog status mm2.properties --flow east:west --watch
 
-    Example: twinlog status mm2.properties --max-lag 30s || page-somebody
+    Example: twinlog status mm2.properties --max-lag 30s -o json
     """
     limit = None if max_lag is None else MaxLag.of(max_lag)
-    with ends_if_wrong(EXIT_CONFIG):
+    with ends_if_wrong(WRONG):
         known = read_flow_file(file, connectors or [], secrets)
     log_warnings()
 
@@ -93,15 +96,14 @@ def status(
     wanted = chosen(known.flows, flow)
     try:
         with ExitStack() as stack:
-            readers = [stack.enter_context(FlowReader(one, known.worker)) for one in wanted]
+            readers = [stack.enter_context(FlowReader(one, known.worker, connect_s=timeout)) for one in wanted]
             if watch:
-                _watch(readers, as_json=as_json)
+                _watch(readers, output)
             with waits_reported(readers):
                 seen = read_all(readers)
     except TwinlogError as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(EXIT_TROUBLE) from None
-    typer.echo(_text(seen, as_json=as_json, indent=2))
+        end_with(error)
+    typer.echo(_text(seen, output))
     raise typer.Exit(exit_code(seen, limit))
 
 
@@ -121,34 +123,35 @@ def exit_code(seen: Sequence[FlowSnapshot], limit: MaxLag | None) -> int:
 
     found = {one.state.condition for one in seen}
     if FlowCondition.UNKNOWN in found:
-        return EXIT_TROUBLE
+        return UNREACHABLE
     if not found or found != {FlowCondition.RUNNING}:
-        return EXIT_NOT_RUNNING
+        return FOUND
     if any(one.report is not None and (one.report.held or one.report.missing) for one in seen):
-        return EXIT_HELD
-    return EXIT_RUNNING if limit is None or all(limit.kept_by(one) for one in seen) else EXIT_LAG
+        return FOUND
+    return FINE if limit is None or all(limit.kept_by(one) for one in seen) else FOUND
 
 
-def _text(seen: Sequence[FlowSnapshot], *, as_json: bool, indent: int | None = None) -> str:
+def _text(seen: Sequence[FlowSnapshot], output: DataFormat, *, compact: bool = False) -> str:
     from twinlog.ops.status.status_text import flow_json, lines  # noqa: PLC0415
 
-    if as_json:
-        return json.dumps({"flows": [flow_json(one) for one in seen]}, indent=indent)
+    if output is not DataFormat.TABLE:
+        return shown_data({"flows": [flow_json(one) for one in seen]}, output, compact=compact)
     return "\n\n".join("\n".join(lines(one)) for one in seen)
 
 
-def _watch(readers: Sequence[FlowReader], *, as_json: bool) -> None:
+def _watch(readers: Sequence[FlowReader], output: DataFormat) -> None:
     """Print again and again until a signal ends it; a terminal shows the newest only, with the time that it is of."""
     from rich.console import Console  # noqa: PLC0415
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     def text(seen: Sequence[FlowSnapshot]) -> str:
-        return _text(seen, as_json=True) if as_json else f"{time.strftime('%H:%M:%S')}\n{_text(seen, as_json=False)}"
+        shown = _text(seen, output, compact=True)
+        return shown if for_programs else f"{time.strftime('%H:%M:%S')}\n{shown}"
 
-    console = Console()
-    if as_json or not console.is_terminal:
-        watch(lambda: text(read_all(readers)), lambda found: typer.echo(found + ("" if as_json else "\n")), None)
+    console, for_programs = Console(), output is not DataFormat.TABLE
+    if for_programs or not console.is_terminal:
+        watch(lambda: text(read_all(readers)), lambda found: typer.echo(found + ("" if for_programs else "\n")), None)
         return
     with Live(console=console, auto_refresh=False) as live:
 

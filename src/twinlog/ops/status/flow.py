@@ -104,9 +104,15 @@ class FlowReader(ClustersReader):
     """A flow; a repeated `read` reads only the new records."""
 
     def __init__(
-        self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
+        self,
+        settings: FlowSettings,
+        worker: WorkerSettings | None = None,
+        *,
+        connect: Connect = ClusterAdmin,
+        connect_s: float = LOOK_CONNECT_S,
     ) -> None:
         """`worker` has the settings of the connector's worker."""
+        self._connect_s = connect_s
         self.settings = settings
         self._source, self._target = both_clusters(settings, connect)
         self._topology = topology_of(settings)
@@ -150,7 +156,7 @@ class FlowReader(ClustersReader):
     def _look(self) -> tuple[GroupMembers, ConnectorSnapshot | None]:
         """Read the new records on the target. Raises ClusterError."""
         if not self._target.client.connected:
-            self._target.connect(LOOK_CONNECT_S)
+            self._target.connect(self._connect_s)
         self._reports.read_last_records(self._take_report, lambda: self._report is not None)
         self._beats.read_last_records(self._take_beat, lambda: self._heartbeat_ms is not None)
         group = GroupMembers("", "", ())
@@ -167,7 +173,7 @@ class FlowReader(ClustersReader):
         if reader is None or (settings.kind is None and group.protocol != CONNECT_PROTOCOL):
             return None
         if self._workers is not None and not self._workers.client.connected:
-            self._workers.connect(LOOK_CONNECT_S)
+            self._workers.connect(self._connect_s)
         reader.read()
         if settings.kind is not None:
             return reader.connector(settings.name)
@@ -222,7 +228,7 @@ class FlowReader(ClustersReader):
                 self._positions = PositionStore(self.settings, self._target)
             stored = self._positions.read_all()
             if not self._source.client.connected:
-                self._source.connect(LOOK_CONNECT_S)
+                self._source.connect(self._connect_s)
             there = self._source.topics()
             heartbeats = self._heartbeats.inspect_topics(there)
             wanted = [

@@ -10,9 +10,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from twinlog.console.command_log import ends_if_wrong, log_warnings
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.options import Secrets, between
+from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error
+from twinlog.console.data_format import DataFormat
+from twinlog.console.exit_codes import WRONG
+from twinlog.console.flow_files import read_flows
+from twinlog.console.options import ConnectorFiles, DryRun, FlowFile, Output, Secrets, between
 from twinlog.errors import TwinlogError
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 
@@ -67,15 +69,10 @@ def _reversed(flow: FlowSettings) -> FlowSettings:
     )
 
 
-EXIT_CONFIG = 2
 _MODES = ("rehearse", "abort", "release", "status")
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
-Connectors = Annotated[
-    list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-]
-From = Annotated[str, typer.Option("--from", metavar="A", help="The cluster to move from.", show_default=False)]
-To = Annotated[str, typer.Option("--to", metavar="B", help="The cluster to move to.", show_default=False)]
+From = Annotated[str, typer.Option("--from", metavar="A", help="The cluster to leave.", show_default=False)]
+To = Annotated[str, typer.Option("--to", metavar="B", help="The cluster to go to.", show_default=False)]
 FenceBy = Annotated[
     Literal["acl", "quota", "none"] | None,
     typer.Option(
@@ -86,11 +83,8 @@ FenceBy = Annotated[
     ),
 ]
 Near = Annotated[int, typer.Option(min=0, metavar="RECORDS", help="Fence producers once the lag is this small.")]
-AtMost = Annotated[
-    float, typer.Option("--at-most", min=1, metavar="SECONDS", help="Undo everything when producers wait for longer.")
-]
-Rehearse = Annotated[
-    bool, typer.Option("--rehearse", help="Print every call and how long it would take; change nothing.")
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=1, metavar="SECONDS", help="Undo everything when producers wait for longer.")
 ]
 Abort = Annotated[bool, typer.Option("--abort", help="Undo what has begun: producers may write to A again.")]
 Release = Annotated[
@@ -110,86 +104,85 @@ Wave = Annotated[
         show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 
 def switchover(
-    file: File,
+    file: FlowFile,
     source: From,
     target: To,
-    connectors: Connectors = None,
-    rehearse: Rehearse = False,
+    connectors: ConnectorFiles = None,
+    dry_run: DryRun = False,
     emergency: Annotated[
-        bool, typer.Option("--emergency", help="The cluster to move from is lost: continue with the copied records.")
+        bool, typer.Option("--emergency", help="Cluster A is lost: continue with the copied records.")
     ] = False,
     fence: FenceBy = None,
     near: Near = 10_000,
-    at_most: AtMost = 600.0,
+    timeout: Timeout = 600.0,
     abort: Abort = False,
     release: Release = False,
     status: Status = False,
     take_over: TakeOver = False,
     wave: Wave = "",
     report: Report = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
     secrets: Secrets = None,
 ) -> None:
-    """Move producers and consumer groups from cluster A to cluster B, where flow A->B copies to.
+    """Fail over as planned: close cluster A to producers, and have consumer groups continue on cluster B.
 
-    Fences producers on A, waits until all is copied, commits the offsets of groups, and proves that every record is on
-    B. The flow itself runs elsewhere, and must. Each step is in a journal on B: after a crash or Ctrl-C the same
-    command continues at that step, and `--abort` undoes it.
+    Fences producers on A, waits until flow A->B has copied all, and commits the offsets of groups on B. You restart
+    producers and consumers with the addresses of B. The flow runs elsewhere, and must. Each step is in a journal on B:
+    after a crash or Ctrl-C the same command continues at that step, and `--abort` undoes it.
 
-    Ends with 0 when it is done; 1 when a step failed: the journal has the earlier steps; 2 when FILE or an option is
-    wrong; 3 when the pre-flight found what prevents it; 4 when it lasted too long and was undone; 5 when another
-    process works on it.
+    Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, all was undone after --timeout, or another
+    process works on it; 2; 3; 4.
 
-    Example: twinlog switchover mm2.properties --from east --to west --rehearse
+    Example: twinlog switchover mm2.properties --from east --to west --dry-run
 
     Example: twinlog switchover mm2.properties --from east --to west --report handover
     """
-    mode = _mode(rehearse, abort, release, status)
+    mode = _mode(dry_run, abort, release, status)
     kind = "emergency" if emergency else "planned"
-    _main(file, connectors, secrets, source, target, mode, kind, fence, near, at_most, take_over, wave, report, as_json)
+    _main(file, connectors, secrets, source, target, mode, kind, fence, near, timeout, take_over, wave, report, output)
 
 
 def switchback(
-    file: File,
+    file: FlowFile,
     source: From,
     target: To,
-    connectors: Connectors = None,
-    rehearse: Rehearse = False,
+    connectors: ConnectorFiles = None,
+    dry_run: DryRun = False,
     fence: FenceBy = None,
     near: Near = 10_000,
-    at_most: AtMost = 600.0,
+    timeout: Timeout = 600.0,
     abort: Abort = False,
     release: Release = False,
     status: Status = False,
     take_over: TakeOver = False,
     wave: Wave = "",
     report: Report = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
     secrets: Secrets = None,
 ) -> None:
-    """Move back after a switchover: `--from` is the cluster that producers write to now, `--to` where they came from.
+    """Fail back after a switchover: `--from` is the cluster that producers write to now, `--to` the earlier cluster.
 
     The flow back copies only what was written since. Where topics keep their names it begins at the cut that the
     switchover recorded; it must run while this command does, and the first flow must not.
 
-    Ends with the codes of `switchover`.
+    Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, all was undone after --timeout, or another
+    process works on it; 2; 3; 4.
 
     Example: twinlog switchback back.properties --from west --to east
     """
-    mode = _mode(rehearse, abort, release, status)
+    mode = _mode(dry_run, abort, release, status)
     _main(
-        file, connectors, secrets, source, target, mode, "back", fence, near, at_most, take_over, wave, report, as_json
+        file, connectors, secrets, source, target, mode, "back", fence, near, timeout, take_over, wave, report, output
     )
 
 
-def _mode(rehearse: bool, abort: bool, release: bool, status: bool) -> str:
-    chosen = [name for name, on in zip(_MODES, (rehearse, abort, release, status), strict=True) if on]
+def _mode(dry_run: bool, abort: bool, release: bool, status: bool) -> str:
+    chosen = [name for name, on in zip(_MODES, (dry_run, abort, release, status), strict=True) if on]
     if len(chosen) > 1:
-        raise typer.BadParameter("give a single option of --rehearse, --abort, --release and --status")
+        raise typer.BadParameter("give a single option of --dry-run, --abort, --release and --status")
     return chosen[0] if chosen else "run"
 
 
@@ -203,26 +196,26 @@ def _main(
     kind: str,
     fence: str | None,
     near: int,
-    at_most: float,
+    timeout_s: float,
     take_over: bool,
     wave: str,
     report: Path | None,
-    as_json: bool,
+    output: DataFormat,
 ) -> None:
     if report is not None:
         _require_room_for(report)
-    with ends_if_wrong(EXIT_CONFIG):
+    with ends_if_wrong(WRONG):
         flows = read_flows(file, connectors or (), secrets)
     log_warnings()
     try:
         flow, follows, back = flows_between(flows, source, target)
     except TwinlogError as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(EXIT_CONFIG) from None
+        print_error(str(error))
+        raise typer.Exit(WRONG) from None
 
     from twinlog.ops.switchover.session import SwitchoverArguments, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
-    asked = SwitchoverArguments(mode, kind, fence, near, at_most, take_over, wave, report, as_json)
+    asked = SwitchoverArguments(mode, kind, fence, near, timeout_s, take_over, wave, report, output)
     conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source_name, one.target_name)})
 
 

@@ -18,7 +18,9 @@ import typer
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.console import signals
-from twinlog.console.command_log import end_process
+from twinlog.console.command_log import end_process, print_error, print_note
+from twinlog.console.data_format import DataFormat, shown_data
+from twinlog.console.exit_codes import FOUND, code_of
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.model.types import Alias
@@ -39,15 +41,12 @@ from twinlog.ops.switchover.report import markdown, report
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.settings.flow import FlowSettings
 
-EXIT_NOT_READY = 3
 LINE_EVERY_S = 2.0
 SAME_EVERY_S = 30.0
 """How often the same words are printed again, on an output that keeps its lines."""
 
 ALIVE_S = 20.0
 """A process that wrote to the journal within so many seconds may still be running."""
-
-EXIT_FAILED, EXIT_UNDONE, EXIT_UNDER_WAY = 1, 4, 5
 
 
 def stands(entries: JournalEntries) -> str:
@@ -89,38 +88,38 @@ class StepLines:
         self._last = step, words, now
         line = f"{now - self._begun:7.1f} s  {step:9} {words}"
         if not self._tty:
-            typer.echo(line, err=True)
+            print_note(line)
             return
         end = "\r" if same else "\n"
         typer.echo(f"{end}{line.ljust(self._width)}", err=True, nl=False)
         self._width = len(line)
 
 
-def print_report(entries: JournalEntries, path: Path | None, as_json: bool) -> None:
+def print_report(entries: JournalEntries, path: Path | None, output: DataFormat) -> None:
     """Print the report, and write it to PATH.md and PATH.json if a path is given."""
     data = report(entries)
     as_text = json.dumps(data, indent=2, ensure_ascii=False)
     if sys.stderr.isatty():
         typer.echo("", err=True)
     # The report is printed first, so that it is seen even if the disk is full.
-    typer.echo(as_text if as_json else markdown(data))
+    typer.echo(markdown(data) if output is DataFormat.TABLE else shown_data(data, output))
     if path is not None:
         path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")
         path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
 
 
-def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, as_json: bool) -> int:
+def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: DataFormat) -> int:
     """Rehearse, and print every call and how long it would take; returns the code of the command."""
     preflight, steps = rehearse(clusters, options)
-    if as_json:
-        typer.echo(json.dumps(rehearsal_json(clusters, preflight, steps), indent=2, ensure_ascii=False))
-        return EXIT_NOT_READY if preflight.problems else 0
+    if output is not DataFormat.TABLE:
+        typer.echo(shown_data(rehearsal_json(clusters, preflight, steps), output))
+        return FOUND if preflight.problems else 0
     for problem in preflight.problems:
-        typer.echo(f"problem: {problem}", err=True)
+        print_error(problem)
     for note in preflight.notes:
         typer.echo(f"note: {note}")
     if preflight.problems:
-        return EXIT_NOT_READY
+        return FOUND
     for one in steps:
         seconds = "unknown" if one.seconds is None else f"{one.seconds:.1f} s"
         typer.echo(f"{one.step:9} {seconds:>8}  {one.words}")
@@ -174,7 +173,7 @@ class SwitchoverArguments:
     take_over: bool
     wave: str
     report: Path | None
-    as_json: bool
+    output: DataFormat
 
     @property
     def options(self) -> SwitchoverOptions:
@@ -201,24 +200,24 @@ def conduct(
         code = _act(clusters, asked)
     except NotReadyError as error:
         for problem in error.problems:
-            typer.echo(f"problem: {problem}", err=True)
-        typer.echo("nothing was changed", err=True)
-        code = EXIT_NOT_READY
+            print_error(problem)
+        print_note("nothing was changed")
+        code = FOUND
     except TooLongError as error:
-        typer.echo(f"twinlog: {error}; everything was undone, producers may write to {source} again", err=True)
-        code = EXIT_UNDONE
+        print_error(f"{error}; everything was undone, producers may write to {source} again")
+        code = FOUND
     except (UnderWayError, FencedError) as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        code = EXIT_UNDER_WAY
+        print_error(str(error))
+        code = FOUND
     except (TwinlogError, OSError) as error:
-        typer.echo(f"twinlog: {error}", err=True)
+        print_error(str(error))
         if asked.mode in {"run", "abort"}:
-            typer.echo(_where(clusters, source), err=True)
-        code = EXIT_FAILED
+            print_note(_where(clusters, source))
+        code = code_of(error) if isinstance(error, TwinlogError) else FOUND
     except Exception as error:
-        typer.echo(f"twinlog: internal error: {error!r}; {_where(clusters, source)}", err=True)
+        print_error(f"internal error: {error!r}; {_where(clusters, source)}")
         logging.getLogger("twinlog").debug("it ends here:", exc_info=error)
-        code = EXIT_FAILED
+        code = FOUND
     end_process(code)
 
 
@@ -227,11 +226,11 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     clusters.connect(COMMAND_CONNECT_S, source_lost=options.kind is SwitchoverKind.EMERGENCY)
     journal = clusters.journal
     if asked.mode == "rehearse":
-        return print_rehearsal(clusters, options, asked.as_json)
+        return print_rehearsal(clusters, options, asked.output)
     if asked.mode == "status":
         entries = journal.read()
-        print_report(entries, None, asked.as_json)
-        return 0 if entries.run is not None else EXIT_FAILED
+        print_report(entries, None, asked.output)
+        return 0 if entries.run is not None else FOUND
     if not asked.take_over:
         require_free(journal.read_unclaimed())
     journal.claim_journal()
@@ -239,14 +238,14 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     machine = SwitchoverMachine(clusters, journal, this_process(), StepLines())
     act = {"run": lambda: machine.run(options), "abort": machine.abort, "release": machine.release_fence}[asked.mode]
     entries = act()
-    print_report(entries, asked.report, asked.as_json)
+    print_report(entries, asked.report, asked.output)
     return 0
 
 
 def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
     """The next process can continue at every point, so this process just ends, and prints its last step."""
-    typer.echo(f"\nended by {number.name}: {stands(journal.entries)}", err=True)
-    end_process(signals.exit_code(number))
+    print_error(f"ended by {number.name}: {stands(journal.entries)}")
+    end_process(signals.exit_code())
 
 
 def _where(clusters: LiveClusters, source: str) -> str:

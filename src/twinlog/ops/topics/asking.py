@@ -3,7 +3,6 @@ outcome."""
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from twinlog.clock import SYSTEM
-from twinlog.console.command_log import waits_reported
+from twinlog.console.command_log import print_error, print_note, print_warning_line, waits_reported
+from twinlog.console.data_format import DataFormat, shown_data
+from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, code_of
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import OptionError, TwinlogError
 from twinlog.settings.flow import FlowSettings
@@ -21,7 +22,6 @@ from twinlog.worker.control.model import CommandOutcome, CommandState, LogPlace,
 if TYPE_CHECKING:
     from twinlog.ops.topics.reader import TopicsReader
 
-EXIT_DONE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_ALL, EXIT_LATER = range(5)
 _NOTHING = {TopicVerb.PAUSE: "these topics are paused already", TopicVerb.RESUME: "none of these topics is paused"}
 
 LOOK_S = 5.0
@@ -40,7 +40,7 @@ class TopicCommandOptions:
     sure: bool
     dry_run: bool
     timeout_s: float
-    as_json: bool
+    output: DataFormat
 
 
 def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: TopicCommandOptions) -> None:
@@ -54,8 +54,8 @@ def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: TopicCommandOptions) -> 
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None
     except TwinlogError as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        code = EXIT_TROUBLE
+        print_error(str(error))
+        code = code_of(error)
     raise typer.Exit(code)
 
 
@@ -78,16 +78,16 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: TopicCommandOptio
         outcome = reader.wait(outcome, asking.timeout_s, _runs(reader))
     seen = None if outcome.result.over else reader.read_state()
     if seen is not None and not seen.runs:
-        typer.echo(f"no process runs {settings.name} now: {seen.state.word}; the next process carries it out", err=True)
-    if asking.as_json:
-        typer.echo(json.dumps({"flow": settings.name, **outcome_json(outcome)}, indent=2))
+        print_note(f"no process runs {settings.name} now: {seen.state.word}; the next process carries it out")
+    if asking.output is not DataFormat.TABLE:
+        typer.echo(shown_data({"flow": settings.name, **outcome_json(outcome)}, asking.output))
     else:
         typer.echo("\n".join(outcome_lines(settings.name, outcome)))
     return _code(reader, outcome)
 
 
 def _note_unchecked(why: str) -> None:
-    typer.echo(f"twinlog: the source is silent, so the topics are unchecked: {why}", err=True)
+    print_warning_line(f"twinlog: the source is silent, so the topics are unchecked: {why}")
 
 
 def _show(
@@ -99,27 +99,28 @@ def _show(
 
     moves = reader.preview(command)
     changes = any(move.changes for move in moves) if command.verb.moves else not done
-    if asking.as_json and (asking.dry_run or not changes):
+    for_people = asking.output is DataFormat.TABLE
+    if not for_people and (asking.dry_run or not changes):
         shown = {"flow": settings.name, **command_json(command), "dry_run": True, "partitions": moves_json(moves)}
-        typer.echo(json.dumps(shown, indent=2))
-    elif not asking.as_json:
+        typer.echo(shown_data(shown, asking.output))
+    elif for_people:
         typer.echo("\n".join([f"{settings.name}: {command}", *move_lines(command.verb, moves, done=False)]))
     if asking.dry_run:
-        return EXIT_DONE if changes else EXIT_NOT_ALL
+        return FINE if changes else FOUND
     if not changes:
-        typer.echo(f"twinlog: {_NOTHING.get(command.verb, 'nothing changes')}, so the command was dropped", err=True)
-        return EXIT_NOT_ALL
+        print_error(f"{_NOTHING.get(command.verb, 'nothing changes')}, so the command was dropped")
+        return FOUND
     if asking.sure:
         return None
     try:
-        agreed = typer.confirm("Do it?", err=asking.as_json)
+        agreed = typer.confirm("Do it?", err=not for_people)
     except typer.Abort:
         typer.echo("", err=True)
         raise typer.BadParameter("the input is closed; give --yes to skip the question") from None
     if agreed:
         return None
-    typer.echo("the command was dropped", err=True)
-    return EXIT_NOT_ALL
+    print_note("the command was dropped")
+    return FOUND
 
 
 def _runs(reader: TopicsReader) -> Callable[[], bool]:
@@ -137,15 +138,14 @@ def _runs(reader: TopicsReader) -> Callable[[], bool]:
 
 def _code(reader: TopicsReader, outcome: CommandOutcome) -> int:
     if outcome.result is CommandState.APPLIED:
-        return EXIT_NOT_ALL if outcome.reason else EXIT_DONE
+        return FOUND if outcome.reason else FINE
     if outcome.result is CommandState.REFUSED:
-        return EXIT_NOT_ALL
+        return FOUND
     if not reader.read_state().runs:
-        return EXIT_DONE
+        return FINE
     topic = reader.control_topic
-    typer.echo(
-        f"twinlog: it is asked, and not done yet. `twinlog topics FILE` shows whether it is; the process that runs the "
-        f"flow needs READ and WRITE on topic {topic}",
-        err=True,
+    print_error(
+        f"the command is written, and still waits for the process that runs the flow. `twinlog topics FILE` shows "
+        f"whether it is done; the process needs READ and WRITE on topic {topic}"
     )
-    return EXIT_LATER
+    return UNREACHABLE

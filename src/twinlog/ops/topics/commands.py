@@ -2,62 +2,80 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
+from twinlog.console.command_class import CommandApp, TwinlogGroup
 from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, FlowsOfFile, read_flow_file
-from twinlog.console.options import MOMENT_HELP, Secrets, chosen, moment_ms
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import UNREACHABLE, WRONG, end_with
+from twinlog.console.flow_files import FlowsOfFile, read_flow_file
+from twinlog.console.options import (
+    CONNECTOR_HELP,
+    MOMENT_HELP,
+    AnswerTimeout,
+    AnyFlow,
+    ConnectorFiles,
+    DryRun,
+    FlowFile,
+    OneFlow,
+    Output,
+    Partitions,
+    Secrets,
+    Yes,
+    chosen,
+    moment_ms,
+    single_flow,
+)
 from twinlog.errors import TwinlogError
-from twinlog.ops.topics.asking import EXIT_CONFIG, EXIT_TROUBLE, TopicCommandOptions, ask
+from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.ops.topics.asking import TopicCommandOptions, ask
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicVerb
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
 Topics = Annotated[
     list[str],
     typer.Argument(
-        metavar="TOPIC...",
+        metavar="TOPIC",
         help="Source topics: Java regular expressions of whole names, or a partition (orders-3).",
         show_default=False,
     ),
 ]
-Flow = Annotated[
-    str | None, typer.Option(metavar="A->B", help="The flow; required if FILE has several flows.", show_default=False)
-]
 Connector = Annotated[
     list[Path] | None, typer.Option("--connector", metavar="PATH", help=CONNECTOR_HELP, show_default=False)
 ]
-Partition = Annotated[
-    list[int] | None,
-    typer.Option("--partition", metavar="N", min=0, help="Only partition N of each topic; may be given several times."),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Ask no question.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the result for each partition; change nothing.")]
 Id = Annotated[
     str | None,
-    typer.Option("--id", metavar="ID", help="The command's name: a second command with the same name changes nothing."),
-]
-Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Seconds to wait until the command is done.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
-Earliest = Annotated[bool, typer.Option("--earliest", help="The place: the first record that the source has.")]
-Latest = Annotated[bool, typer.Option("--latest", help="The place: the end of the source's log.")]
-Offset = Annotated[int | None, typer.Option(metavar="N", min=0, help="The place: source offset N.", show_default=False)]
-Time = Annotated[
-    str | None,
     typer.Option(
-        metavar="MOMENT", help=f"The place: the first record of MOMENT or later; {MOMENT_HELP}", show_default=False
+        "--id",
+        metavar="ID",
+        help="The command's name: a second command with the same name changes nothing.",
+        show_default=False,
     ),
 ]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="Seconds to wait until the command is done.")
+]
+Earliest = Annotated[bool, typer.Option("--earliest", help="The place: the first record that the source has.")]
+Latest = Annotated[bool, typer.Option("--latest", help="The place: the end of the source's log.")]
+FromOffset = Annotated[
+    int | None,
+    typer.Option("--from-offset", metavar="OFFSET", min=0, help="The place: this source offset.", show_default=False),
+]
+ToOffset = Annotated[
+    int | None,
+    typer.Option("--to-offset", metavar="OFFSET", min=0, help="The place: this source offset.", show_default=False),
+]
+_MOMENT = f"The place: the first record of this time or later; {MOMENT_HELP}"
+Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help=_MOMENT, show_default=False)]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help=_MOMENT, show_default=False)]
 
 
-class _OrList(typer.core.TyperGroup):
+class _OrList(TwinlogGroup):
     """`twinlog topics FILE` lists."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -68,7 +86,7 @@ class _OrList(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=_OrList, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandApp(cls=_OrList, no_args_is_help=True)
 
 
 @app.callback()
@@ -79,9 +97,9 @@ def topics() -> None:
     whatever host. If no process runs the flow, the next process does. `twinlog topics FILE` is `twinlog topics list
     FILE`.
 
-    Ends with code 0 when the command is done, or written while no process runs the flow; 1 when a cluster does not
-    answer, or a right is missing; 2 when FILE or an option is wrong, and no command was written; 3 when no partition
-    changed, or a partition could not be changed; 4 when the command was written, and is not done after --timeout.
+    Exit codes: 0 the command is done, or is written while no process runs the flow; 1 no partition changed, or a
+    partition could not be changed; 2 FILE or an option is wrong, and no command was written; 3 a cluster is out of
+    reach, a right is missing, or the process that runs the flow is silent for --timeout; 4.
 
     Example: twinlog topics mm2.properties
 
@@ -91,26 +109,22 @@ def topics() -> None:
 
 @app.command("list")
 def list_(
-    file: File,
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
-    flow: Annotated[
-        str | None,
-        typer.Option(metavar="A->B", help="Only this flow; all flows of FILE by default.", show_default=False),
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    flow: AnyFlow = None,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Print a line with offsets for each partition.")
     ] = False,
+    output: Output = DataFormat.TABLE,
+    timeout: AnswerTimeout = LOOK_CONNECT_S,
     secrets: Secrets = None,
-    as_json: AsJson = False,
 ) -> None:
     """List each topic with its state: copying, paused, held, asked, waiting or left out. Changes nothing.
 
     LAG is the number of source offsets between the stored position and the end of the source. The states held, asked,
     waiting and left out have the reason beside them.
 
-    Example: twinlog topics list mm2.properties --flow 'east->west' --partitions
+    Example: twinlog topics list mm2.properties --flow east:west --partitions
     """
     known = _read(file, connectors or (), secrets)
 
@@ -120,32 +134,32 @@ def list_(
     wanted = _copying(known.flows, flow)
     try:
         with ExitStack() as stack:
-            readers = [stack.enter_context(TopicsReader(one, known.worker)) for one in wanted]
+            readers = [stack.enter_context(TopicsReader(one, known.worker, connect_s=timeout)) for one in wanted]
             with waits_reported(readers):
                 seen = [reader.read() for reader in readers]
     except TwinlogError as error:
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(EXIT_TROUBLE) from None
-    if as_json:
-        typer.echo(json.dumps({"flows": [topics_json(one) for one in seen]}, indent=2))
-    else:
-        typer.echo("\n\n".join("\n".join(lines(one, partitions=partitions)) for one in seen))
+        end_with(error)
+    print_result(
+        output,
+        lambda: {"flows": [topics_json(one) for one in seen]},
+        lambda: ["\n\n".join("\n".join(lines(one, partitions=partitions)) for one in seen)],
+    )
     if any(one.trouble for one in seen):
-        raise typer.Exit(EXIT_TROUBLE)
+        raise typer.Exit(UNREACHABLE)
 
 
 @app.command()
 def pause(
-    file: File,
+    file: FlowFile,
     words: Topics,
-    flow: Flow = None,
-    partition: Partition = None,
+    flow: OneFlow = None,
+    partition: Partitions = None,
     connector: Connector = None,
     dry_run: DryRun = False,
     id_: Id = None,
     timeout: Timeout = 60.0,
     secrets: Secrets = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Stop copying topics until `resume`, also topics of the pattern that are created later.
 
@@ -156,22 +170,22 @@ def pause(
 
     Example: twinlog topics pause mm2.properties orders --partition 3 --partition 4
     """
-    asking = TopicCommandOptions(TopicVerb.PAUSE, words, partition or (), None, id_, True, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(TopicVerb.PAUSE, words, partition or (), None, id_, True, dry_run, timeout, output)
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command()
 def resume(
-    file: File,
+    file: FlowFile,
     words: Topics,
-    flow: Flow = None,
-    partition: Partition = None,
+    flow: OneFlow = None,
+    partition: Partitions = None,
     connector: Connector = None,
     dry_run: DryRun = False,
     id_: Id = None,
     timeout: Timeout = 60.0,
     secrets: Secrets = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Copy paused topics from their stored positions on. The last `pause` or `resume` that matches a partition counts.
 
@@ -179,27 +193,27 @@ def resume(
 
     Example: twinlog topics resume mm2.properties 'logs[.].*'
     """
-    asking = TopicCommandOptions(TopicVerb.RESUME, words, partition or (), None, id_, True, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(TopicVerb.RESUME, words, partition or (), None, id_, True, dry_run, timeout, output)
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command("restart-from")
 def restart_from(
-    file: File,
+    file: FlowFile,
     words: Topics,
     earliest: Earliest = False,
     latest: Latest = False,
-    offset: Offset = None,
-    time: Time = None,
-    flow: Flow = None,
-    partition: Partition = None,
+    from_offset: FromOffset = None,
+    since: Since = None,
+    flow: OneFlow = None,
+    partition: Partitions = None,
     connector: Connector = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     id_: Id = None,
     timeout: Timeout = 60.0,
     secrets: Secrets = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Copy topics again from a place on. The target has the records twice then: twinlog deletes no record.
 
@@ -208,32 +222,32 @@ def restart_from(
 
     Example: twinlog topics restart-from mm2.properties orders-3 --earliest --dry-run
 
-    Example: twinlog topics restart-from mm2.properties orders --time 2026-11-01T00:00:00Z --yes
+    Example: twinlog topics restart-from mm2.properties orders --since 2026-11-01T00:00:00Z --yes
     """
-    place = _place(earliest, latest, offset, time)
+    place = _place(earliest, latest, from_offset, since, ("--from-offset", "--since"))
     asking = TopicCommandOptions(
-        TopicVerb.RESTART_FROM, words, partition or (), place, id_, yes, dry_run, timeout, as_json
+        TopicVerb.RESTART_FROM, words, partition or (), place, id_, yes, dry_run, timeout, output
     )
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command("skip-to")
 def skip_to(
-    file: File,
+    file: FlowFile,
     words: Topics,
     earliest: Earliest = False,
     latest: Latest = False,
-    offset: Offset = None,
-    time: Time = None,
-    flow: Flow = None,
-    partition: Partition = None,
+    to_offset: ToOffset = None,
+    until: Until = None,
+    flow: OneFlow = None,
+    partition: Partitions = None,
     connector: Connector = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     id_: Id = None,
     timeout: Timeout = 60.0,
     secrets: Secrets = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Leave out the records before a place: the records are never copied.
 
@@ -242,26 +256,26 @@ def skip_to(
 
     Example: twinlog topics skip-to mm2.properties 'clicks.*' --latest --dry-run
 
-    Example: twinlog topics skip-to mm2.properties orders-3 --offset 1200 --yes
+    Example: twinlog topics skip-to mm2.properties orders-3 --to-offset 1200 --yes
     """
-    place = _place(earliest, latest, offset, time)
-    asking = TopicCommandOptions(TopicVerb.SKIP_TO, words, partition or (), place, id_, yes, dry_run, timeout, as_json)
+    place = _place(earliest, latest, to_offset, until, ("--to-offset", "--until"))
+    asking = TopicCommandOptions(TopicVerb.SKIP_TO, words, partition or (), place, id_, yes, dry_run, timeout, output)
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command("accept-gap")
 def accept_gap(
-    file: File,
+    file: FlowFile,
     words: Topics,
-    flow: Flow = None,
-    partition: Partition = None,
+    flow: OneFlow = None,
+    partition: Partitions = None,
     connector: Connector = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     id_: Id = None,
     timeout: Timeout = 60.0,
     secrets: Secrets = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Continue after a gap: the source deleted records before their copy, its log was cut back, or the topic was
     recreated.
@@ -271,24 +285,22 @@ def accept_gap(
 
     Example: twinlog topics accept-gap mm2.properties 'streams-.*-repartition' --yes
     """
-    asking = TopicCommandOptions(
-        TopicVerb.ACCEPT_GAP, words, partition or (), None, id_, yes, dry_run, timeout, as_json
-    )
+    asking = TopicCommandOptions(TopicVerb.ACCEPT_GAP, words, partition or (), None, id_, yes, dry_run, timeout, output)
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command()
 def release(
-    file: File,
+    file: FlowFile,
     words: Topics,
-    flow: Flow = None,
-    partition: Partition = None,
+    flow: OneFlow = None,
+    partition: Partitions = None,
     connector: Connector = None,
     dry_run: DryRun = False,
     id_: Id = None,
     timeout: Timeout = 60.0,
     secrets: Secrets = None,
-    as_json: AsJson = False,
+    output: Output = DataFormat.TABLE,
 ) -> None:
     """Try held partitions again at once, for example after a right was granted.
 
@@ -296,11 +308,11 @@ def release(
 
     Example: twinlog topics release mm2.properties orders
     """
-    asking = TopicCommandOptions(TopicVerb.RELEASE, words, partition or (), None, id_, True, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(TopicVerb.RELEASE, words, partition or (), None, id_, True, dry_run, timeout, output)
     ask(_one(file, connector, secrets, flow), asking)
 
 
-def _place(earliest: bool, latest: bool, offset: int | None, time: str | None) -> LogPlace:
+def _place(earliest: bool, latest: bool, offset: int | None, time: str | None, options: tuple[str, str]) -> LogPlace:
     found = []
     if earliest:
         found.append(LogPlace(LogPlaceKind.EARLIEST))
@@ -308,16 +320,16 @@ def _place(earliest: bool, latest: bool, offset: int | None, time: str | None) -
         found.append(LogPlace(LogPlaceKind.LATEST))
     if offset is not None:
         found.append(LogPlace(LogPlaceKind.OFFSET, offset))
-    moment = moment_ms(time, "--time")
+    moment = moment_ms(time, options[1])
     if moment is not None:
         found.append(LogPlace(LogPlaceKind.TIME, moment))
     if len(found) != 1:
-        raise typer.BadParameter("give a single place by --earliest, --latest, --offset or --time")
+        raise typer.BadParameter(f"give a single place by --earliest, --latest, {options[0]} or {options[1]}")
     return found[0]
 
 
 def _read(file: Path, connectors: Sequence[Path], secrets: Path | None) -> FlowsOfFile:
-    with ends_if_wrong(EXIT_CONFIG):
+    with ends_if_wrong(WRONG):
         known = read_flow_file(file, connectors, secrets)
     log_warnings()
     return known
@@ -333,7 +345,4 @@ def _one(
     """The flow that is meant. Raises BadParameter if the file has several flows."""
     known = _read(file, connectors or (), secrets)
     flows = _copying(known.flows, name)
-    if len(flows) > 1:
-        names = ", ".join(flow.name for flow in flows)
-        raise typer.BadParameter(f"FILE has several flows, choose a flow: {names}", param_hint="--flow")
-    return flows[0], known
+    return single_flow(flows), known

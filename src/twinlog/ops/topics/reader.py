@@ -121,11 +121,17 @@ class TopicsReader(ClustersReader):
     is missing. Used by a single thread."""
 
     def __init__(
-        self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
+        self,
+        settings: FlowSettings,
+        worker: WorkerSettings | None = None,
+        *,
+        connect: Connect = ClusterAdmin,
+        connect_s: float = LOOK_CONNECT_S,
     ) -> None:
         """`worker` has the settings of the connector's worker."""
+        self._connect_s = connect_s
         self.settings = settings
-        self._flow = FlowReader(settings, worker, connect=connect)
+        self._flow = FlowReader(settings, worker, connect=connect, connect_s=connect_s)
         self._source, self._target = both_clusters(settings, connect)
         super().__init__((self._target, self._source))
         self._topology = topology_of(settings)
@@ -310,7 +316,7 @@ class TopicsReader(ClustersReader):
         """Connect to both clusters; `read` does so itself."""
         for cluster in (self._target, self._source):
             if not cluster.client.connected:
-                cluster.connect(LOOK_CONNECT_S)
+                cluster.connect(self._connect_s)
 
     def read_asked(self) -> ControlState:
         """Return the commands for the topics of the flow."""
@@ -318,12 +324,12 @@ class TopicsReader(ClustersReader):
 
     def _read_asked(self) -> ControlState:
         if not self._target.client.connected:
-            self._target.connect(LOOK_CONNECT_S)
+            self._target.connect(self._connect_s)
         return self._journal.read()
 
     def _mirrored(self) -> dict[TopicPartition, None]:
         if not self._source.client.connected:
-            self._source.connect(LOOK_CONNECT_S)
+            self._source.connect(self._connect_s)
         return {
             TopicPartition(name, number): None
             for name, topic in sorted(self._source.topics().items())

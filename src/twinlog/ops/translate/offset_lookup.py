@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
@@ -42,7 +42,15 @@ class Lookup(ClustersReader):
     RefusedError when a permission is missing.
     """
 
-    def __init__(self, settings: FlowSettings, *, back: bool = False, connect: Connect = ClusterAdmin) -> None:
+    def __init__(
+        self,
+        settings: FlowSettings,
+        *,
+        back: bool = False,
+        connect: Connect = ClusterAdmin,
+        connect_s: float = COMMAND_CONNECT_S,
+    ) -> None:
+        self._connect_s = connect_s
         self._settings = settings
         self._back = back
         self._topology = topology_of(settings)
@@ -69,7 +77,7 @@ class Lookup(ClustersReader):
             known = [str(name) for name in self._here.call(GroupAdmin(self._here.client).listed)]
             close = get_close_matches(group, known, n=3)
             hint = f"; did you mean {' or '.join(close)}?" if close else ""
-            raise ClusterError(f"cluster {self._here.alias}: group {group} lacks committed offsets{hint}")
+            raise GroupGoneError(f"cluster {self._here.alias}: group {group} lacks committed offsets{hint}")
         ask_twice(self._target, self._learn)
         return [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())]
 
@@ -93,7 +101,7 @@ class Lookup(ClustersReader):
 
     def _connect(self, admin: ClusterAdmin) -> None:
         if admin.alias not in self._connected:
-            admin.connect(COMMAND_CONNECT_S)
+            admin.connect(self._connect_s)
             self._connected.add(admin.alias)
 
     def _learn(self) -> None:
@@ -117,7 +125,7 @@ class Lookup(ClustersReader):
         topic = TopicName(self._settings.positions_topic)
         found = self._target.call(self._target.client.refresh, [topic])[topic]
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            raise ClusterError(
+            raise TopicGoneError(
                 f"cluster {self._target.alias} has no topic {topic}: flow {self._settings.name} has never run there"
             )
 

@@ -38,7 +38,7 @@ MOST_PLACES = 1_000
 """The number of places of a section at which both logs are searched for common records."""
 
 TOO_MANY = (
-    f"before them the two sides differ in more than {MOST_PLACES} places; --from-timestamp with the time of the first "
+    f"before them the two sides differ in more than {MOST_PLACES} places; --since with the time of the first "
     "of them continues there"
 )
 

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinlog.console import signals
-from twinlog.console.command_log import ends_if_wrong, log_warnings
-from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.options import MOMENT_HELP, Conf, Master, Secrets, chosen, moment_ms, spark_options
-from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
+from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
+from twinlog.console.flow_files import read_flows
+from twinlog.console.options import (
+    MOMENT_HELP,
+    AnswerTimeout,
+    AnyFlow,
+    Conf,
+    ConnectorFiles,
+    Everything,
+    FlowFile,
+    Master,
+    Output,
+    Secrets,
+    Topics,
+    chosen,
+    moment_ms,
+    spark_options,
+    topic_expressions,
+)
+from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import ClusterError, TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 
 if TYPE_CHECKING:
     from twinlog.ops.verify.model import Verdict
     from twinlog.ops.verify.planner import VerifyOptions, VerifyPlan
     from twinlog.settings.flow import FlowSettings
 
-DIFFERENT = 4
-"""The exit code when records differ."""
-
 
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
-    connectors: Annotated[
-        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
-    ] = None,
-    flow: Annotated[
-        str | None,
-        typer.Option(metavar="A->B", help="Only this flow; by default all flows that copy.", show_default=False),
-    ] = None,
-    topics: Annotated[
-        str | None,
-        typer.Option(metavar="TOPICS", help="Only these topics of the source, as in `topics`.", show_default=False),
-    ] = None,
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    flow: AnyFlow = None,
+    topic: Topics = None,
     since: Annotated[
         str | None,
         typer.Option(
-            "--from-timestamp",
             metavar="TIME",
             help=f"Begin at the first record of this time or later: {MOMENT_HELP}",
             show_default=False,
@@ -62,8 +67,9 @@ def verify(
     ignore_foreign: Annotated[
         bool, typer.Option("--ignore-foreign", help="Records of other writers in a remote topic are no difference.")
     ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    everything: Everything = False,
+    output: Output = DataFormat.TABLE,
+    timeout: AnswerTimeout = COMMAND_CONNECT_S,
     master: Master = None,
     conf: Conf = None,
     secrets: Secrets = None,
@@ -73,19 +79,18 @@ def verify(
     Reads both clusters in Spark's tasks. The flow may run meanwhile: what is compared ends at the last position that it
     has stored. Records that retention or compaction took away on a side are named, and are no difference.
 
-    Ends with code 0 when all that was compared is equal; 4 when something differs; 1 when a cluster is silent, or a
-    whole partition stayed uncompared; 2 when FILE or the command line is wrong.
+    Exit codes: 0 every compared record is equal; 1 a record differs, or a whole partition stayed uncompared; 2; 3; 4.
 
-    Example: twinlog verify mm2.properties --flow 'east->west' --topics 'orders, payments.*'
+    Example: twinlog verify mm2.properties --flow east:west --topic orders --topic 'payments.*'
 
-    Example: twinlog verify mm2.properties --from-timestamp 2026-11-20T08:00:00Z --json
+    Example: twinlog verify mm2.properties --since 2026-11-20T08:00:00Z -o json
     """
     spark_master, settings = spark_options(master, conf)
-    since_ms, until_ms = moment_ms(since, "--from-timestamp"), moment_ms(until, "--until")
+    since_ms, until_ms = moment_ms(since, "--since"), moment_ms(until, "--until")
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise typer.BadParameter(
-            f"the range from {since} to {until} is empty: --from-timestamp must be the earlier time",
-            param_hint="--from-timestamp",
+            f"the range from {since} to {until} is empty: --since must be the earlier time",
+            param_hint="--since",
         )
     with ends_if_wrong(WRONG):
         known = read_flows(file, connectors or [], secrets)
@@ -94,23 +99,24 @@ def verify(
     stop = SparkSignalHandler()
     signals.call(stop)
 
-    from twinlog.ops.verify.planner import VerifyOptions, expressions  # noqa: PLC0415
+    from twinlog.ops.verify.planner import VerifyOptions  # noqa: PLC0415
     from twinlog.ops.verify.verify_lines import verdict_lines  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
-    options = VerifyOptions(expressions(topics or ""), since_ms, until_ms, every_record, ignore_foreign)
+    options = VerifyOptions(topic_expressions(topic), since_ms, until_ms, every_record, ignore_foreign)
     try:
-        plans, failed = _plans(flows, options)
+        plans, failed = _plans(flows, options, timeout)
         found, seconds = _compare(plans, spark_master, settings, stop)
     except TwinlogError as error:
         stop.end_command(error)
-    if as_json:
-        typer.echo(json.dumps(_as_json(found, seconds, failed), indent=2))
-    else:
-        typer.echo("\n".join(verdict_lines(found, seconds, failed, everything=everything)))
-    if any(one.equal is False for one in found):
-        raise typer.Exit(DIFFERENT)
-    if failed or any(one.problem is not None or one.equal is None for one in found):
-        raise typer.Exit(TROUBLE)
+    print_result(
+        output,
+        lambda: _as_json(found, seconds, failed),
+        lambda: verdict_lines(found, seconds, failed, everything=everything),
+    )
+    if any(one.equal is not True or one.problem is not None for one in found):
+        raise typer.Exit(FOUND)
+    if failed:
+        raise typer.Exit(UNREACHABLE)
 
 
 def _compare(
@@ -143,7 +149,9 @@ def _seconds(found: Sequence[Verdict]) -> float:
     return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
 
 
-def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> tuple[list[VerifyPlan], dict[str, str]]:
+def _plans(
+    flows: Sequence[FlowSettings], options: VerifyOptions, connect_s: float
+) -> tuple[list[VerifyPlan], dict[str, str]]:
     """The plan of each flow, or, by the name of the flow, the obstacle to its plan: a silent cluster may belong to some
     flows only.
 
@@ -157,14 +165,17 @@ def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> tuple[list[
     last: TwinlogError | None = None
     for settings in flows:
         try:
-            with ReadingProgress() as progress, VerifyPlanner(settings, options, progress=progress) as planner:
+            with (
+                ReadingProgress() as progress,
+                VerifyPlanner(settings, options, progress=progress, connect_s=connect_s) as planner,
+            ):
                 plans.append(planner.plan())
         except ClusterError as error:
             last = error
             failed[settings.name] = str(error)
     if last is not None and not plans:
         for name, problem in list(failed.items())[:-1]:
-            typer.echo(f"twinlog: flow {name}: {problem}", err=True)
+            print_error(f"flow {name}: {problem}")
         raise last
     return plans, failed
 

@@ -128,7 +128,9 @@ class VerifyPlanner:
         options: VerifyOptions,
         connect: Connect = ClusterAdmin,
         progress: Progress = lambda alias, what, done, total: None,
+        connect_s: float = COMMAND_CONNECT_S,
     ) -> None:
+        self._connect_s = connect_s
         self._settings = settings
         self._options = options
         self._progress = progress
@@ -149,8 +151,8 @@ class VerifyPlanner:
             raise OptionError(
                 f"the range from timestamp {since} to {until} (in ms) is empty: the first must be the earlier timestamp"
             )
-        self._source.connect(COMMAND_CONNECT_S)
-        self._target.connect(COMMAND_CONNECT_S)
+        self._source.connect(self._connect_s)
+        self._target.connect(self._connect_s)
         rules = VerifyRules(
             settings.consumer,
             ConsumerSettings(

@@ -1,4 +1,4 @@
-"""The ends of a run `--until caught-up`: the ends that partitions had at its start."""
+"""The ends of a run `--until-caught-up`: the ends that partitions had at its start."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_list_names_those_without_a_status_too(worker: ScriptedWorker) -> None
         "a->b /1  MirrorSourceConnector  RUNNING          1 FAILED, 1 RUNNING  w:1",
         "new      MirrorSourceConnector  (no status yet)  none                 -",
     ]
-    code, out, _ = run(worker, "list", "--json")
+    code, out, _ = run(worker, "list", "-o", "json")
     assert json.loads(out)[0] == {
         "name": NAME,
         "class": f"{MIRROR}SourceConnector",
@@ -87,7 +87,7 @@ def test_the_status_of_a_failed_task_says_why_and_ends_with_1(worker: ScriptedWo
         "  Caused by: no right",
     ]
     assert "\tat a.B(B.java:1)" in run(worker, "status", NAME, "--trace")[1]
-    code, out, _ = run(worker, "status", NAME, "--json")
+    code, out, _ = run(worker, "status", NAME, "-o", "json")
     assert (code, json.loads(out)[0]["tasks"][1]["trace"]) == (1, trace)
 
 
@@ -211,7 +211,7 @@ def test_a_replaced_configuration_shows_what_changes_and_no_secret(worker: Scrip
     file = tmp_path / "c.json"
     file.write_text(json.dumps(source(**new)))
     worker.on(VALIDATE, GOOD).on(f"GET {PATH}/config", source(**old)).on(f"PUT {PATH}/config", {"name": NAME})
-    code, out, _ = run(worker, "create", str(file), "--check")
+    code, out, _ = run(worker, "create", str(file), "--dry-run")
     assert (code, out.splitlines()[0]) == (0, f"{NAME}: would be replaced")
     assert f"PUT {PATH}/config" not in worker.requests
     code, out, err = run(worker, "create", str(file))
@@ -226,7 +226,7 @@ def test_a_replaced_configuration_shows_what_changes_and_no_secret(worker: Scrip
         "  ~ url = (hidden) -> mysql://host",
     ]
     assert worker.asked[-1].body == source(**new)
-    code, out, _ = run(worker, "create", str(file), "--json")
+    code, out, _ = run(worker, "create", str(file), "-o", "json")
     assert json.loads(out)[0]["changes"][0] == {"key": "groups", "before": None, "after": "g"}
     assert "secret" not in out + err
 
@@ -252,10 +252,10 @@ def test_every_error_of_every_file_is_a_line_and_nothing_changes(worker: Scripte
     code, out, err = run(worker, "create", *map(str, files))
     assert (code, out) == (2, "")
     assert err.splitlines() == [
-        f"problem: {files[1]}: topics: not a pattern",
-        f"problem: {files[1]}: topics: too long",
-        f"problem: {files[2]}: no such class",
-        f"problem: {files[3]}: connector.class: missing; expected the class of the connector",
+        f"twinlog: {files[1]}: topics: not a pattern",
+        f"twinlog: {files[1]}: topics: too long",
+        f"twinlog: {files[2]}: no such class",
+        f"twinlog: {files[3]}: connector.class: missing; expected the class of the connector",
         "nothing was changed",
     ]
     assert {request.split()[0] + request[-8:] for request in worker.requests} == {"PUTvalidate"}
@@ -304,7 +304,7 @@ def test_offsets_of_each_kind(worker: ScriptedWorker, found: Any, table: list[st
     worker.on(f"GET {PATH}/offsets", {"offsets": found})
     code, out, _ = run(worker, "offsets", "list", NAME)
     assert (code, out.splitlines()) == (0, table)
-    assert json.loads(run(worker, "offsets", "list", NAME, "--json")[1]) == {"offsets": found}
+    assert json.loads(run(worker, "offsets", "list", NAME, "-o", "json")[1]) == {"offsets": found}
 
 
 @pytest.mark.parametrize(
@@ -385,6 +385,6 @@ def test_every_command_has_an_example_and_says_how_to_log_in() -> None:
         *(["offsets", one] for one in ("list", "alter", "reset")),
     ):
         text = runner.invoke(app, ["connectors", *words, "--help"]).output
-        assert f"Example: twinlog connectors {' '.join(words)} " in text
+        assert f"  twinlog connectors {' '.join(words)} " in text
         assert "TWINLOG_CONNECT_PASSWORD" in text
         assert "TWINLOG_CONNECT_URL" in text

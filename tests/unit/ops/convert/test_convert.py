@@ -75,8 +75,8 @@ def schema(version: str) -> Any:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2"])
 def test_a_resource_is_as_strimzis_schema_wants_it(properties: Path, tmp_path: Path, version: str) -> None:
-    result = run(properties, "--to", "strimzi", "--version", version, "-o", tmp_path / "out")
-    assert result.exit_code == (3 if version == "v1" else 0), result.stderr
+    result = run(properties, "--format", "strimzi", "--api-version", version, "--output-dir", tmp_path / "out")
+    assert result.exit_code == (1 if version == "v1" else 0), result.stderr
     (path,) = (tmp_path / "out").glob("*.yaml")
     found = read_yaml(path)
     jsonschema.validate(found, schema(version))
@@ -99,14 +99,14 @@ def test_a_resource_is_as_strimzis_schema_wants_it(properties: Path, tmp_path: P
 
 
 def test_what_v1_cannot_say_is_said(properties: Path, tmp_path: Path) -> None:
-    result = run(properties, "--to", "strimzi", "-o", tmp_path / "out")
-    assert result.exit_code == 3
+    result = run(properties, "--format", "strimzi", "--output-dir", tmp_path / "out")
+    assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("not converted: ")]
     assert line.endswith(": west->east: MirrorHeartbeatConnector: v1 lacks heartbeatConnector")
 
 
 def test_connectors_refer_to_secrets_in_files(properties: Path, tmp_path: Path) -> None:
-    result = run(properties, "--to", "connectors", "-o", tmp_path / "out")
+    result = run(properties, "--format", "connectors", "--output-dir", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     names = {path.name for path in (tmp_path / "out").iterdir()}
     kinds = {f"Mirror{kind}Connector.json" for kind in ("Source", "Checkpoint", "Heartbeat")}
@@ -135,8 +135,8 @@ def test_secrets_beside_references_are_no_clear_text_either(tmp_path: Path, form
     path = tmp_path / "mm2.properties"
     providers = "config.providers = env\nconfig.providers.env.class = EnvVarConfigProvider\n"
     path.write_text(f"{PROPERTIES}{providers}{key} = {value}\n")
-    result = run(path, "--to", form, "--version", "v1beta2", "-o", tmp_path / "out")
-    assert result.exit_code in {0, 3}, result.stderr
+    result = run(path, "--format", form, "--api-version", "v1beta2", "--output-dir", tmp_path / "out")
+    assert result.exit_code in {0, 1}, result.stderr
     files = [one for one in (tmp_path / "out").rglob("*") if one.is_file() and "secrets" not in one.parts]
     assert files
     for text in (result.output, result.stderr, *(one.read_text() for one in files)):
@@ -149,7 +149,7 @@ def test_nothing_is_written_over(properties: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "worker.properties").write_text("mine")
-    result = run(properties, "--to", "connectors", "-o", out)
+    result = run(properties, "--format", "connectors", "--output-dir", out)
     assert result.exit_code == 2
     assert "worker.properties exists; DIR is as before" in result.stderr
     assert [path.name for path in out.iterdir()] == ["worker.properties"]
@@ -158,7 +158,7 @@ def test_nothing_is_written_over(properties: Path, tmp_path: Path) -> None:
 def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text("clusters = a, b\na->b.enabled = maybe\n")
-    result = run(path, "--to", "strimzi", "-o", tmp_path / "out")
+    result = run(path, "--format", "strimzi", "--output-dir", tmp_path / "out")
     assert result.exit_code == 2
     assert "mm2.properties:2: a->b.enabled: 'maybe'" in result.stderr
     assert not (tmp_path / "out").exists()
@@ -167,9 +167,9 @@ def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (("--to", "properties"), "has this form already"),
-        (("--to", "connectors"), "files: name a folder"),
-        (("mm2.properties", "--to", "strimzi"), "a single file of this kind at a time"),
+        (("--format", "properties"), "has this form already"),
+        (("--format", "connectors"), "files: name a folder"),
+        (("mm2.properties", "--format", "strimzi"), "a single file of this kind at a time"),
     ],
 )
 def test_command_lines_that_mean_nothing(properties: Path, words: tuple[str, ...], found: str) -> None:
@@ -179,8 +179,8 @@ def test_command_lines_that_mean_nothing(properties: Path, words: tuple[str, ...
 
 
 def test_a_resource_becomes_properties(tmp_path: Path) -> None:
-    result = run(STRIMZI / "migration.yaml", "--to", "properties", "--secrets", "/mnt/secrets")
-    assert result.exit_code == 3
+    result = run(STRIMZI / "migration.yaml", "--format", "properties", "--secrets", "/mnt/secrets")
+    assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert "destination-cluster.offset.storage.topic = mirrormaker2-cluster-offsets" in lines
     reference = "${secrets:/mnt/secrets/admin-user-1:user.key}"
@@ -220,8 +220,8 @@ spec:
 def test_the_newer_version_of_a_resource(tmp_path: Path) -> None:
     path = tmp_path / "mirror.yaml"
     path.write_text(OLD)
-    result = run(path, "--to", "strimzi", "-o", tmp_path / "out")
-    assert result.exit_code == 3
+    result = run(path, "--format", "strimzi", "--output-dir", tmp_path / "out")
+    assert result.exit_code == 1
     assert f"not converted: {path}:20: spec.mirrors[0].heartbeatConnector: v1 lacks this connector" in result.stderr
     found = read_yaml(tmp_path / "out" / "mirror.yaml")
     jsonschema.validate(found, schema("v1"))
@@ -243,9 +243,9 @@ def test_the_newer_version_of_a_resource(tmp_path: Path) -> None:
 def test_there_and_back_between_versions(tmp_path: Path) -> None:
     path = tmp_path / "mirror.yaml"
     path.write_text(OLD.replace("      heartbeatConnector: {}\n", ""))
-    assert run(path, "--to", "strimzi", "-o", tmp_path / "new").exit_code == 0
+    assert run(path, "--format", "strimzi", "--output-dir", tmp_path / "new").exit_code == 0
     new = tmp_path / "new" / "mirror.yaml"
-    assert run(new, "--to", "strimzi", "--version", "v1beta2", "-o", tmp_path / "old").exit_code == 0
+    assert run(new, "--format", "strimzi", "--api-version", "v1beta2", "--output-dir", tmp_path / "old").exit_code == 0
     old = tmp_path / "old" / "mirror.yaml"
     jsonschema.validate(read_yaml(old), schema("v1beta2"))
     before, between, after = (load_resource(one) for one in (path, new, old))
@@ -274,8 +274,8 @@ def test_connectors_that_differ_are_no_flow(tmp_path: Path) -> None:
     source.write_text(json.dumps({"name": "s", "config": {**CONNECTOR, "topics": "x"}, "initial_state": "PAUSED"}))
     other = {**CONNECTOR, "connector.class": "MirrorCheckpointConnector", "topics": "y"}
     checkpoint.write_text(json.dumps({"name": "c", "config": other}, indent=1))
-    result = run(source, checkpoint, "--to", "properties")
-    assert result.exit_code == 3
+    result = run(source, checkpoint, "--format", "properties")
+    assert result.exit_code == 1
     assert f"{checkpoint}:9: topics: it counts for the whole flow here, and s has another value" in result.stderr
     assert "s: to begin paused lacks a form in a properties file" in result.stderr
     assert "under the name 's', and looked for under 'MirrorSourceConnector'" in result.stderr
@@ -286,7 +286,7 @@ def test_connectors_of_two_targets_are_refused(tmp_path: Path) -> None:
     first, second = tmp_path / "1.json", tmp_path / "2.json"
     first.write_text(json.dumps({"name": "1", "config": CONNECTOR}))
     second.write_text(json.dumps({"name": "2", "config": {**CONNECTOR, "target.cluster.alias": "c"}}))
-    result = run(first, second, "--to", "strimzi")
+    result = run(first, second, "--format", "strimzi")
     assert result.exit_code == 2
     assert "target.cluster.alias: b, c; expected a single target" in result.stderr
 
@@ -303,8 +303,8 @@ def test_a_provider_of_the_same_name_stays_what_it_is(tmp_path: Path, provider: 
     text = f"{PROPERTIES}{own}config.providers = secrets\nconfig.providers.secrets.class = {provider}\n"
     path = tmp_path / "mm2.properties"
     path.write_text(text)
-    result = run(path, "--to", "connectors", "-o", tmp_path / "out")
-    assert result.exit_code in {0, 3}, result.stderr
+    result = run(path, "--format", "connectors", "--output-dir", tmp_path / "out")
+    assert result.exit_code in {0, 1}, result.stderr
     config = json.loads((tmp_path / "out" / "MirrorSourceConnector.json").read_text())["config"]
     assert config["source.cluster.sasl.jaas.config"].startswith(f"${{{name}:{tmp_path}/out/secrets/west:")
     assert config["source.cluster.ssl.key.password"] == "${secrets:/own/file:key}"
@@ -321,21 +321,23 @@ def test_empty_aliases_stay_empty(tmp_path: Path) -> None:
     empty = "replication.policy.separator =\nsource.cluster.alias =\nwest->east.target.cluster.alias =\n"
     plain = [line for line in PROPERTIES.splitlines(keepends=True) if not line.startswith(("west.s", "east.s"))]
     path.write_text("".join([*plain, empty]))
-    result = run(path, "--to", "connectors", "-o", tmp_path / "out")
-    assert result.exit_code in {0, 3}, result.stderr
+    result = run(path, "--format", "connectors", "--output-dir", tmp_path / "out")
+    assert result.exit_code in {0, 1}, result.stderr
     files = [tmp_path / "out" / f"Mirror{kind}Connector.json" for kind in ("Source", "Checkpoint", "Heartbeat")]
     for file in files:
         config = json.loads(file.read_text())["config"]
         assert (config["source.cluster.alias"], config["target.cluster.alias"]) == ("", ""), file
-    again = run(tmp_path / "out" / "worker.properties", *files, "--to", "properties", "-o", tmp_path / "again")
-    assert again.exit_code in {0, 3}, again.stderr
+    again = run(
+        tmp_path / "out" / "worker.properties", *files, "--format", "properties", "--output-dir", tmp_path / "again"
+    )
+    assert again.exit_code in {0, 1}, again.stderr
     before, after = (load(one).flows[0] for one in (path, tmp_path / "again" / "mm2.properties"))
     assert (after.source, after.target) == ("source", "target")
     assert after.keeps_names
     for field in ("source_name", "target_name", "positions_topic", "offset_syncs_topic", "group_id", "connector_name"):
         assert getattr(after, field) == getattr(before, field), field
-    strimzi = run(path, "--to", "strimzi")
-    assert strimzi.exit_code == 3
+    strimzi = run(path, "--format", "strimzi")
+    assert strimzi.exit_code == 1
     assert "source.cluster.alias: the operator has remote topics and positions named after 'west'" in strimzi.stderr
 
 
@@ -344,6 +346,6 @@ def test_the_connectors_of_a_flow_have_one_alias(tmp_path: Path) -> None:
     first.write_text(json.dumps({"name": "s", "config": {**CONNECTOR, "source.cluster.alias": ""}}))
     other = {**CONNECTOR, "connector.class": "MirrorCheckpointConnector", "source.cluster.alias": "source"}
     second.write_text(json.dumps({"name": "c", "config": other}))
-    result = run(first, second, "--to", "properties")
+    result = run(first, second, "--format", "properties")
     assert "source->b.source.cluster.alias = " in result.stdout.replace("\\>", ">")
     assert "source.cluster.alias: a flow has a single source.cluster.alias, '' of s" in result.stderr

@@ -72,13 +72,13 @@ def test_what_would_be_taken_over_is_told_so() -> None:
     [
         (ReloadAnswers((report(),)), 0),
         (ReloadAnswers((report(keys=(TOPICS,)),)), 0),
-        (ReloadAnswers((report(keys=(TOPICS, TASKS)),)), 4),
+        (ReloadAnswers((report(keys=(TOPICS, TASKS)),)), 1),
         (ReloadAnswers((report(problems=("wrong",)), report(keys=(TASKS,)))), 2),
-        (ReloadAnswers((report(),), {"h-2": ("a->b",)}), 1),
-        (ReloadAnswers((report(),), troubles={"b": "away"}), 1),
-        (ReloadAnswers(troubles={"b": "away"}), 1),
-        (ReloadAnswers(), 3),
-        (ReloadAnswers(others={"a->b": "MirrorMaker 2 runs it"}), 3),
+        (ReloadAnswers((report(),), {"h-2": ("a->b",)}), 3),
+        (ReloadAnswers((report(),), troubles={"b": "away"}), 3),
+        (ReloadAnswers(troubles={"b": "away"}), 3),
+        (ReloadAnswers(), 1),
+        (ReloadAnswers(others={"a->b": "MirrorMaker 2 runs it"}), 1),
     ],
 )
 def test_the_code_is_that_of_what_an_operator_has_to_look_at(asked: ReloadAnswers, code: int) -> None:
@@ -111,7 +111,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_flows_of_the_file_are_asked_for(file: Path) -> None:
-    done = CliRunner().invoke(app, ["reload", str(file), "--dry-run", "--timeout", "7", "--json"])
+    done = CliRunner().invoke(app, ["reload", str(file), "--dry-run", "--timeout", "7", "-o", "json"])
     assert done.exit_code == 0
     assert Asker.asked == (["a->b", "b->a"], "anna on ops-1", True, 7.0)
     (found,) = json.loads(done.stdout)["processes"]

@@ -290,7 +290,7 @@ def test_where_too_much_differs_the_rest_is_named(
     found = verify(clusters)
     assert (found.equal, found.records, found.foreign) == (False, 300, 160)
     assert [(one.side, one.start, one.end) for one in found.left] == [("source", 300, 500), ("target", 460, 900)]
-    assert "--from-timestamp" in found.left[0].reason
+    assert "--since" in found.left[0].reason
 
 
 def test_logs_that_have_nothing_in_common_are_given_up(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
