@@ -118,8 +118,13 @@ def _wrong_twinlog(words: list[str], command: Any) -> str | None:
             if "=" not in word and not getattr(known[option], "is_flag", False):
                 next(rest, None)
         elif subcommands:
-            if word not in subcommands:
+            default = getattr(command, "default_command", None)
+            if word not in subcommands and default is None:
                 return f"{name} has no command {word}"
+            if word not in subcommands:
+                # The word is the first argument of the command that needs no name.
+                command, name = subcommands[default], f"{name} {default}"
+                continue
             command, name = subcommands[word], f"{name} {word}"
     return None
 

@@ -175,6 +175,7 @@ class _Commands(OnDemand):
         LazyCommand(INSPECT, "check", "twinlog.cli.check", "check", "docs/plan.md"),
         LazyCommand(INSPECT, "plan", "twinlog.ops.plan.command", "plan", "docs/plan.md"),
         LazyCommand(INSPECT, "audit", "twinlog.ops.audit.command", "audit", "docs/audit.md"),
+        LazyCommand(INSPECT, "canary", "twinlog.ops.canary.commands", "app", "docs/canary.md"),
         LazyCommand(INSPECT, "diff", "twinlog.ops.diff.command", "diff", "docs/plan.md"),
         LazyCommand(INSPECT, "status", "twinlog.ops.status.command", "status", "docs/running.md"),
         LazyCommand(INSPECT, "topics", "twinlog.ops.topics.commands", "app", "docs/topics.md"),

@@ -329,7 +329,17 @@ class FlowSettings:
     @property
     def group_id(self) -> str:
         """The name the processes of this flow share on the target, `S-mm2` unless the user chose another."""
-        return self.worker_group_id or f"{self.source}-mm2"
+        return self.worker_group_id or self.mirror_maker_group_id
+
+    @property
+    def mirror_maker_group_id(self) -> str:
+        """The name of the group of MirrorMaker 2's processes, unless its file names another."""
+        return f"{self.source}-mm2"
+
+    @property
+    def has_own_group(self) -> bool:
+        """Whether the flow runs beside MirrorMaker 2's group, so that the group keeps no other process away."""
+        return self.kind is None and self.group_id != self.mirror_maker_group_id
 
     def held_policy(self, reason: HeldReason, topic: TopicName) -> str:
         """The rule for a partition of source topic `topic` that is held; `hold` for a reason that lacks a setting."""

@@ -11,7 +11,8 @@ from harness.cluster import KafkaCluster
 from harness.guide import GuideShell, read_guide
 from harness.ports import claim_port, release_port
 
-GUIDES = Path(__file__).parents[3] / "docs/guides"
+DOCS = Path(__file__).parents[3] / "docs"
+GUIDES = {path.stem: path for path in (DOCS / "canary.md", *sorted((DOCS / "guides").glob("*.md")))}
 ALIASES = ("oslo", "bergen", "all")
 
 
@@ -31,13 +32,13 @@ def sites() -> Iterator[dict[str, KafkaCluster]]:
 
 
 @pytest.mark.scenario
-@pytest.mark.parametrize("guide", sorted(path.stem for path in GUIDES.glob("*.md")))
+@pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_does_what_it_says(guide: str, sites: dict[str, KafkaCluster], tmp_path: Path) -> None:
     port = claim_port()
     names = {f"{alias}:9092": cluster.bootstrap for alias, cluster in sites.items()}
     names["localhost:8083"] = f"localhost:{port}"
     try:
         with GuideShell(tmp_path, names) as shell:
-            shell.follow(read_guide((GUIDES / f"{guide}.md").read_text(encoding="utf-8")))
+            shell.follow(read_guide(GUIDES[guide].read_text(encoding="utf-8")))
     finally:
         release_port(port)

@@ -20,7 +20,10 @@ _LEADER = Area(
             lines=("`MirrorMaker 2 still runs this flow: group G of west has the members ...`",),
             meaning="The workers of MirrorMaker 2 would copy the same records.",
             impact="MirrorMaker 2 copies the records; twinlog waits.",
-            mend="Stop MirrorMaker 2; twinlog takes over by itself.",
+            mend=(
+                "Stop MirrorMaker 2; twinlog takes over by itself. To run twinlog beside MirrorMaker 2, write the file "
+                "of a [canary](canary.md) with `twinlog canary`."
+            ),
         ),
         Message(
             "TW-LEADER-02",

@@ -316,6 +316,48 @@ _TOPIC = Area(
             impact="The records of the named topics are missing on the target.",
             mend="Follow the answer of the target in the line, and run the command again.",
         ),
+        Message(
+            "TW-TOPIC-25",
+            "Another process copies a topic",
+            "warning",
+            lines=(
+                (
+                    "`not copied here: TOPICS: MirrorMaker 2 runs: group G of west has the members ..., and its task "
+                    "... copies it`"
+                ),
+                "`not copied here: TOPICS: MirrorMaker 2 is stopped, and its task ... would copy it at the next start`",
+                (
+                    "`not copied here: TOPICS: MirrorMaker 2 runs: ..., and has just changed its tasks: their last "
+                    "records may be under way`"
+                ),
+                "`not copied here: TOPICS: process HOST-PID of twinlog copies it with group.id = G`",
+                "`not copied here: TOPICS: whether MirrorMaker 2 copies it is hidden from this login: ...`",
+            ),
+            meaning=(
+                "The file has a `group.id` of its own, so that it may run beside MirrorMaker 2 or beside another "
+                "process of twinlog ([wave by wave](canary.md#hand-over-wave-by-wave)), and both would copy the same "
+                "topics. twinlog reads the topics of MirrorMaker 2's tasks in `mm2-configs.east.internal`, and its own "
+                "in the reports of other processes."
+            ),
+            impact="The other process copies the topics; this process copies all its other topics.",
+            mend=(
+                "Take the topics out of `topics` of the other process and restart it; this process takes the topics "
+                "within half a minute. If MirrorMaker 2 has ended for good, remove `group.id` from the file and "
+                "restart twinlog. If the line names a missing right, grant it."
+            ),
+        ),
+        Message(
+            "TW-TOPIC-26",
+            "Other processes of twinlog are hidden",
+            "warning",
+            lines=("`another process of twinlog that copies the same topics would be overlooked: ...`",),
+            meaning=(
+                "The login lacks READ on the topic of reports, in which a process with another `group.id` names its "
+                "topics."
+            ),
+            impact="Only if two processes have the same topics in `topics`, the records are copied twice.",
+            mend="Grant READ on `mm2-twinlog-progress.east.internal`.",
+        ),
     ),
 )
 

@@ -16,6 +16,7 @@ ProblemKind = Literal[
     "cluster",
     "permission",
     "clash",
+    "copied-elsewhere",
     "record-limit",
     "replication-factor",
     "refused",

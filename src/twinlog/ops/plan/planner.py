@@ -172,6 +172,8 @@ class FlowPlanner:
         except RefusedError as error:
             findings.problems.append(Problem("renamed", str(error)))
             return plan
+        for topic, reason in sorted(refresh.copied_elsewhere.items()):
+            findings.problems.append(Problem("copied-elsewhere", f"{topic}: {reason}"))
         create, new_configs = deciding.creations(changes)
         internal, bounds = deciding.internal()
         settings, changed_configs = deciding.settings(changes)

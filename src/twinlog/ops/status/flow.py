@@ -214,7 +214,10 @@ class FlowReader(ClustersReader):
             return
         report = decode_report(record.value())
         # The later record counts, whatever its own time: another process may have another clock.
-        if report is not None and report.flow == self.settings.name:
+        if report is None or report.flow != self.settings.name:
+            return
+        # A process with another group.id may copy other topics of a flow with the same name.
+        if not report.group or report.group == self.settings.group_id:
             self._report = report
 
     def _take_beat(self, key: bytes, record: KeptRecord) -> None:

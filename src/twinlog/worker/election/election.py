@@ -41,7 +41,8 @@ def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str
     if seen.protocol_type == CONNECT_PROTOCOL:
         return (
             f"MirrorMaker 2 still runs this flow: group {group} of {target} has the members {who}; "
-            "stop it, twinlog waits and takes over"
+            "stop it, twinlog waits and takes over; to run twinlog beside it, write a canary: twinlog canary FILE "
+            "--topic TOPIC -o DIR"
         )
     return (
         f"group {group} of {target} is used by other programs ({seen.protocol_type or 'no'} protocol: {who}); stop "

@@ -142,6 +142,7 @@ class FlowReporter:
             missing=len(missing),
             missing_topics=_first(missing),
             bridged=bridged,
+            group="" if self._settings.kind is not None else self._settings.group_id,
         )
         return report if status is None else _with_sums(report, status, held)
 

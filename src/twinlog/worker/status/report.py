@@ -116,7 +116,7 @@ class DriverReport:
     by name, `MOST_HELD` at most. `paused` partitions are excluded from all other sums. `missing` topics lack a remote
     topic, or some of its partitions, and are excluded from all other sums; `missing_topics` are the first of them.
     `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic. `bridged` is
-    true while the bridge copies in place of Spark's tasks.
+    true while the bridge copies in place of Spark's tasks. `group` is the group of the flow's processes.
     """
 
     flow: str
@@ -156,6 +156,7 @@ class DriverReport:
     missing: int = 0
     missing_topics: tuple[tuple[str, str], ...] = field(default=())
     bridged: bool = False
+    group: str = ""
 
 
 _REPORT, _TOPIC = ReportCodec(DriverReport), ReportCodec(TopicProgress)

@@ -32,11 +32,15 @@ from twinlog.model.topics import (
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
+from twinlog.worker.topics.other_copiers import OtherCopiers
 from twinlog.worker.topics.renamed_topics import RenamedTopics
 from twinlog.worker.topics.starts import PartitionStarts
 from twinlog.worker.topics.topic_conflicts import TopicConflicts
 
 log = logging.getLogger(__name__)
+
+ELSEWHERE_S = 5.0
+"""The seconds between two looks whether another process has left a topic of the flow."""
 
 
 class TopicRefresh:
@@ -61,6 +65,10 @@ class TopicRefresh:
         """The reason why the flow mirrors heartbeats at most; None while it mirrors another topic."""
         self.only_copies = False
         """Whether all source topics are copies from the target; then the filters did not cause an empty selection."""
+        self.copied_elsewhere: dict[TopicName, str] = {}
+        """Source topics that a process of another group copies now, each with the reason to leave them out."""
+        self._elsewhere_at = inf
+        """When a topic of these may be free."""
         self._source = source
         self._target = target
         self._positions = positions
@@ -90,6 +98,7 @@ class TopicRefresh:
         self._settings, self._flows = settings, flows
         self._topology, self._mirror, self._conflicts = topology, mirror, conflicts
         self._heartbeats = HeartbeatTopics(self._source, topology.heartbeat_names)
+        self._others = OtherCopiers(settings, self._target)
         self._renamed = RenamedTopics(settings, self._positions, self._target)
         self.starts = PartitionStarts(settings, self._source, self._target, self._positions)
         self._aliases = {alias for flow in flows for alias in (flow.source_name, flow.target_name)}
@@ -180,7 +189,7 @@ class TopicRefresh:
     @property
     def left_out(self) -> dict[TopicName, str]:
         """Source topics that pass the filters and that the flow leaves to other flows, each with the reason."""
-        return {**self._left_out, **self._from_target}
+        return {**self._left_out, **self.copied_elsewhere, **self._from_target}
 
     @property
     def missing(self) -> dict[TopicName, str]:
@@ -215,11 +224,13 @@ class TopicRefresh:
 
     @property
     def due_at(self) -> float:
-        """The earliest time at which a refresh may create or grow topics again that a busy target refused.
+        """The earliest time at which a refresh may find a change: a busy target refused topics, or another process
+        copies topics of the flow.
 
-        In monotonic seconds; infinite if the target refused no topic for this reason.
+        In monotonic seconds; infinite if a refresh can wait for its interval.
         """
-        return min((self._retry_at.get(remote, inf) for remote in self._busy), default=inf)
+        busy = min((self._retry_at.get(remote, inf) for remote in self._busy), default=inf)
+        return min(busy, self._elsewhere_at)
 
     @property
     def refused(self) -> str | None:
@@ -253,7 +264,7 @@ class TopicRefresh:
             for topic in self._seem_copies
             if not self.is_heartbeats(topic)
         }
-        reasons = {**self._left_out, **seem_copies, **misread}
+        reasons = {**self._left_out, **self.copied_elsewhere, **seem_copies, **misread}
         if reasons:
             raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())))
 
@@ -344,7 +355,25 @@ class TopicRefresh:
         for reason, topics in reasons.items():
             log.error("%s: not mirrored: %s: %s", self._settings.name, listed(topics), reason)
         self._left_out = left_out
-        return changes.without(left_out)
+        return self._without_elsewhere(changes.without(left_out), target)
+
+    def _without_elsewhere(self, changes: TopicChanges, target: Mapping[TopicName, Topic]) -> TopicChanges:
+        """Leave topics to processes of another group that copy them now; heartbeats may come from several processes."""
+        copied = {part.topic for part in self.partitions}
+        names = [pair.source.name for pair in changes.pairs if not pair.heartbeats]
+        elsewhere = self._others.refusals(names, copied, target)
+        reasons: dict[str, list[TopicName]] = defaultdict(list)
+        for topic, reason in elsewhere.items():
+            if self.copied_elsewhere.get(topic) != reason:
+                reasons[reason].append(topic)
+        for reason, topics in reasons.items():
+            log.warning("TW-TOPIC-25: %s: not copied here: %s: %s", self._settings.name, listed(topics), reason)
+        free = [topic for topic in names if topic in self.copied_elsewhere and topic not in elsewhere]
+        if free:
+            log.info("%s: copied here from now on: %s", self._settings.name, listed(free))
+        self.copied_elsewhere = elsewhere
+        self._elsewhere_at = self._target.clock.monotonic() + ELSEWHERE_S if elsewhere else inf
+        return changes.without(elsewhere)
 
     def _log_missing(
         self, changes: TopicChanges, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]
@@ -387,6 +416,6 @@ class TopicRefresh:
         own = [name for name in seen if name not in self._from_target and not self._topology.came_from_target(name)]
         self.only_copies = bool(seen) and not own
         if not {pair.source.name for pair in changes.pairs}.intersection(seen):
-            self.nothing = nothing_mirrored(self._topology, seen, {**self._left_out, **self._from_target})
+            self.nothing = nothing_mirrored(self._topology, seen, self.left_out)
             if self._logged.is_new("idle"):
                 log.warning("%s: %s", settings.name, self.nothing)

@@ -217,7 +217,10 @@ def test_a_target_that_is_away_ends_the_lead_until_it_is_back(caplog: pytest.Log
     [
         (
             "connect",
-            "MirrorMaker 2 still runs this flow: group east-mm2 of west has the members mm2-worker at 10.0.0.1",
+            (
+                "MirrorMaker 2 still runs this flow: group east-mm2 of west has the members mm2-worker at 10.0.0.1; "
+                "stop it, twinlog waits and takes over; to run twinlog beside it, write a canary: twinlog canary"
+            ),
         ),
         ("twinlog", "another version of twinlog runs this flow"),
         ("consumer", "is used by other programs (consumer protocol: mm2-worker at 10.0.0.1)"),

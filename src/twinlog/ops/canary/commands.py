@@ -1,0 +1,219 @@
+"""The commands of `twinlog canary`: the file of a canary beside MirrorMaker 2, and the comparison of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from twinlog.config import load
+from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.properties import PropertyEntry, parse_properties, read_properties
+from twinlog.config.text.entries import parse_file
+from twinlog.console.command_class import CommandApp, TwinlogGroup
+from twinlog.console.command_log import ends_if_wrong, print_error, print_note, print_warning_line, print_warnings
+from twinlog.console.exit_codes import WRONG
+from twinlog.console.flow_files import read_flows
+from twinlog.console.options import ConnectorFiles, FlowFile, OneFlow, Secrets, chosen, ends
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import FlowSettings
+
+FILE_NAME = "canary.properties"
+
+
+class _OrWrite(TwinlogGroup):
+    """`twinlog canary FILE` writes the file of a canary."""
+
+    default_command = "write"
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            args = [self.default_command, *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # An option before FILE belongs to `write`; the group itself has only the help.
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = [self.default_command, *args]
+        return super().parse_args(ctx, args)
+
+
+app = CommandApp(cls=_OrWrite, no_args_is_help=True)
+
+
+@app.callback()
+def canary() -> None:
+    """Try twinlog beside a running MirrorMaker 2, and compare both.
+
+    A canary copies some topics of a flow under an alias of its own, so that its copies, group, positions and internal
+    topics have names of their own. MirrorMaker 2 runs on, and notices nothing. `twinlog canary FILE` is `twinlog canary
+    write FILE`.
+
+    Example: twinlog canary mm2.properties --topic orders -o canary
+
+    Example: twinlog canary report mm2.properties canary/canary.properties
+    """
+
+
+@app.command("write")
+def write(
+    file: FlowFile,
+    connectors: ConnectorFiles = None,
+    topics: Annotated[
+        list[str],
+        typer.Option("--topic", metavar="TOPIC", help="A topic of the source by its name; may be repeated."),
+    ] = ...,  # type: ignore[assignment]
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output-dir",
+            metavar="DIR",
+            help=f"The directory for {FILE_NAME}; existing files stay.",
+            show_default=False,
+        ),
+    ] = ...,  # type: ignore[assignment]
+    flow: OneFlow = None,
+    alias: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The canary's name for the source. Default: SOURCE-canary.", show_default=False
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START",
+            help="The start of each topic: earliest, latest, a time, or an age as P1D. Default: as in FILE.",
+            show_default=False,
+        ),
+    ] = None,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="Name the copies NAME.TOPIC, although FILE keeps the names of topics.")
+    ] = False,
+    copied_further: Annotated[
+        bool,
+        typer.Option("--copied-further", help="Accept that another flow of FILE copies the canary's topics, too."),
+    ] = False,
+    secrets: Secrets = None,
+) -> None:
+    """Write the properties file of a canary beside the MirrorMaker 2 that runs FILE. Contacts no cluster.
+
+    The canary copies the chosen topics only. It commits no offsets of groups, and writes no ACLs and no heartbeats.
+    Connections and logins are copied as they are written, and references to secrets stay references.
+
+    Exit codes: 0; 2 FILE or an option is wrong, or the canary would touch something of MirrorMaker 2, and nothing is
+    written; 4.
+
+    Example: twinlog canary mm2.properties --topic orders --topic payments -o canary
+
+    Example: twinlog canary mm2.properties --flow east:west --topic orders --start latest -o canary
+    """
+    with ends_if_wrong(WRONG):
+        flows = read_flows(file, connectors or [], secrets)
+    found = chosen(flows, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies")
+    if len({ends(one) for one in found}) > 1:
+        names = ", ".join(sorted({f"{one.source}:{one.target}" for one in found}))
+        raise typer.BadParameter(f"FILE has several flows: choose one of {names}", param_hint="--flow")
+
+    from twinlog.ops.canary.canary_file import CanaryChoice, canary_file  # noqa: PLC0415 - slow to import for --help
+
+    base = found[0]
+    wanted = dict.fromkeys(TopicName(part.strip()) for text in topics for part in text.split(",") if part.strip())
+    choice = CanaryChoice(base, Alias(alias or f"{base.source}-canary"), tuple(wanted), prefix=prefix, start=start)
+    with ends_if_wrong(WRONG):
+        entries, secret_files = _entries(file, connectors or [], Path(os.path.abspath(secrets or folder / "secrets")))
+        aliases = parse_file(entries, str(file), "warn").aliases
+    _refuse(choice, flows, aliases, copied_further=copied_further)
+    made = canary_file(entries, aliases, choice)
+    path = folder / FILE_NAME
+    _write({path: (made.text, 0o600), **{secret: (value, 0o600) for secret, value in secret_files.items()}})
+    try:
+        with ends_if_wrong(WRONG):
+            written = load(path)
+    except typer.Exit:
+        for one in (path, *secret_files):
+            one.unlink()
+        print_error("these settings make no canary, and nothing was written")
+        raise
+    print_warnings(written.warnings)
+    if made.left_out:
+        print_warning_line(f"note: left out, as two processes cannot share a port: {', '.join(made.left_out)}")
+    for one in secret_files:
+        print_note(f"wrote {one}")
+    typer.echo("\n".join(_next_steps(file, connectors or [], path, choice.flow, written.flows[0])))
+
+
+def _refuse(choice: Any, flows: Sequence[FlowSettings], aliases: Sequence[Alias], *, copied_further: bool) -> None:
+    """End the command if the canary would touch something of MirrorMaker 2."""
+    from twinlog.ops.canary.canary_file import canary_obstacles, copied_further_by  # noqa: PLC0415
+
+    known = {*aliases, *(one for flow in flows for one in (flow.source_name, flow.target_name))}
+    obstacles = list(canary_obstacles(choice, known))
+    further = list(copied_further_by(choice, flows))
+    if not copied_further:
+        obstacles += further
+    else:
+        for text in further:
+            print_warning_line(f"note: {text}")
+    for text in obstacles:
+        print_error(text)
+    if obstacles:
+        raise typer.Exit(WRONG)
+
+
+def _entries(file: Path, connectors: Sequence[Path], vault: Path) -> tuple[list[PropertyEntry], dict[Path, str]]:
+    """The entries of FILE as a properties file of MirrorMaker 2 has them, and the secrets to write beside them.
+
+    The connectors of a worker and Strimzi's resource are converted first; a secret in them becomes a file in `vault`.
+    """
+    if kind_of(file) is FileKind.MIRROR:
+        return read_properties(file), {}
+    from twinlog.ops.convert.readers import mirrors_of_connectors, mirrors_of_resource  # noqa: PLC0415
+    from twinlog.ops.convert.secrets import SecretStore  # noqa: PLC0415
+    from twinlog.ops.convert.to_properties import to_properties  # noqa: PLC0415
+
+    resource = kind_of(file) is FileKind.RESOURCE
+    mirrors = mirrors_of_resource(file) if resource else mirrors_of_connectors(file, list(connectors))
+    made = to_properties(mirrors, SecretStore(str(vault)))
+    (text,) = made.files.values()
+    for left in made.not_converted:
+        print_warning_line(f"note: left out: {left}")
+    return parse_properties(text, str(file)), {vault / name / key: value for (name, key), value in made.secrets.items()}
+
+
+def _write(files: dict[Path, tuple[str, int]]) -> None:
+    there = next((path for path in files if path.exists()), None)
+    if there is not None:
+        print_error(f"{there} exists, and nothing was written; remove it, or choose another -o DIR")
+        raise typer.Exit(WRONG)
+    try:
+        for path, (text, mode) in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as output:
+                output.write(text)
+    except OSError as error:
+        print_error(f"{error.filename}: {error.strerror}; choose a directory that you may write to")
+        raise typer.Exit(WRONG) from None
+
+
+def _next_steps(
+    file: Path, connectors: Sequence[Path], path: Path, flow: FlowSettings, written: FlowSettings
+) -> list[str]:
+    """What was written, and the commands that follow."""
+    also = "".join(f" {one}" for one in connectors)
+    first = (
+        f"wrote {path}: a canary of {ends(flow)} with copies in {written.source}{written.separator}TOPIC on "
+        f"{written.target}, group {written.group_id}, positions in {written.positions_topic}"
+    )
+    return [
+        first,
+        "next:",
+        f"  twinlog plan {path}",
+        f"  twinlog run {path}",
+        f"  twinlog status {path}",
+        f"  twinlog canary report {file} {path}{also}",
+    ]
