@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions versions conformance faults connect-faults soak drill picture reference docs \
-	build image lock clean
+	build release image lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ docs: .venv/docs/.ready ## the documentation as a site, in build/docs/site: stri
 
 build: .venv/.ready ## the wheel, in dist/
 	@$(PYTHON) -m build --wheel --no-isolation
+
+release: .venv/.ready ## everything of a release, in dist/: built, tried, summed up; ARGS="--snapshot --untested" for a try
+	@$(PYTHON) -m scripts.release $(ARGS)
 
 image: ## the container image twinlog:VERSION of Containerfile; ENGINE=podman takes another engine than docker
 	@$(ENGINE) build --file Containerfile --tag twinlog:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) .

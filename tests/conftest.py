@@ -20,7 +20,11 @@ from twinlog.kafka.net.loop import Loop
 
 if importlib.util.find_spec("helm_python") is None:
     # There is no wheel of it for this kind of machine, see requirements/dev.in.
-    collect_ignore = ["unit/test_chart.py", "integration/test_kubernetes.py"]
+    collect_ignore = [
+        "unit/deploy/test_chart.py",
+        "unit/scripts/release/test_chart_release.py",
+        "integration/deploy/test_kubernetes.py",
+    ]
 logging.getLogger("kafka").setLevel(logging.WARNING)
 _LEVELS = {name: logging.getLogger(name).level for name in ("twinlog", "twinlog.mirror.topics.checks", "kafka", "py4j")}
 # A machine may be slow, and no test is about time.
