@@ -34,6 +34,7 @@ from scripts.release.packages import (
     write_index,
 )
 from scripts.release.sbom import write_bill
+from twinlog.lease.messages import VERSION as LEASE_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,9 +55,14 @@ def build(checkout: Checkout, dist: Path) -> Release:
         packed = pack_chart(tree / "deploy/helm/twinlog", dist / "chart", checkout.version, checkout.epoch)
         write_layout(packed, read_about(packed), dist / "chart" / "oci", checkout.epoch)
         write_bill(dist / "sbom.cdx.json", wheel, requirements, checkout.epoch, _jars())
-    title = f"# twinlog {checkout.version}\n\nCommit {checkout.commit}.\n\n"
-    (dist / "release-notes.md").write_text(title + checkout.notes + "\n", encoding="utf-8")
+    (dist / "release-notes.md").write_text(notes(checkout), encoding="utf-8")
     return Release(dist, checkout.version)
+
+
+def notes(checkout: Checkout) -> str:
+    """The release notes: version, commit, protocol between driver and tasks, and the section of the changelog."""
+    about = f"Commit {checkout.commit}. Driver and tasks have protocol version {LEASE_VERSION}."
+    return f"# twinlog {checkout.version}\n\n{about}\n\n{checkout.notes}\n"
 
 
 def _jars() -> Path | None:
