@@ -47,7 +47,7 @@ def steer_a_heartbeat(url: str, file: Path, name: str, alias: str) -> None:
     file.write_text(text.replace('"tasks.max": "1"', '"tasks.max": "many"'), encoding="utf-8")
     code, _, err = ask_connectors(url, "create", str(file))
     assert code == 2
-    assert f"problem: {file}: tasks.max: " in err
+    assert f"{file}:1: error: tasks.max: " in err
     assert err.endswith("\nnothing was changed\n")
     assert f"{name}  MirrorHeartbeatConnector" in twinlog_connectors(url, "list")
     assert twinlog_connectors(url, "restart", name) == f"{name}: the connector restarts\n"

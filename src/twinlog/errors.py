@@ -39,6 +39,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from twinlog.mistakes import ConfigProblem, ConfigWarning
+
 
 class TwinlogError(Exception):
     """Base of all errors raised on purpose; with `retriable` the same call may succeed later.
@@ -68,30 +70,13 @@ class TwinlogError(Exception):
         return f"{self.message}; {self.way_out}" if self.way_out else self.message
 
 
-class ConfigProblem:
-    """A mistake in a configuration text: its place, the key, the found value and the expected value."""
-
-    __slots__ = ("expected", "file", "found", "key", "line")
-
-    def __init__(self, file: str, line: int | None, key: str, found: str, expected: str) -> None:
-        self.file = file
-        self.line = line
-        self.key = key
-        self.found = found
-        self.expected = expected
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.key}: {self.found}; expected {self.expected}"
-
-
 class ConfigError(TwinlogError):
     """The configuration is wrong; the error lists every problem. The error comes before any contact and any change.
 
     `warnings` are of the same file: a warning may name the cause, for example a misspelt key that is only ignored.
     """
 
-    def __init__(self, problems: list[ConfigProblem], warnings: Sequence[str] = ()) -> None:
+    def __init__(self, problems: list[ConfigProblem], warnings: Sequence[ConfigWarning] = ()) -> None:
         self.problems = problems
         self.warnings = tuple(warnings)
         super().__init__("\n".join(str(problem) for problem in problems))

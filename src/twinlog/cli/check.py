@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from twinlog.config import load
 from twinlog.config.connector import build_connector
+from twinlog.config.differences import NEWEST, OLDEST, differences
 from twinlog.config.file_kind import OFFSET_FILE, FileKind, kind_of
+from twinlog.config.keys.key import Release
+from twinlog.config.load import load_file
 from twinlog.config.properties import parse_properties
 from twinlog.config.queries import check_queries
 from twinlog.config.text.explain import explain as explain_key
 from twinlog.config.worker import load_worker, worker_of
-from twinlog.console.command_log import ends_if_wrong, print_warnings
+from twinlog.console.mistake_output import MistakeOutput, print_mistakes
 from twinlog.console.options import Secrets
 from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigWarning, Mistake
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.transform import TransformSettings
@@ -142,8 +147,32 @@ def _left_out(names: tuple[str, ...], own: CustomClass | None) -> str:
     return (", ".join(names) or "(none)") if own is None else "all other names"
 
 
-def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[str], list[str]]:
-    """The actions of a worker and its connectors, in lines for people, and warnings about their files.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The outcome of a check: lines for people about the flows, and warnings."""
+
+    lines: Sequence[str]
+    warnings: Sequence[Mistake] = ()
+
+
+def check_mirror(path: Path, clusters: Sequence[str] | None, was: Release | None) -> Checked:
+    """The flows of a dedicated MirrorMaker 2. Raises ConfigError with every problem.
+
+    With `was` notes name each difference from MirrorMaker 2 of that release that the file has.
+    """
+    loaded = load_file(path, clusters)
+    config = loaded.config
+    unchecked = check_queries(config.flows, path)
+    notes = () if was is None else differences(loaded, was)
+    lines = [line for flow in config.flows if flow.enabled for line in summary(flow)]
+    beating = [flow.name for flow in config.flows if not flow.enabled]
+    if beating:
+        lines += ["not enabled, heartbeats only", f"  {', '.join(beating)}"]
+    return Checked(lines, [*config.warnings, *unchecked, *notes])
+
+
+def check_worker(worker: Path | None, connectors: Sequence[Path]) -> Checked:
+    """The actions of a worker and its connectors.
 
     If the file of a worker is missing, connectors are checked as any worker would, with references to secrets
     unresolved. Raises ConfigError with the problems of all files.
@@ -164,16 +193,16 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
         lines += connector_summary(flow.settings, idle=flow.idle)
     files = [path for path in (worker, *connectors) if path is not None]
     unchecked = check_queries([flow.settings for flow in flows], files[0], files[1:])
-    return lines, [*_of_this_cluster((*config.warnings, *warnings)), *unchecked]
+    return Checked(lines, [*_of_this_cluster((*config.warnings, *warnings)), *unchecked])
 
 
-def _of_this_cluster(warnings: Sequence[str]) -> list[str]:
+def _of_this_cluster(warnings: Sequence[ConfigWarning]) -> list[ConfigWarning]:
     """Remove the warnings about the cluster of an unknown worker."""
-    return [warning for warning in warnings if _ANY_CLUSTER not in warning]
+    return [warning for warning in warnings if _ANY_CLUSTER not in warning.text]
 
 
-def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[str]]:
-    """The flows of Strimzi's resource, in lines for people, and warnings. Raises ConfigError with its problems."""
+def check_resource(path: Path, secrets: Path | None) -> Checked:
+    """The flows of Strimzi's resource. Raises ConfigError with its problems."""
     from twinlog.config.strimzi.load import load_resource  # noqa: PLC0415 - YAML is slow to import
 
     config = load_resource(path, secrets)
@@ -182,7 +211,7 @@ def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[st
         lines += connector_summary(flow.settings, idle=flow.idle)
         if planned.state != "RUNNING":
             lines.append(f"  state      {planned.state.lower()}")
-    return lines, [*config.warnings, *check_queries([flow.settings for flow in config.flows], path)]
+    return Checked(lines, [*config.warnings, *check_queries([flow.settings for flow in config.flows], path)])
 
 
 def _worker(worker: WorkerSettings) -> list[str]:
@@ -212,9 +241,7 @@ def check(
     ],
     more: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[CONNECTOR]...", help="Connectors of the worker, properties or JSON.", show_default=False
-        ),
+        typer.Argument(metavar="CONNECTOR", help="Connectors of the worker, properties or JSON.", show_default=False),
     ] = None,
     explain: Annotated[
         str | None,
@@ -225,13 +252,41 @@ def check(
         typer.Option(metavar="ALIAS ...", help="Look only at flows whose target is in this list of aliases."),
     ] = None,
     secrets: Secrets = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail the check, too.")] = False,
+    output: Annotated[
+        MistakeOutput,
+        typer.Option(
+            "-o",
+            "--output",
+            help="text: lines that editors and compilers' tools understand; json: a list of objects; github: "
+            "annotations of a GitHub workflow.",
+        ),
+    ] = MistakeOutput.TEXT,
+    was: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="Also note each difference from the effects of the file in MirrorMaker 2 of this Kafka release, for "
+            "example 3.9.",
+        ),
+    ] = None,
 ) -> None:
-    """Read a configuration, print every problem and warning, and the topics and settings of each flow. Contacts no
+    """Read a configuration, print every mistake with its line, and the topics and settings of each flow. Contacts no
     cluster.
+
+    Each mistake is a line FILE:LINE: error: KEY: TEXT [ID]; `twinlog explain ID` describes it at length. The last line
+    counts errors and warnings. Errors prevent a run; warnings let the file run.
 
     If a flow has transform.sql, Spark analyses the query, which takes some seconds.
 
-    Ends with code 1 if something is wrong.
+    Exit codes: 0 the file runs, perhaps with warnings; 1 the file has errors, with --strict also warnings; 2 the
+    command line is wrong
+
+    Example: twinlog check mm2.properties
+
+    Example: twinlog check mm2.properties --strict --output github
+
+    Example: twinlog check mm2.properties --was 3.9
 
     Example: twinlog check mm2.properties --explain topics.exclude
 
@@ -242,43 +297,40 @@ def check(
     # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
     wanted = None if clusters is None else [*clusters, *map(str, more or [])]
     kind = kind_of(path)
-    if kind is not FileKind.MIRROR:
-        if explain is not None or clusters is not None:
-            raise typer.BadParameter(f"{path} is no file of MirrorMaker 2", param_hint="--explain and --clusters")
-        if kind is FileKind.RESOURCE:
-            _check_resource(path, secrets, more or [])
-            return
-        _check_worker(path if kind is FileKind.WORKER else None, more or [], path)
-        return
-    if more and clusters is None:
+    release = _release(was)
+    if kind is not FileKind.MIRROR and (explain is not None or clusters is not None or was is not None):
+        raise typer.BadParameter(f"{path} is no file of MirrorMaker 2", param_hint="--explain, --clusters and --was")
+    if more and (kind is FileKind.RESOURCE or (kind is FileKind.MIRROR and clusters is None)):
         raise typer.BadParameter(f"unexpected argument {str(more[0])!r}")
-    with ends_if_wrong(1):
+    try:
         if explain is not None:
             for line in explain_key(path, explain):
                 typer.echo(str(line))
             return
-        config = load(path, wanted)
-        unchecked = check_queries(config.flows, path)
-    print_warnings((*config.warnings, *unchecked))
-    for flow in config.flows:
-        if flow.enabled:
-            typer.echo("\n".join(summary(flow)))
-    beating = [flow.name for flow in config.flows if not flow.enabled]
-    if beating:
-        typer.echo("not enabled, heartbeats only\n  " + ", ".join(beating))
+        if kind is FileKind.MIRROR:
+            found = check_mirror(path, wanted, release)
+        elif kind is FileKind.RESOURCE:
+            found = check_resource(path, secrets)
+        else:
+            connectors = more or []
+            found = check_worker(*((path, connectors) if kind is FileKind.WORKER else (None, [path, *connectors])))
+    except ConfigError as error:
+        print_mistakes((*error.warnings, *error.problems), output)
+        raise typer.Exit(1) from None
+    if output is MistakeOutput.TEXT:
+        typer.echo("\n".join(found.lines))
+    print_mistakes(found.warnings, output)
+    if strict and any(mistake.level == "warning" for mistake in found.warnings):
+        raise typer.Exit(1)
 
 
-def _check_resource(path: Path, secrets: Path | None, more: Sequence[Path]) -> None:
-    if more:
-        raise typer.BadParameter(f"unexpected argument {str(more[0])!r}")
-    with ends_if_wrong(1):
-        lines, warnings = check_resource(path, secrets)
-    print_warnings(warnings)
-    typer.echo("\n".join(lines))
-
-
-def _check_worker(worker: Path | None, more: Sequence[Path], path: Path) -> None:
-    with ends_if_wrong(1):
-        lines, warnings = check_worker(worker, more if worker is not None else [path, *more])
-    print_warnings(warnings)
-    typer.echo("\n".join(lines))
+def _release(was: str | None) -> Release | None:
+    """The release of `--was`, for example 3.9 or 3.9.1."""
+    if was is None:
+        return None
+    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", was.strip())
+    release = None if found is None else (int(found[1]), int(found[2]))
+    if release is None or not OLDEST <= release <= NEWEST:
+        known = f"a release from {'.'.join(map(str, OLDEST))} to {'.'.join(map(str, NEWEST))}, for example 3.9"
+        raise typer.BadParameter(f"{was!r}; write {known}", param_hint="--was")
+    return release

@@ -268,7 +268,7 @@ def _run(script: Script) -> None:
         if script.distributed and arguments.more:
             names = ", ".join(map(str, arguments.more))
             warnings.append(f"{names}: ignored; connectors of a distributed worker are created over its REST API")
-        found, _ = read_connectors(() if script.distributed else arguments.more, config)
+        found, _ = read_connectors(() if script.distributed else arguments.more, config, lenient=True)
         code = EXIT_CONFIG
         users = rest_users(config)
     except ConfigError as error:

@@ -59,7 +59,8 @@ def run_resource(
         return ResourceFollower(file, load, config, worker.herder, set_level, SYSTEM, offsets)
 
     # The worker's own warnings are among the warnings of the resource.
-    warnings = [warning for warning in config.warnings if warning not in config.worker.warnings] + unchecked
+    warnings = [str(warning) for warning in config.warnings if warning not in config.worker.warnings]
+    warnings += map(str, unchecked)
     exits = WorkerExits(listening=UNREACHABLE, connector=WRONG)
     if (warning := memory_warning(config)) is not None and "spark.driver.memory" not in conf:
         warnings.append(f"{file}: {warning}")

@@ -28,7 +28,8 @@ from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.entries import check_value, resolve_entry
 from twinlog.config.text.precedence import resolve_connector
 from twinlog.config.worker import WorkerConfig
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ConnectorKind, FlowSettings
 from twinlog.settings.worker import OverridePolicy, WorkerSettings
@@ -55,7 +56,8 @@ def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorF
         data = Path(path).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         found = str(error.strerror or error)
-        raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable file of a connector")]) from None
+        problem = ConfigProblem(file, None, "", found, "a readable file of a connector", MistakeKind.UNREADABLE_FILE)
+        raise ConfigError([problem]) from None
     require_text(data, Path(path))
     require_kind(path, FileKind.CONNECTOR)
     if is_json(data):
@@ -77,12 +79,12 @@ def _from_json(data: bytes, file: str, name: str | None) -> ConnectorFile:
     try:
         found = json.loads(data)
     except json.JSONDecodeError as error:
-        broken = f"broken JSON: {error.msg}, at character {error.colno}"
-        raise ConfigError([ConfigProblem(file, error.lineno, "(file)", broken, _FORMS)]) from None
+        raise ConfigError([_broken_json(error, file)]) from None
     except ValueError as error:
-        raise ConfigError([ConfigProblem(file, None, "(file)", f"broken JSON: {error}", _FORMS)]) from None
+        problem = ConfigProblem(file, None, "", f"broken JSON: {error}", "save it in UTF-8", MistakeKind.BROKEN_SYNTAX)
+        raise ConfigError([problem]) from None
     if not isinstance(found, dict):
-        raise ConfigError([ConfigProblem(file, None, "(file)", "a JSON list", _FORMS)])
+        raise ConfigError([ConfigProblem(file, None, "", "a JSON list", _FORMS)])
     nested = found.get("config")
     config = nested if isinstance(nested, dict) else found
     wrong = next((key for key, value in config.items() if not isinstance(value, str | int | float | bool)), None)
@@ -93,6 +95,20 @@ def _from_json(data: bytes, file: str, name: str | None) -> ConnectorFile:
         return _named(texts, file, name)
     outer = found.get("name")
     return _named(texts, file, name if outer is None else str(outer), _state(found.get("initial_state"), file))
+
+
+def _broken_json(error: json.JSONDecodeError, file: str) -> ConfigProblem:
+    text, before = error.doc, error.doc[: error.pos].rstrip()
+    line, kind = before.count("\n") + 1, MistakeKind.BROKEN_SYNTAX
+    after = text[error.pos :].lstrip()[:1]
+    if before.endswith(",") and after in ("}", "]"):
+        return ConfigProblem(
+            file, line, "", f"broken JSON: a comma before the closing {after}", "remove the comma", kind
+        )
+    if error.msg.startswith("Expecting ',' delimiter"):
+        return ConfigProblem(file, line, "", "broken JSON: a comma is missing at the end of this line", "add it", kind)
+    broken = f"broken JSON: {error.msg}, at character {error.colno}"
+    return ConfigProblem(file, error.lineno, "", broken, "correct this line", kind)
 
 
 def _state(found: object, file: str) -> InitialState | None:
@@ -205,7 +221,7 @@ def unknown_key(name: str) -> str:
         rest = name.removeprefix(f"{side}.cluster.")
         word = rest.partition(".")[0]
         if rest != name and word in CLIENTS:
-            return f"a known key (did you mean {side}.{rest}?)"
+            return f"did you mean {side}.{rest}?"
     return spelled(name, _names(), otherwise="")
 
 
@@ -243,7 +259,7 @@ class ConnectorFlow:
     name: str
     settings: FlowSettings
     idle: bool
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ConfigWarning, ...] = ()
 
     @property
     def kind(self) -> ConnectorKind:
@@ -271,7 +287,7 @@ def refused_class(class_name: str) -> str:
 
 
 def connector_entries(
-    name: str, config: Mapping[str, str | None], worker: WorkerConfig, warnings: list[str]
+    name: str, config: Mapping[str, str | None], worker: WorkerConfig, warnings: list[ConfigWarning]
 ) -> dict[str, PropertyEntry]:
     """The configuration as entries, `${...}` resolved by the worker's providers; keys with a null value are left
     out."""
@@ -286,7 +302,7 @@ def connector_entries(
 def build_connector(name: str, config: Mapping[str, str | None], worker: WorkerConfig) -> ConnectorFlow:
     """The flow of the connector `name`. Raises ConfigError with every problem found, before any contact with a
     cluster."""
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     problems = Problems([])
     flow = read_connector(name, connector_entries(name, config, worker, warnings), worker, problems, warnings)
     if flow is None or problems.all():
@@ -295,7 +311,11 @@ def build_connector(name: str, config: Mapping[str, str | None], worker: WorkerC
 
 
 def read_connector(
-    name: str, entries: Mapping[str, PropertyEntry], worker: WorkerConfig, problems: Problems, warnings: list[str]
+    name: str,
+    entries: Mapping[str, PropertyEntry],
+    worker: WorkerConfig,
+    problems: Problems,
+    warnings: list[ConfigWarning],
 ) -> ConnectorFlow | None:
     """The same for entries; adds problems to `problems`. Returns None for a connector outside MirrorMaker 2's three."""
     origin = f"connector {name}"
@@ -355,28 +375,31 @@ def _idle(kind: ConnectorKind, settings: FlowSettings, entries: Mapping[str, Pro
     return not enabled or (kind == "checkpoint" and settings.emit_checkpoints_interval_s is None)
 
 
-def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfig, warnings: list[str]) -> None:
+def _warn_of_another_target(
+    origin: str, flow: FlowSettings, worker: WorkerConfig, warnings: list[ConfigWarning]
+) -> None:
     """MirrorMaker 2 sends records and positions to the worker's cluster, independent of the connector's name for its
     target."""
     own, there = worker.settings.client, flow.producer.client
     if not own.shares_servers(there):
-        warnings.append(
-            f"{origin}: by its address {', '.join(there.bootstrap_servers)} its target is another cluster than the "
-            f"worker's, {', '.join(own.bootstrap_servers)}: its positions are in {flow.positions_topic} on "
-            f"{flow.target}, and a worker of Kafka's would look for them on its own cluster; if both are the same "
-            "cluster, ignore this line, or give both the same bootstrap.servers"
+        text = (
+            f"by its address {', '.join(there.bootstrap_servers)} its target is another cluster than the worker's, "
+            f"{', '.join(own.bootstrap_servers)}: its positions are in {flow.positions_topic} on {flow.target}, and a "
+            "worker of Kafka's would look for them on its own cluster; if both are the same cluster, ignore this line, "
+            "or give both the same bootstrap.servers"
         )
+        warnings.append(ConfigWarning(origin, None, "", text, kind=MistakeKind.OTHER_CLUSTER))
 
 
-def _check(entries: Mapping[str, PropertyEntry], problems: Problems, warnings: list[str]) -> None:
+def _check(entries: Mapping[str, PropertyEntry], problems: Problems, warnings: list[ConfigWarning]) -> None:
     """Checks each entry by itself. A key that is ignored here may have any value, as in Connect."""
     for name, entry in entries.items():
         key, prefix = connector_key(name)
         reason = no_effect(name, prefix)
         if key is None and reason is None:
-            warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {unknown_key(name)}")
+            warnings.append(entry.warning("unknown key, ignored", MistakeKind.UNKNOWN_KEY, unknown_key(name)))
         elif reason is not None:
-            warnings.append(f"{entry.place}: {entry.key} is ignored; {reason}")
+            warnings.append(entry.warning(f"ignored; {reason}", MistakeKind.IGNORED))
         elif key is not None:
             problem = check_value(entry, key, warnings, key.pattern_in(name))
             if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:

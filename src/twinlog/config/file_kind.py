@@ -9,7 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from twinlog.config.properties import read_properties
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, MistakeKind
 
 OFFSET_FILE = "offset.storage.file.filename"
 # This includes JSON of kubectl; a properties file lacks both words at the begin of a line.
@@ -79,7 +80,9 @@ def require_kind(path: str | Path, wanted: FileKind) -> None:
     found = known_kind(path)
     if found not in (None, wanted):
         words = found.value.format(file=path)
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", f"this is {words}", _EXPECTED[wanted])])
+        raise ConfigError(
+            [ConfigProblem(str(path), None, "", f"this is {words}", _EXPECTED[wanted], MistakeKind.OTHER_PROGRAM)]
+        )
 
 
 def is_json(data: bytes) -> bool:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from twinlog.config.file_kind import FileKind, is_resource, require_kind
 from twinlog.config.flow.flow import build_flow
+from twinlog.config.flow.shared_topics import SHARED_TOPICS, SharedTopics
 from twinlog.config.flow.warnings import (
-    warn_of_conflicts,
-    warn_of_cycles,
-    warn_of_loops,
     warn_of_lost_overrides,
+    warn_of_returns,
     warn_of_shared_syncs,
 )
 from twinlog.config.keys.key import UnknownKeys
@@ -24,7 +23,8 @@ from twinlog.config.text.config_reader import ConfigReader, Problems, read_field
 from twinlog.config.text.entries import ParsedFile, parse_file
 from twinlog.config.text.precedence import FlowLayers, resolve_flow
 from twinlog.config.worker import read_metrics
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import DriverListener, MetricsSettings
@@ -42,7 +42,7 @@ class MirrorConfig:
 
     flows: tuple[FlowSettings, ...]
     clusters: tuple[Alias, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[ConfigWarning, ...]
     all_enabled: tuple[FlowSettings, ...] = ()
     bridge: bool = True
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
@@ -116,13 +116,19 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     layers |= {ends: resolve_flow(found, *ends) for ends in others}
     elsewhere = {ends: build_flow(layers[ends], file, Problems([]), [], enabled=True) for ends in others}
     all_enabled = [flow for ends in every if (flow := here.get(ends) or elsewhere.get(ends)) is not None]
-    warn_of_cycles(all_enabled, found.warnings)
-    warn_of_conflicts(all_enabled, found.warnings)
-    warn_of_shared_syncs(all_enabled, found.warnings)
-    warn_of_loops(all_enabled, {"->".join(ends): layers[ends] for ends in layers}, found.warnings)
+    named = {"->".join(ends): layers[ends] for ends in layers}
+    warn_of_returns(all_enabled, named, file, found.warnings)
+    warn_of_shared_syncs(all_enabled, named, found.warnings)
+    process = ConfigReader(found.top, PROCESS, problems)
+    first_writes = process.text(SHARED_TOPICS) == "first"
+    shared = SharedTopics(file, all_enabled, named, first_writes).find(problems.all())
+    for mistake in shared:
+        if isinstance(mistake, ConfigProblem) and not as_mirror_maker:
+            problems.add(mistake)
+        else:
+            found.warnings.append(mistake.as_warning())
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems, as_mirror_maker=as_mirror_maker)
-    process = ConfigReader(found.top, PROCESS, problems)
     driver = DriverListener(**read_fields(DriverListener, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
@@ -158,10 +164,8 @@ def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Pro
         if entry is None or not ConfigReader(layer, CONNECTOR, problems).flag("enabled"):
             continue
         if entry.value != entry.value.strip():
-            found.warnings.append(
-                f"{entry.place}: {entry.key} is true with a blank after it; the flow runs here, but MirrorMaker 2 "
-                "would leave it off"
-            )
+            text = "true with a blank after it; the flow runs here, but MirrorMaker 2 would leave it off"
+            found.warnings.append(entry.warning(text, MistakeKind.READ_OTHERWISE))
         enabled.append(ends)
     return enabled
 
@@ -189,7 +193,8 @@ def _without_enabled(
     if flows and (elsewhere or asked or as_mirror_maker):
         where = ", ".join(dict.fromkeys(flow.target for flow in flows))
         way_out = "" if elsewhere or asked else f"; to copy, write {'->'.join(found.aliases[:2])}.enabled = true"
-        found.warnings.append(f"all flows to {where} are off; only heartbeats are written there{way_out}")
+        text = f"all flows to {where} are off; only heartbeats are written there{way_out}"
+        found.warnings.append(ConfigWarning(found.file, None, "", text, kind=MistakeKind.ONLY_HEARTBEATS))
     elif elsewhere:
         words = ", ".join(clusters or ())
         problems.add(ConfigProblem(found.file, None, "--clusters", words, "targets of enabled flows"))
@@ -199,4 +204,6 @@ def _without_enabled(
             f"an enabled flow, for example {source}->{target}.enabled = true; for heartbeats alone write "
             "emit.heartbeats.enabled = true"
         )
-        problems.add(ConfigProblem(found.file, None, "enabled", "all flows are off", expected))
+        problems.add(
+            ConfigProblem(found.file, None, "enabled", "all flows are off", expected, MistakeKind.NOTHING_RUNS)
+        )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import javaproperties
 
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -48,6 +49,14 @@ class PropertyEntry:
         """`file:line`."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
+    def warning(self, text: str, kind: MistakeKind, expected: str = "") -> ConfigWarning:
+        """A warning about this entry."""
+        return ConfigWarning(self.file, self.line, self.key, text, expected, kind)
+
+    def problem(self, text: str, expected: str, kind: MistakeKind | None = None) -> ConfigProblem:
+        """A problem with this entry."""
+        return ConfigProblem(self.file, self.line, self.key, text, expected, kind)
+
     @property
     def named(self) -> str:
         """The key with its line, for a message that already names the file."""
@@ -59,10 +68,15 @@ def read_properties(path: Path) -> list[PropertyEntry]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        problem = ConfigProblem(str(path), None, "(file)", str(error.strerror or error), "a readable properties file")
+        problem = ConfigProblem(
+            *(str(path), None, "", str(error.strerror or error), "a readable properties file"),
+            MistakeKind.UNREADABLE_FILE,
+        )
         raise ConfigError([problem]) from None
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        problem = ConfigProblem(str(path), None, "(file)", "UTF-16 text", "ISO-8859-1, or plain ASCII")
+        problem = ConfigProblem(
+            *(str(path), None, "", "UTF-16 text", "the file in ISO-8859-1, or plain ASCII"), MistakeKind.UNREADABLE_FILE
+        )
         raise ConfigError([problem])
     require_text(data, path)
     entries = parse_properties(data.removeprefix(BOM_UTF8).decode("iso-8859-1"), str(path))
@@ -75,7 +89,8 @@ def read_properties(path: Path) -> list[PropertyEntry]:
 def require_text(data: bytes, path: Path) -> None:
     """Raise ConfigError for a binary file, for example a key store: its bytes would be read as keys."""
     if b"\0" in data:
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", "binary: it contains NUL bytes", "a text file")])
+        found = "binary: it contains NUL bytes"
+        raise ConfigError([ConfigProblem(str(path), None, "", found, "a text file", MistakeKind.UNREADABLE_FILE)])
 
 
 def parse_properties(text: str, file: str) -> list[PropertyEntry]:
@@ -87,7 +102,10 @@ def parse_properties(text: str, file: str) -> list[PropertyEntry]:
         try:
             element = next(elements, None)
         except javaproperties.InvalidUEscapeError as error:
-            problem = ConfigProblem(file, line, error.escape, "a broken escape", "\\u and four hexadecimal digits")
+            problem = ConfigProblem(
+                *(file, line, error.escape, "a broken escape", "write \\u and four hexadecimal digits"),
+                MistakeKind.BROKEN_SYNTAX,
+            )
             raise ConfigError([problem]) from None
         if element is None:
             return entries

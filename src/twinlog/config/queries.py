@@ -12,7 +12,8 @@ from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.load import LoadedFile, load_file
 from twinlog.config.text.explain import entry_of
-from twinlog.errors import ConfigError, ConfigProblem, EngineError
+from twinlog.errors import ConfigError, EngineError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 _EXPECTED = "SELECT ... FROM records WHERE ..., which changes each record by itself"
 
 
-def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequence[Path] = ()) -> list[str]:
+def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequence[Path] = ()) -> list[ConfigWarning]:
     """Let Spark analyse the queries of the flows in the file at `path`, or in a file of `more`.
 
     Takes some seconds for a JVM that ends with the check; if the flows lack queries, it returns at once. Returns
@@ -37,7 +38,8 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     try:
         found = refusals([text for _, text in written])
     except EngineError as error:
-        return [f"{path}: the check of the queries of transform.sql failed: {error}"]
+        text = f"the check of the queries of transform.sql failed: {error}"
+        return [ConfigWarning(str(path), None, "", text, kind=MistakeKind.TRANSFORM)]
     problems = [_problem(flow, found[text], [Path(path), *more]) for flow, text in written if text in found]
     if problems:
         raise ConfigError(problems)

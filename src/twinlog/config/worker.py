@@ -25,7 +25,8 @@ from twinlog.config.text.entries import check_value, read_providers, resolve_ent
 from twinlog.config.text.precedence import Layer
 from twinlog.config.text.providers import Providers
 from twinlog.config.text.values import Lookup, ValueRefusedError, parse_header_rules, parse_listener
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.worker import (
     DriverListener,
@@ -45,7 +46,7 @@ BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecuri
 """The only extension there is: users log in to the REST API. Connect finds it by its short name, too."""
 
 
-def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) -> RestSettings:
+def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[ConfigWarning]) -> RestSettings:
     """The settings of the REST API; a wrong value becomes a problem. A problem with a missing key names `file`."""
     reading = ConfigReader(layer, WORKER_FILE, problems)
     listeners = read_listeners(reading, "listeners")
@@ -94,7 +95,12 @@ def _headers(reading: ConfigReader) -> tuple[HeaderSettings, ...]:
 
 
 def read_https(
-    layer: Layer, prefix: str, listeners: Sequence[ListenerAddress], file: str, problems: Problems, warnings: list[str]
+    layer: Layer,
+    prefix: str,
+    listeners: Sequence[ListenerAddress],
+    file: str,
+    problems: Problems,
+    warnings: list[ConfigWarning],
 ) -> tuple[TlsSettings, ClientAuth] | None:
     """If any key below `prefix` is set, only these keys count, else the keys of the worker's own connections (class
     SSLUtils)."""
@@ -108,7 +114,9 @@ def read_https(
     return read_tls(reading, warnings), cast(ClientAuth, reading.text("ssl.client.auth"))
 
 
-def read_metrics(layer: Layer, table: KeyTable, file: str, problems: Problems, warnings: list[str]) -> MetricsSettings:
+def read_metrics(
+    layer: Layer, table: KeyTable, file: str, problems: Problems, warnings: list[ConfigWarning]
+) -> MetricsSettings:
     """The settings of a file whose keys outside of flows are in `table`; a wrong value becomes a problem."""
     reading = ConfigReader(layer, table, problems)
     listeners = read_listeners(reading, LISTENERS)
@@ -130,7 +138,7 @@ _OWN = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.fil
 """Names below `offset.storage.` and its like that are outside of topic settings, or have a fixed value."""
 
 
-def read_group(reading: ConfigReader, file: str, problems: Problems, warnings: list[str]) -> GroupSettings:
+def read_group(reading: ConfigReader, file: str, problems: Problems, warnings: list[ConfigWarning]) -> GroupSettings:
     """The settings of the group; a wrong value becomes a problem. A problem with a missing key names `file`."""
     if "group.id" not in reading.layer:
         expected = "the name that all workers of the group have"
@@ -179,13 +187,14 @@ def _check_apart(reading: ConfigReader, problems: Problems) -> None:
             problems.refuse(entry, f"the topic of {other}", "a topic of its own")
 
 
-def _warn_of_fixed(reading: ConfigReader, warnings: list[str]) -> None:
+def _warn_of_fixed(reading: ConfigReader, warnings: list[ConfigWarning]) -> None:
     """Warn of values that differ from a fixed value, as in Connect (Kafka class DistributedConfig)."""
     fixed = {f"{kind}.storage.cleanup.policy": "compact" for kind in _KINDS} | {"config.storage.partitions": "1"}
     for name, always in fixed.items():
         entry = reading.layer.get(name)
         if entry is not None and entry.value.strip() != always:
-            warnings.append(f"{entry.place}: {name}: {entry.value.strip()!r} is ignored; it is always {always}")
+            text = f"{entry.value.strip()!r} is ignored; it is always {always}"
+            warnings.append(entry.warning(text, MistakeKind.IGNORED))
 
 
 def _check_algorithms(reading: ConfigReader, problems: Problems) -> None:
@@ -210,7 +219,7 @@ class WorkerConfig:
     settings: WorkerSettings
     layer: Layer
     providers: Providers
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ConfigWarning, ...] = ()
 
 
 def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerConfig:
@@ -241,9 +250,11 @@ def worker_of(
     `lookups` are providers besides the providers in the entries, `classes` are Java classes that those may have besides
     Kafka's.
     """
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     last = without_duplicates(entries, warnings)
-    warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in last.values() for remark in entry.remarks)
+    warnings.extend(
+        entry.warning(text, MistakeKind.READ_OTHERWISE) for entry in last.values() for text in entry.remarks
+    )
     found: list[ConfigProblem] = []
     providers = read_providers(last, file, found, warnings, classes).with_more(lookups)
     problems = Problems(found)
@@ -260,7 +271,9 @@ def worker_of(
         layer.setdefault(_REPLICAS, PropertyEntry(_REPLICAS, "-1", file, None, "-1"))
     unused = [name for name in layer if (key := _key(name)) is not None and key.effect is Effect.JVM]
     if unused:
-        warnings.append("these keys are ignored here: " + ", ".join(unused))
+        first = layer[unused[0]]
+        text = "these keys are ignored here: " + ", ".join(unused)
+        warnings.append(ConfigWarning(first.file, first.line, "", text, kind=MistakeKind.IGNORED))
     settings = _read(layer, file, problems, warnings, distributed)
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
@@ -274,16 +287,20 @@ def _key(name: str) -> Key | None:
     return found or WORKER_FILE.find_key(name)
 
 
-def _unknown(entry: PropertyEntry, last: dict[str, PropertyEntry], problems: Problems, warnings: list[str]) -> None:
+def _unknown(
+    entry: PropertyEntry, last: dict[str, PropertyEntry], problems: Problems, warnings: list[ConfigWarning]
+) -> None:
     expected = spelled(entry.key, (*WORKER_FILE.exact, *_CLIENT_NAMES), otherwise="")
     policy = last.get("twinlog.unknown.keys")
     if entry.key.startswith("twinlog.") or (policy is not None and policy.value.strip() == "fail"):
-        problems.refuse(entry, "an unknown key", expected)
+        problems.refuse(entry, "unknown key", expected, MistakeKind.UNKNOWN_KEY)
     else:
-        warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
+        warnings.append(entry.warning("unknown key, ignored", MistakeKind.UNKNOWN_KEY, expected))
 
 
-def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], distributed: bool) -> WorkerSettings:
+def _read(
+    layer: Layer, file: str, problems: Problems, warnings: list[ConfigWarning], distributed: bool
+) -> WorkerSettings:
     reading = ConfigReader(layer, WORKER_FILE, problems)
     needed = {
         "key.converter": f"a converter's class, for example {_NO_CONVERSION}",

@@ -13,7 +13,8 @@ import javaproperties
 
 from twinlog.config.security.jaas import FILE_OPTION, JaasEntry, JaasError, named_file, parse_jaas_file
 from twinlog.connect.rest.users import Users, hashed
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, MistakeKind
 
 SECTION = "KafkaConnect"
 
@@ -59,9 +60,9 @@ def _users_of(entry: JaasEntry, jaas: str) -> Users:
 def users_in(path: Path) -> Users:
     """The users of a file of properties, a name and a password in each. Raises ConfigError."""
     try:
-        passwords = javaproperties.loads(_text(path, "latin-1", "file"))
+        passwords = javaproperties.loads(_text(path, "latin-1", ""))
     except ValueError:
-        raise _problem(str(path), "file", "content other than properties", "lines of the form user=password") from None
+        raise _problem(str(path), "", "content other than properties", "lines of the form user=password") from None
     return Users(passwords, tuple(_warnings(str(path), passwords)))
 
 
@@ -80,8 +81,9 @@ def _text(path: Path, encoding: str, key: str) -> str:
         return path.read_text(encoding=encoding)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"no {encoding}"
-        raise _problem(str(path), key, f"it cannot be read: {reason}", "a file that the worker may read") from None
+        expected, kind = "a file that the worker may read", MistakeKind.UNREADABLE_FILE
+        raise _problem(str(path), key, f"it cannot be read: {reason}", expected, kind) from None
 
 
-def _problem(file: str, key: str, found: str, expected: str) -> ConfigError:
-    return ConfigError([ConfigProblem(file, None, key, found, expected)])
+def _problem(file: str, key: str, found: str, expected: str, kind: MistakeKind | None = None) -> ConfigError:
+    return ConfigError([ConfigProblem(file, None, key, found, expected, kind)])

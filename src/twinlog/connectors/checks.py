@@ -14,7 +14,7 @@ from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.connectors.definitions import override_definition, written
 from twinlog.connectors.disagreements import Disagreement
 from twinlog.connectors.model import KeyDefinition, KeyValue, Validation
-from twinlog.errors import ConfigProblem
+from twinlog.mistakes import MISSING, ConfigProblem
 
 HIDDEN = "[hidden]"
 _KEEPS_TEXT = frozenset({KeyType.STRING, KeyType.ENUM, KeyType.LIST})
@@ -129,8 +129,7 @@ class Checks:
         """The value in its shown form; None for a text that has the wrong type."""
         if entry.unresolved is not None:
             self._errors[name].append(
-                f"Invalid value {entry.written} for configuration {name}: a reference that leads nowhere: "
-                f"{entry.unresolved}; expected {entry.way_out}"
+                f"Invalid value {entry.written} for configuration {name}: {entry.unresolved}; {entry.way_out}"
             )
             return None
         try:
@@ -179,7 +178,7 @@ def _missing(name: str) -> str:
 
 
 def _words(problem: ConfigProblem, value: str) -> str:
-    if problem.found == "missing":
+    if problem.text == MISSING:
         return f"{_missing(problem.key)} Expected {problem.expected}"
-    found = "" if problem.found in {repr(value), repr(value.strip()), HIDDEN} else f"{problem.found}; "
+    found = "" if problem.text in {repr(value), repr(value.strip()), HIDDEN} else f"{problem.text}; "
     return f"Invalid value {value} for configuration {problem.key}: {found}expected {problem.expected}"

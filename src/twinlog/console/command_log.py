@@ -18,6 +18,7 @@ import typer
 from twinlog.clock import SYSTEM
 from twinlog.console.log_options import LogFormat, chosen_log, json_line
 from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigWarning, Mistake, counts
 from twinlog.model.topics import listed
 
 if TYPE_CHECKING:
@@ -163,10 +164,15 @@ class WarningMergeHandler(logging.Handler):
 
 
 def print_problems(error: ConfigError) -> None:
-    """Every warning and problem of a file, on stderr."""
-    print_warnings(error.warnings)
-    for problem in error.problems:
-        _print("error", str(problem), f"problem: {problem}")
+    """Every warning and problem of a file, on stderr, and their counts."""
+    print_mistake_lines((*error.warnings, *error.problems))
+    print_note(counts((*error.warnings, *error.problems)))
+
+
+def print_mistake_lines(mistakes: Sequence[Mistake]) -> None:
+    """Each mistake of a file as a line, on stderr."""
+    for mistake in mistakes:
+        _print(mistake.level, str(mistake), mistake.line_for_editors)
 
 
 def print_refusal(error: ConfigError) -> None:
@@ -175,10 +181,9 @@ def print_refusal(error: ConfigError) -> None:
     print_note("nothing was started and no cluster was contacted")
 
 
-def print_warnings(warnings: Sequence[str]) -> None:
+def print_warnings(warnings: Sequence[ConfigWarning]) -> None:
     """Print settings that are legal in a file but surely unintended, on stderr."""
-    for warning in warnings:
-        _print("warning", warning, f"warning: {warning}")
+    print_mistake_lines(warnings)
 
 
 @contextmanager

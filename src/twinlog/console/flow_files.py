@@ -14,9 +14,11 @@ from twinlog.config import load
 from twinlog.config.connector import ConnectorFile, build_connector, line_of, read_connector_file
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UnknownKeys
+from twinlog.config.text.entries import refuse_impossible
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.connectors.model import VERSION
-from twinlog.errors import ConfigError, ConfigProblem, RequestError
+from twinlog.errors import ConfigError, RequestError
+from twinlog.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 
@@ -24,16 +26,17 @@ _INVALID = re.compile(r"Invalid value (.*) for configuration [^:]*: (?:expected 
 
 
 def read_connectors(
-    paths: Sequence[Path], worker: WorkerConfig, *, nameless: bool = False
-) -> tuple[list[ConnectorFile], list[str]]:
+    paths: Sequence[Path], worker: WorkerConfig, *, nameless: bool = False, lenient: bool = False
+) -> tuple[list[ConnectorFile], list[ConfigWarning]]:
     """The connectors of the files at `paths`, in their order, and warnings about them.
 
     A `nameless` connector, for example the body of a PUT, is called by its file. Raises ConfigError with the problems
-    of all connectors: problems that a worker would refuse, and equal names. Works offline.
+    of all connectors: problems that a worker would refuse, equal names, and names that no topic can have; the last
+    are warnings if `lenient`. Works offline.
     """
     found: dict[str, ConnectorFile] = {}
     problems: list[ConfigProblem] = []
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     for path in paths:
         try:
             connector = _read(path, nameless)
@@ -47,6 +50,8 @@ def read_connectors(
             warnings += error.warnings
         else:
             found[connector.name] = connector
+    if not lenient:
+        refuse_impossible(problems, warnings)
     if problems:
         raise ConfigError(problems, warnings)
     return list(found.values()), warnings
@@ -56,16 +61,16 @@ def _read(path: Path, nameless: bool) -> ConnectorFile:
     try:
         return read_connector_file(path)
     except ConfigError as error:
-        if not nameless or (error.problems[0].key, error.problems[0].found) != ("name", "missing"):
+        if not nameless or (error.problems[0].key, error.problems[0].text) != ("name", MISSING):
             raise
     return read_connector_file(path, path.stem)
 
 
-def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[str, ...]:
+def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[ConfigWarning, ...]:
     try:
         flow = build_connector(connector.name, connector.config, worker)
     except ConfigError as error:
-        problems = [_problem(path, one.key, one.found, one.expected) for one in error.problems]
+        problems = [_problem(path, one.key, one.text, one.expected, one.kind) for one in error.problems]
         raise ConfigError(problems, error.warnings) from None
     from twinlog.connectors.validation import validate  # noqa: PLC0415 - only who has connectors waits for it
 
@@ -81,11 +86,11 @@ def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[
 
 def _invalid(path: Path, name: str, error: str) -> ConfigProblem:
     match = _INVALID.fullmatch(error)
-    return _problem(path, name, *match.groups()) if match else _problem(path, name, error, "another value, or none")
+    return _problem(path, name, match[1], match[2]) if match else _problem(path, name, error, "another value, or none")
 
 
-def _problem(path: Path, key: str, found: str, expected: str) -> ConfigProblem:
-    return ConfigProblem(str(path), line_of(path.read_text("utf-8", "replace"), key), key, found, expected)
+def _problem(path: Path, key: str, text: str, expected: str, kind: MistakeKind | None = None) -> ConfigProblem:
+    return ConfigProblem(str(path), line_of(path.read_text("utf-8", "replace"), key), key, text, expected, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class FlowsOfFile:
 
     flows: list[FlowSettings]
     worker: WorkerSettings | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ConfigWarning, ...] = ()
 
 
 def read_flows(path: Path, connectors: Sequence[Path] = (), secrets: Path | None = None) -> list[FlowSettings]:
@@ -113,7 +118,7 @@ def read_flow_file(
     kind = kind_of(path)
     if kind in (FileKind.MIRROR, FileKind.RESOURCE) and connectors:
         expected = "files of connectors only after that of a Connect worker"
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", f"{connectors[0]} after it", expected)])
+        raise ConfigError([ConfigProblem(str(path), None, "", f"{connectors[0]} after it", expected)])
     if kind is FileKind.MIRROR:
         config = load(path, unknown_keys=unknown_keys)
         return FlowsOfFile(list(config.flows), warnings=config.warnings)
@@ -128,7 +133,7 @@ def read_flow_file(
         expected = f"the worker's file and those of its connectors: FILE CONNECTOR..., for example {path} source.json"
         if kind is FileKind.CONNECTOR:
             expected = f"the file of its worker before it, for example connect-distributed.properties {path}"
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", "it lacks flows of its own", expected)])
+        raise ConfigError([ConfigProblem(str(path), None, "", "it lacks flows of its own", expected)])
 
     worker = load_worker(path)
     found, warnings = read_connectors(connectors, worker, nameless=True)

@@ -32,6 +32,7 @@ from twinlog.dataframes.ranges import (
     read_timestamps,
 )
 from twinlog.errors import ConfigError, OptionError, PatternError
+from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
@@ -72,13 +73,13 @@ _REFUSED = {
 _UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[str]]:
+def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[ConfigWarning]]:
     """The consumer that options like `kafka.bootstrap.servers` describe, and warnings of unknown keys.
 
     Keys and values are those of a Java consumer. Raises ConfigError with every problem found. Reads only the named key
     stores, and avoids any contact with a cluster.
     """
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     reading = read_kafka_options(options, CONSUMER, warnings)
     client = read_client(reading, warnings)
     settings = ConsumerSettings(**read_fields(ConsumerSettings, reading), client=client)
@@ -86,7 +87,7 @@ def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[st
     return settings, warnings
 
 
-def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: list[str]) -> ConfigReader:
+def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: list[ConfigWarning]) -> ConfigReader:
     """The options `kafka.*` as keys of `table`; other options are left out."""
     problems = Problems([])
     layer: dict[str, PropertyEntry] = {}
@@ -97,19 +98,19 @@ def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: li
         entry = layer[name] = PropertyEntry(option, value, _PLACE, None, value)
         key = table.find_key(name)
         if key is None:
-            warnings.append(f"{_PLACE} {option}: an unknown key, ignored")
+            warnings.append(entry.warning("unknown key, ignored", MistakeKind.UNKNOWN_KEY))
         else:
             problems.add_new(filter(None, [check_value(entry, key, warnings)]))
     return ConfigReader(layer, table, problems)
 
 
-def read_client(reading: ConfigReader, warnings: list[str]) -> ClientSettings:
+def read_client(reading: ConfigReader, warnings: list[ConfigWarning]) -> ClientSettings:
     """The connection settings of options `kafka.*`."""
     client_id = reading.text("client.id") or "twinlog-rows"
     return read_connection(reading, lambda name: PREFIX + name, _PLACE, warnings, client_id)
 
 
-def require_right(reading: ConfigReader, warnings: list[str]) -> None:
+def require_right(reading: ConfigReader, warnings: list[ConfigWarning]) -> None:
     """Raise ConfigError with every problem found, if there is any."""
     if reading.problems.all():
         raise ConfigError(reading.problems.all(), warnings)

@@ -14,6 +14,7 @@ from twinlog.config.text.config_reader import read_fields
 from twinlog.dataframes.options import config_file, flag, of_cluster, read_client, read_kafka_options, require_right
 from twinlog.dataframes.write_task import WriteTask
 from twinlog.errors import OptionError
+from twinlog.mistakes import ConfigWarning
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import Codec, ProducerSettings
 
@@ -30,13 +31,13 @@ Transactions are open until the last task of a micro-batch is done.
 """
 
 
-def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[str]]:
+def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[ConfigWarning]]:
     """The producer that options like `kafka.bootstrap.servers` describe, and warnings of unknown keys.
 
     Keys and values are those of a Java producer. Raises ConfigError with every problem found. Reads only the named key
     stores, and avoids any contact with a cluster.
     """
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     reading = read_kafka_options(options, PRODUCER, warnings)
     reading.text("acks")
     codec = reading.text("compression.type")

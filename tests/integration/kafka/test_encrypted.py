@@ -23,6 +23,7 @@ from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
 from tests.integration.token_server import TokenServer, serving_tokens
 from tests.integration.without_spark import FlowWithoutSpark
+from tests.unit.config.said import said
 from twinlog.config import load
 from twinlog.config.security.oauth import HANDLERS
 from twinlog.config.strimzi.load import ResourceConfig, load_resource
@@ -66,7 +67,7 @@ def configured(tmp_path: Path) -> Configured:
         file = tmp_path / "mm2.properties"
         file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         config = load(file)
-        assert config.warnings == ()
+        assert said(config.warnings) == ()
         return config.flows[0]
 
     return settings

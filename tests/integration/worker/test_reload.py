@@ -191,7 +191,7 @@ def test_every_process_of_a_file_is_asked_from_any_host(
     # What is wrong here reaches nobody.
     write(mine, also="left->right.groups = (x\n")
     code, said = reload(mine)
-    assert (code, "problem: " in said) == (2, True)
+    assert (code, ": error: " in said) == (2, True)
     # One of the two has another version, which is wrong.
     write(mine, first.file)
     line = change(second, f"topics = {here}", "topics = (oops")
@@ -199,7 +199,7 @@ def test_every_process_of_a_file_is_asked_from_any_host(
     assert code == 2, said
     assert f"  left->right: runs with its new settings\n    {first.file}:" in said
     assert f"left->right.topics = {here}, {more} ({here} before): taken over" in said
-    assert f"({second.file}): its file is wrong, and its flows are as before\n  problem: {second.file}:{line}: " in said
+    assert f"({second.file}): its file is wrong, and its flows are as before\n  {second.file}:{line}: error: " in said
     has(first, right, f"left.{more}", 10)
     assert "audit: " in first.wait_for_line(
         r"audit: .* for twinlog reload of \S+ on \S+; taken over: left->right.topics"

@@ -70,7 +70,7 @@ def test_users_of_the_rest_api(resource: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        (["--users", "/nowhere/users"], "/nowhere/users: file: it cannot be read"),
+        (["--users", "/nowhere/users"], "/nowhere/users: error: it cannot be read"),
         (["--until", "caught-up"], "belong to a group of workers"),
         (["--clusters", "b"], "a resource has a single target"),
     ],

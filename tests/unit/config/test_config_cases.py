@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.config.said import said
 from twinlog.config import load
 from twinlog.errors import ConfigError
 
@@ -37,11 +38,11 @@ def test_case(name: str) -> None:
     if "problems" in expected:
         with pytest.raises(ConfigError) as caught:
             load(f"{name}.properties")
-        assert [str(problem) for problem in caught.value.problems] == expected["problems"]
+        assert list(said(caught.value.problems)) == expected["problems"]
         return
     config = load(f"{name}.properties")
     assert list(config.clusters) == expected["clusters"]
-    assert list(config.warnings) == expected["warnings"]
+    assert list(said(config.warnings)) == expected["warnings"]
     enabled = [flow for flow in config.flows if flow.enabled]
     assert [flow.name for flow in enabled] == list(expected["flows"])
     if "heartbeats" in expected:
@@ -89,7 +90,7 @@ def test_only_flows_to_the_clusters_asked_for() -> None:
 @pytest.mark.parametrize(
     ("clusters", "words"),
     [
-        (["south-1"], "--clusters: 'south-1'; expected aliases that clusters names: west-1, west-2, east-1"),
+        (["south-1"], "--clusters: 'south-1' is invalid; write aliases that clusters names: west-1, west-2, east-1"),
         (["West-1", "west-1"], "--clusters: 'West-1'"),
     ],
 )
@@ -102,7 +103,10 @@ def test_an_unknown_alias_is_refused(clusters: list[str], words: str) -> None:
 def test_where_no_enabled_flow_leads_heartbeats_are_written() -> None:
     config = load("first_example.properties", ["primary"])
     assert [(flow.name, flow.enabled) for flow in config.flows] == [("secondary->primary", False)]
-    assert config.warnings[-1] == "all flows to primary are off; only heartbeats are written there"
+    assert (
+        said(config.warnings)[-1]
+        == "first_example.properties: all flows to primary are off; only heartbeats are written there"
+    )
 
 
 def test_nothing_left_to_run_is_an_error(tmp_path: Path) -> None:
@@ -133,7 +137,7 @@ def test_heartbeats_alone_must_be_asked_for(tmp_path: Path, more: str, flows: li
         return
     config = load(file)
     assert [(flow.name, flow.enabled) for flow in config.flows] == [(name, False) for name in flows]
-    assert len(config.warnings) == 1
+    assert len(said(config.warnings)) == 1
 
 
 def test_a_flow_left_out_needs_no_servers(tmp_path: Path) -> None:

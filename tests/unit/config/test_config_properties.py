@@ -85,7 +85,7 @@ def test_a_byte_order_mark_is_left_out_with_a_warning(tmp_path: Path, rest: byte
 def test_utf_16_is_refused(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "mm2.properties"
     file.write_bytes("\ufeffclusters = a, b\n".encode(encoding))
-    with pytest.raises(ConfigError, match="UTF-16 text; expected ISO-8859-1"):
+    with pytest.raises(ConfigError, match="UTF-16 text; give the file in ISO-8859-1"):
         read_properties(file)
 
 

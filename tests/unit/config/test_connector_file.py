@@ -46,7 +46,10 @@ def test_a_state_to_begin_with(tmp_path: Path) -> None:
         ('{"tasks.max": 3}', "name: missing"),
         ('{"name": "c", "topics": ["a"]}', "topics: null or nested"),
         ('{"name": "c", "config": {"topics": null}}', "topics: null or nested"),
-        ('{"name":\n "c" "topics": "a"}', r"connector:2: \(file\): broken JSON: Expecting ',' delimiter, at char"),
+        (
+            '{"name":\n "c" "topics": "a"}',
+            r"connector:2: broken JSON: a comma is missing at the end of this line; add it",
+        ),
         ('[{"name": "c"}]', "a JSON list"),
     ],
 )
@@ -56,5 +59,5 @@ def test_what_is_no_connector(tmp_path: Path, text: str, words: str) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected a readable file"):
+    with pytest.raises(ConfigError, match="give a readable file"):
         read_connector_file(tmp_path / "none")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config import worker_files
+from tests.unit.config.said import said
 from twinlog.config import load
 from twinlog.config.properties import parse_properties
 from twinlog.config.strimzi.load import load_resource
@@ -56,7 +57,7 @@ def test_each_kind_of_file_may_say_it(tmp_path: Path) -> None:
     resource.write_text(RESOURCE, "utf-8")
     found = load_resource(resource)
     assert found.worker.settings.driver.port == 7079
-    assert [line for line in found.warnings if "twinlog.driver" in line] == []
+    assert [line for line in said(found.warnings) if "twinlog.driver" in line] == []
 
 
 def test_a_port_that_there_is_not_is_refused(tmp_path: Path) -> None:

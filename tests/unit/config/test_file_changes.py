@@ -9,6 +9,7 @@ import pytest
 
 from harness.certificates import authority
 from tests.unit.config import own_code
+from tests.unit.config.said import said
 from twinlog.config.file_changes import FileChange, KeyChange, RunningFile, compare
 from twinlog.config.keys.key import UpdateMode
 from twinlog.config.keys.table import live_fields
@@ -231,7 +232,7 @@ def test_secrets_and_references_are_not_shown(tmp_path: Path, monkeypatch: pytes
     file = File(tmp_path / "mm2.properties", text)
     monkeypatch.setenv("TOPICS", "payments")
     change = file.read(text.replace("first-secret", "second-secret"))
-    lines = [str(one) for one in change.keys]
+    lines = list(said(change.keys))
     assert lines == [
         (
             f"{file.path}:11: west->east.topics = ${{env:TOPICS}}, the text behind its reference has changed "

@@ -1,4 +1,4 @@
-"""A file of another form is named as what it is, with what runs it, instead of each of its lines as an unknown key."""
+"""A file of another form is named as what it is, with what runs it, instead of each of its lines as unknown key."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_another_file_is_one_problem_with_the_way_out(tmp_path: Path, wanted: Fi
     with pytest.raises(ConfigError) as caught:
         READERS[wanted](file)
     (problem,) = caught.value.problems
-    assert problem.found.startswith("this is ")
-    assert str(file) in problem.found
+    assert problem.text.startswith("this is ")
+    assert str(file) in problem.text
     assert not caught.value.warnings
 
 
@@ -76,5 +76,5 @@ def test_another_file_is_one_problem_with_the_way_out(tmp_path: Path, wanted: Fi
 def test_a_key_store_is_no_text(tmp_path: Path, reader: Callable[[Path], object]) -> None:
     file = tmp_path / "given"
     file.write_bytes(b"0\x82\x04\0\n=\n")
-    with pytest.raises(ConfigError, match=r"given: \(file\): binary: it contains NUL bytes; expected a text file$"):
+    with pytest.raises(ConfigError, match=r"given: binary: it contains NUL bytes; give a text file \[TW-FILE-23\]$"):
         reader(file)

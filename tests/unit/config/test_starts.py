@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.config.said import said
 from tests.unit.config.test_connector import ENDS, build
 from tests.unit.config.test_connector import problems as connector_problems
 from twinlog.config import load
@@ -129,7 +130,7 @@ def test_a_connector_may_have_it() -> None:
         flow = build("source", {**ENDS, key: "by_duration:PT1H"}).settings
         assert flow.consumer.auto_offset_reset == Start("ago", 3_600_000)
     (problem,) = connector_problems("source", {**ENDS, "consumer.auto.offset.reset": "by_duration:-PT1H"})
-    assert "consumer.auto.offset.reset: 'by_duration:-PT1H' is negative; expected earliest, latest, none, or" in problem
+    assert "consumer.auto.offset.reset: 'by_duration:-PT1H' is negative; write earliest, latest, none, or" in problem
 
 
 def test_a_topic_begins_where_its_own_key_says(tmp_path: Path) -> None:
@@ -156,11 +157,11 @@ def test_a_default_for_every_topic(tmp_path: Path) -> None:
 def test_a_wrong_start_names_its_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         flow_of(tmp_path, "a->b.twinlog.start.x = tomorrow\na->b.twinlog.start = never\n")
-    found = [str(problem) for problem in caught.value.problems]
-    expected = "expected earliest, latest, a moment as 2026-11-01T00:00:00Z, or a duration as P7D"
+    found = list(said(caught.value.problems))
+    expected = "write earliest, latest, a moment as 2026-11-01T00:00:00Z, or a duration as P7D"
     assert [problem.partition("f:")[2] for problem in found] == [
-        f"5: a->b.twinlog.start.x: 'tomorrow'; {expected}",
-        f"6: a->b.twinlog.start: 'never'; {expected}",
+        f"5: a->b.twinlog.start.x: 'tomorrow' is invalid; {expected}",
+        f"6: a->b.twinlog.start: 'never' is invalid; {expected}",
     ]
 
 
@@ -196,5 +197,5 @@ def test_a_resource_may_have_both(tmp_path: Path) -> None:
     (problem,) = caught.value.problems
     assert str(problem).startswith(
         f"{file}:16: spec.mirrors[0].sourceConnector.config.twinlog.start.[: an unclosed [, at character 1 of '['; "
-        "expected"
+        "write"
     )

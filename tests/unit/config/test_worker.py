@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.config import kafkas_files, worker_files
+from tests.unit.config.said import said
 from twinlog.config.keys.table import WORKER_FILE
 from twinlog.config.properties import PropertyEntry, parse_properties
 from twinlog.config.text.values import ValueRefusedError, parse_header_rules, parse_listener
@@ -30,7 +31,7 @@ def read(text: str, *, base: str = BASE, distributed: bool = True) -> WorkerConf
 def problems(text: str, *, base: str = BASE, distributed: bool = True) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         read(text, base=base, distributed=distributed)
-    return [str(problem) for problem in caught.value.problems]
+    return list(said(caught.value.problems))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_what_a_key_comes_to(text: str, setting: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("listeners = ftp://x:1\n", "w.properties:8: listeners: 'ftp://x:1'; expected http://host:port"),
+        ("listeners = ftp://x:1\n", "w.properties:8: listeners: 'ftp://x:1' is invalid; write http://host:port"),
         ("listeners =\n", "w.properties:8: listeners: an empty list of addresses"),
         ("listeners = https://:8443\n", "w.properties: ssl.keystore.location: missing"),
         (
@@ -84,25 +85,31 @@ def test_what_a_key_comes_to(text: str, setting: str, value: object) -> None:
             "w.properties: listeners.https.ssl.keystore.location: missing",
         ),
         ("response.http.headers.config = put X: y\n", "w.properties:8: response.http.headers.config: 'put X: y'"),
-        ("connector.client.config.override.policy = my.Policy\n", "override.policy: 'my.Policy'; expected All, None"),
-        ("session.timeout.ms = soon\n", "session.timeout.ms: 'soon'; expected a whole number"),
-        ("status.storage.replication.factor = 0\n", "expected a number other than 0"),
+        (
+            "connector.client.config.override.policy = my.Policy\n",
+            "override.policy: 'my.Policy' is invalid; write All, None",
+        ),
+        ("session.timeout.ms = soon\n", "session.timeout.ms: 'soon' is invalid; write milliseconds as a whole number"),
+        (
+            "status.storage.replication.factor = 0\n",
+            "write a whole number of 1 or more, or -1 for the default of the brokers",
+        ),
         ("status.storage.topic = configs\n", "status.storage.topic: the topic of config.storage.topic"),
-        ("exactly.once.source.support = maybe\n", "expected disabled, preparing or enabled"),
+        ("exactly.once.source.support = maybe\n", "write disabled, preparing or enabled"),
         (
             "inter.worker.signature.algorithm = HmacSHA1\n",
             "inter.worker.verification.algorithms with HmacSHA1",
         ),
         ("plugin.discovery = never\n", "plugin.discovery: 'never'"),
-        ("rest.advertised.listener = https\n", "'https'; expected the scheme of any of the listeners"),
+        ("rest.advertised.listener = https\n", "'https' is invalid; write the scheme of any of the listeners"),
         ("producer.linger.ms = x\n", "producer.linger.ms: 'x'"),
         ("security.protocol = SASL_SSL\n", "w.properties: sasl.mechanism: missing"),
         ("twinlog.gap.polcy = stop\n", "did you mean twinlog.gap.policy?"),
         (
             "header.converter = org.apache.kafka.connect.json.JsonConvertor\n",
-            "header.converter: class org.apache.kafka.connect.json.JsonConvertor could not be found; expected any of ",
+            "header.converter: class org.apache.kafka.connect.json.JsonConvertor could not be found; write any of ",
         ),
-        ("header.converter =\n", "w.properties:8: header.converter: nothing; expected any of "),
+        ("header.converter =\n", "w.properties:8: header.converter: nothing; write any of "),
     ],
 )
 def test_what_is_refused(text: str, problem: str) -> None:
@@ -112,7 +119,7 @@ def test_what_is_refused(text: str, problem: str) -> None:
 @pytest.mark.parametrize("name", [line.split(" ")[0] for line in BASE.splitlines()])
 def test_a_distributed_worker_needs_each_of_these(name: str) -> None:
     rest = "".join(line + "\n" for line in BASE.splitlines() if not line.startswith(name))
-    assert [found.split("; expected")[0] for found in problems("", base=rest)] == [f"w.properties: {name}: missing"]
+    assert [found.split("; write")[0] for found in problems("", base=rest)] == [f"w.properties: {name}: missing"]
 
 
 def test_every_problem_is_found_at_once() -> None:
@@ -136,14 +143,14 @@ def test_kafkas_own_files_are_taken_as_they_are(distributed: bool, tmp_path: Pat
     file.write_text(kafkas_files.DISTRIBUTED if distributed else kafkas_files.STANDALONE)
     found = load_worker(file)
     assert (found.settings.distributed, found.settings.client.bootstrap_servers) == (distributed, ("localhost:9092",))
-    assert found.warnings == (
-        "these keys are ignored here: key.converter.schemas.enable, value.converter.schemas.enable",
+    assert said(found.warnings) == (
+        f"{file}:4: these keys are ignored here: key.converter.schemas.enable, value.converter.schemas.enable",
     )
 
 
 def test_what_means_nothing_here_is_named_once() -> None:
-    (warning,) = read("plugin.path = /jars\nscheduled.rebalance.max.delay.ms = 0\n").warnings
-    assert warning == "these keys are ignored here: plugin.path, scheduled.rebalance.max.delay.ms"
+    (warning,) = said(read("plugin.path = /jars\nscheduled.rebalance.max.delay.ms = 0\n").warnings)
+    assert warning == "w.properties:8: these keys are ignored here: plugin.path, scheduled.rebalance.max.delay.ms"
 
 
 def test_a_lost_worker_is_replaced_in_time_unless_its_file_says_otherwise() -> None:
@@ -157,7 +164,7 @@ def test_what_is_always_so_in_the_topics_of_a_group_is_a_warning() -> None:
     found = read(
         "config.storage.cleanup.policy = delete\nconfig.storage.partitions = 3\noffset.storage.partitions = 3\n"
     )
-    assert [warning.partition(": ")[2] for warning in found.warnings] == [
+    assert [warning.partition(": ")[2] for warning in said(found.warnings)] == [
         "config.storage.cleanup.policy: 'delete' is ignored; it is always compact",
         "config.storage.partitions: '3' is ignored; it is always 1",
     ]
@@ -175,8 +182,8 @@ def test_a_login_that_nobody_would_ask_for_is_refused() -> None:
 
 
 def test_an_unknown_key_is_a_warning_that_names_the_known_one() -> None:
-    (warning,) = read("rest.extention.classes = x\n").warnings
-    assert warning.startswith("w.properties:8: rest.extention.classes: an unknown key, ignored; ")
+    (warning,) = said(read("rest.extention.classes = x\n").warnings)
+    assert warning.startswith("w.properties:8: rest.extention.classes: unknown key, ignored; ")
     assert "did you mean rest.extension.classes?" in warning
 
 
@@ -200,13 +207,13 @@ def test_references_are_resolved_and_secrets_not_shown(tmp_path: Path) -> None:
 def test_a_provider_of_another_class_is_a_problem_only_where_a_value_needs_it() -> None:
     kind = "com.github.jcustenborder.kafka.config.aws.SecretsManagerConfigProvider"
     listed = f"config.providers = aws\nconfig.providers.aws.class = {kind}\n"
-    (warning,) = read(listed).warnings
+    (warning,) = said(read(listed).warnings)
     assert warning.startswith(f"w.properties:9: config.providers.aws.class: the Java class {kind} is unsupported here")
-    assert read(f"{listed}plugin.path = ${{aws:a:b}}\n").warnings[0] == warning
+    assert said(read(f"{listed}plugin.path = ${{aws:a:b}}\n").warnings)[0] == warning
     (problem,) = problems(f"{listed}client.id = ${{aws:a:b}}\n")
-    assert problem.startswith("w.properties:10: client.id: a reference that leads nowhere: ")
+    assert problem.startswith("w.properties:10: client.id: ")
     assert f"needs the Java class {kind} (config.providers.aws.class of line 9)" in problem
-    assert "DirectoryConfigProvider (${aws:/FOLDER:FILE})" in problem
+    assert "DirectoryConfigProvider for ${aws:/FOLDER:FILE}" in problem
 
 
 names = st.text(max_size=20) | st.sampled_from(sorted(WORKER_FILE.exact))

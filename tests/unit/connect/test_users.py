@@ -121,7 +121,7 @@ def test_users_that_are_hardly_meant_are_named_without_their_passwords(tmp_path:
         ("KafkaConnect { x", "'required'"),
         ("KafkaConnect { com.LdapLoginModule required; };", "com.LdapLoginModule"),
         ("KafkaConnect { PropertyFileLoginModule required; };", "no file of users"),
-        ('KafkaConnect { PropertyFileLoginModule required file="/no/where"; };', "/no/where: file: it cannot be read"),
+        ('KafkaConnect { PropertyFileLoginModule required file="/no/where"; };', "/no/where: it cannot be read"),
     ],
 )
 def test_what_is_wrong_with_the_files(tmp_path: Path, jaas: str, says: str) -> None:

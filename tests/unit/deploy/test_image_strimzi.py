@@ -29,6 +29,7 @@ from harness.strimzi.release import (
 from harness.strimzi.secrets import SecretServer
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.worker import WorkerConfig, load_worker
+from twinlog.mistakes import MistakeKind
 from twinlog.settings.flow import ClientSettings
 
 ROOT = Path(__file__).parents[3]
@@ -138,7 +139,7 @@ def test_the_worker_starts_with_the_operators_settings(
     assert [listener.port for listener in worker.settings.rest.listeners] == [8083]
     assert worker.settings.metrics.listeners == ()
     assert worker.settings.healthy_before_group
-    assert not [warning for warning in worker.warnings if "unknown key" in warning]
+    assert not [warning for warning in worker.warnings if warning.kind is MistakeKind.UNKNOWN_KEY]
     assert {flow.kind for flow in flows_of(started, release, NO_TLS, worker).values()} == {"source", "checkpoint"}
 
 
@@ -208,7 +209,7 @@ def test_the_rack_reaches_the_consumer(
     release, resource = RELEASES["1.2"], replace(NO_TLS, rack=rack)
     started = start(pod_of(tmp_path, release, resource, secrets))
     worker = worker_of(started, api_server, monkeypatch)
-    assert not [warning for warning in worker.warnings if "already written" in warning]
+    assert not [warning for warning in worker.warnings if warning.kind is MistakeKind.WRITTEN_TWICE]
     flow = flows_of(started, release, resource, worker)["east->west.MirrorSourceConnector"]
     assert flow.settings.consumer.client_rack == RACK
 

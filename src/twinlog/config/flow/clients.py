@@ -16,7 +16,8 @@ from twinlog.config.text.config_reader import ConfigReader, Problems, read_field
 from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import read_reset
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import (
     AdminSettings,
     ClientSettings,
@@ -29,7 +30,7 @@ _WITHOUT_END = 2**31 - 1
 
 
 def read_connection(
-    reading: ConfigReader, called: Called, file: str, warnings: list[str], client_id: str, why: str = ""
+    reading: ConfigReader, called: Called, file: str, warnings: list[ConfigWarning], client_id: str, why: str = ""
 ) -> ClientSettings:
     """How the client whose settings `reading` reads connects; `called` is how the keys of its cluster are written.
 
@@ -37,8 +38,9 @@ def read_connection(
     """
     security = read_security(reading, called, file, warnings)
     if "bootstrap.servers" not in reading.layer:
-        expected = f"brokers of this cluster, as host:port{why}"
-        reading.problems.add(ConfigProblem(file, None, called("bootstrap.servers"), "missing", expected))
+        name = called("bootstrap.servers")
+        expected = f"the brokers of this cluster, for example {name} = broker-1.example.com:9092{why}"
+        reading.problems.add(ConfigProblem(file, None, name, MISSING, expected))
     return ClientSettings(
         **read_fields(ClientSettings, reading),
         # A listener name in front, as in PLAINTEXT://host:port, is allowed; clients ignore it.
@@ -76,7 +78,7 @@ class Clients:
     """
 
     def __init__(
-        self, layers: FlowLayers, file: str, problems: Problems, warnings: list[str], *, source: bool = True
+        self, layers: FlowLayers, file: str, problems: Problems, warnings: list[ConfigWarning], *, source: bool = True
     ) -> None:
         self._layers = layers
         self._file = file
@@ -128,10 +130,6 @@ class Clients:
         client_id = self._client_id(reading, "replication-target-admin")
         return AdminSettings(self._connection(reading, self._names.target_cluster, client_id))
 
-    def _warn(self, text: str) -> None:
-        if text not in self._warnings:
-            self._warnings.append(text)
-
     def _connection(self, reading: ConfigReader, called: Called, client_id: str) -> ClientSettings:
         return read_connection(reading, called, self._file, self._warnings, client_id, self._why)
 
@@ -147,7 +145,8 @@ class Clients:
         entry = reading.layer.get("delivery.timeout.ms")
         least = reading.number("request.timeout.ms")
         if entry is not None and timeout_ms < least:
-            reading.problems.refuse(entry, str(timeout_ms), f"at least request.timeout.ms, which is {least} here")
+            found = f"{timeout_ms} is less than request.timeout.ms"
+            reading.problems.refuse(entry, found, f"milliseconds as a whole number of {least} or more")
         return timeout_ms
 
 
@@ -160,13 +159,13 @@ def compression_level(reading: ConfigReader, codec: str) -> int | None:
     return None if codec == "gzip" and level == -1 else level
 
 
-def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
+def load_client(path: str | Path) -> tuple[ClientSettings, list[ConfigWarning]]:
     """The connection of a file as `--command-config` takes it, with `bootstrap.servers` in it; and warnings.
 
     Keys unknown to an admin client are warnings, as in Kafka. Raises ConfigError with every problem found. Reads only
     this file, the targets of its `${...}` references, and its key stores, before any contact with a cluster.
     """
-    file, warnings, found = str(path), list[str](), list[ConfigProblem]()
+    file, warnings, found = str(path), list[ConfigWarning](), list[ConfigProblem]()
     require_kind(path, FileKind.CLIENT)
     last = without_duplicates(read_properties(Path(path)), warnings)
     providers = read_providers(last, file, found, warnings)
@@ -178,7 +177,7 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
         key = ADMIN.find_key(name)
         layer[name] = resolve_entry(entry, key, providers, warnings)
         if key is None:
-            warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored")
+            warnings.append(entry.warning("unknown key, ignored", MistakeKind.UNKNOWN_KEY))
         else:
             problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
     settings = read_connection(ConfigReader(layer, ADMIN, problems), str, file, warnings, "twinlog")

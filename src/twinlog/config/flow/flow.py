@@ -20,6 +20,7 @@ from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import read_start
 from twinlog.errors import ConfigError, TransformError
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
+from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.topic_names import HeartbeatNames, check_name
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import CustomClass, FlowSettings, PolicyName, RecordPolicy
@@ -91,7 +92,7 @@ def check_offset_syncs(connector: ConfigReader) -> None:
         connector.problems.refuse(off, found, "either of the two; MirrorMaker 2 refuses to copy with both")
 
 
-def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) -> tuple[bool, bool]:
+def translates_offsets(connector: ConfigReader, flow: str, warnings: list[ConfigWarning]) -> tuple[bool, bool]:
     """Whether the flow writes checkpoints, and whether it commits offsets of groups, which needs checkpoints.
 
     Adds a warning for each feature that the file turns on and the flow is unable to provide.
@@ -102,22 +103,24 @@ def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) 
     commits = connector.flag("sync.group.offsets.enabled")
     if checkpoints and not connector.flag(_SYNCS):
         off = connector.layer[_SYNCS]
-        warnings.append(
-            f"{off.place}: {off.key}: with offset syncs off, checkpoints and offsets of groups are off in the flow "
-            f"{flow}, as in MirrorMaker 2; to silence this warning add emit.checkpoints.enabled = false"
+        text = (
+            f"with offset syncs off, checkpoints and offsets of groups are off in the flow {flow}, as in MirrorMaker "
+            "2; to silence this warning add emit.checkpoints.enabled = false"
         )
+        warnings.append(off.warning(text, MistakeKind.SWITCHED_OFF))
         return False, False
     if commits and not checkpoints:
         asked = connector.layer["sync.group.offsets.enabled"]
-        warnings.append(
-            f"{asked.place}: {asked.key}: offsets of groups are committed from checkpoints, which are off in the flow "
-            f"{flow}; set emit.checkpoints.enabled = true"
+        text = (
+            f"offsets of groups are committed from checkpoints, which are off in the flow {flow}; set "
+            "emit.checkpoints.enabled = true"
         )
+        warnings.append(asked.warning(text, MistakeKind.SWITCHED_OFF))
     return checkpoints, checkpoints and commits
 
 
 def check_exactly_once(
-    connector: ConfigReader, worker: ConfigReader, isolation: str, names: KeyNames, warnings: list[str]
+    connector: ConfigReader, worker: ConfigReader, isolation: str, names: KeyNames, warnings: list[ConfigWarning]
 ) -> None:
     """Refuses a demand for exactly-once copying that the remaining settings fail to fulfil; `isolation` is the source
     consumer's."""
@@ -139,16 +142,19 @@ def check_exactly_once(
             connector.problems.refuse(demand, repr(demand.value), needed)
     elif mode == "enabled" and not committed:
         switch = worker.layer["exactly.once.source.support"]
-        warnings.append(
-            f"{switch.place}: {switch.key}: {names.source}->{names.target} also copies records of open and aborted "
-            f"transactions; write {names.source_consumer('isolation.level')} = read_committed"
+        text = (
+            f"{names.source}->{names.target} also copies records of open and aborted transactions; write "
+            f"{names.source_consumer('isolation.level')} = read_committed"
         )
+        warnings.append(switch.warning(text, MistakeKind.CONTRADICTION))
 
 
 TOPIC = key_of(FailedRecordSettings, "dead_letter_topic")
 
 
-def failed_record_settings(connector: ConfigReader, layers: FlowLayers, warnings: list[str]) -> FailedRecordSettings:
+def failed_record_settings(
+    connector: ConfigReader, layers: FlowLayers, warnings: list[ConfigWarning]
+) -> FailedRecordSettings:
     """Connect's `errors.*` of a flow; a dead-letter topic that would stay empty is a warning."""
     settings = FailedRecordSettings(**read_fields(FailedRecordSettings, connector))
     dead = connector.get_entry(TOPIC)
@@ -165,10 +171,11 @@ def failed_record_settings(connector: ConfigReader, layers: FlowLayers, warnings
         connector.problems.refuse(dead, repr(dead.value), "a topic other than an internal topic")
     used = any("dead-letter" in record_policy(connector, field, settings).values for field in _POLICIES)
     if settings.tolerance == "none" and not used:
-        warnings.append(
-            f"{dead.place}: {dead.key}: this topic stays empty, because a record that fails holds its partition; "
-            f"write {key_of(FailedRecordSettings, 'tolerance')} = all"
+        text = (
+            "this topic stays empty, because a record that fails holds its partition; write "
+            f"{key_of(FailedRecordSettings, 'tolerance')} = all"
         )
+        warnings.append(dead.warning(text, MistakeKind.SWITCHED_OFF))
     return settings
 
 
@@ -193,7 +200,7 @@ _EXPECTED = "package.module:function, which takes and returns a pyarrow.RecordBa
 
 
 def transform_settings(
-    connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]
+    connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[ConfigWarning]
 ) -> TransformSettings | None:
     """The settings of a flow's transforms, None if it lacks them; a function is imported, and tried on an empty
     batch."""
@@ -205,7 +212,9 @@ def transform_settings(
     return settings
 
 
-def _connects_own(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
+def _connects_own(
+    connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[ConfigWarning]
+) -> SmtChain | None:
     if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
         return None
     # If a flow lacks transforms, their modules stay unloaded.
@@ -225,11 +234,11 @@ def _try(connector: ConfigReader, settings: TransformSettings) -> None:
         try:
             try_on_nothing(build(settings))
         except TransformError as error:
-            connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED)
+            connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED, MistakeKind.OWN_CODE)
 
 
 def build_flow(
-    layers: FlowLayers, file: str, problems: Problems, warnings: list[str], *, enabled: bool
+    layers: FlowLayers, file: str, problems: Problems, warnings: list[ConfigWarning], *, enabled: bool
 ) -> FlowSettings:
     """The settings of `layers`; problems are added to `problems`, and the default replaces the wrong value.
 
@@ -304,7 +313,8 @@ def build_flow(
         warn_of_naming(layers, connector, flow, warnings)
     if layers.kind in {"checkpoint", "heartbeat"} and "transforms" in layers.connector:
         entry = layers.connector["transforms"]
-        warnings.append(f"{entry.place}: {entry.key} is ignored; only records that a flow copies are transformed")
+        text = "ignored, because only records that a flow copies are transformed"
+        warnings.append(entry.warning(text, MistakeKind.IGNORED))
     if any(custom.values()):
         try_classes(flow, problems)
     return flow

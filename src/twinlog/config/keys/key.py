@@ -57,7 +57,7 @@ class ValueForm(StrEnum):
     SERVERS = "host:port entries, separated by commas"
     PATTERNS = "regular expressions, separated by commas"
     TOPIC_PART_OR_NOTHING = "characters that are legal in topic names (a-z A-Z 0-9 . _ -), or an empty text"
-    TOPIC = "a legal topic name"
+    TOPIC = "a legal topic name: a-z A-Z 0-9 . _ -, up to 249 characters"
     LISTENERS = "http://host:port or https://host:port, separated by commas"
     HEADERS = "set, add, setDate or addDate and Name: value, separated by commas"
     FUNCTION = "package.module:function"

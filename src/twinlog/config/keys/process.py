@@ -159,6 +159,16 @@ PROCESS_KEYS = (
     ),
     *DRIVER_KEYS,
     _process(
+        "twinlog.shared.topics",
+        ENUM,
+        "refuse",
+        "Two flows from different sources that keep the names of topics, and whose topics overlap on a target: refuse "
+        "stops the start; with first, a topic that both sources have is copied from a single source: by the flow that "
+        "copied it before, else by the first flow of the file.",
+        choices=("refuse", "first"),
+        update=RESTART,
+    ),
+    _process(
         "dedicated.mode.enable.internal.rest",
         BOOL,
         "false",

@@ -230,11 +230,14 @@ def _top_connector_no_effect(key: Key, name: str) -> str | None:
 
 
 _CLOSE = 0.72
-_KEY_END = re.compile(r"[\s=:]")
 GUESS = "did you mean"
 """The words in every text that names a key."""
 
-_OR_WARN = ", or twinlog.unknown.keys = warn to ignore it"
+_OR_WARN = "remove it, or write twinlog.unknown.keys = warn to ignore unknown keys"
+_ARROWS = ("=>", "\u2192", "\u21d2", "\u27f6", "\u2794", "\u279c", "\u2013>", "\u2014>", "-->", ">>", ">")
+"""The texts that users write for the arrow of a flow, beside `->`."""
+
+_BEGINS_WITH_ARROW = re.compile(r"(->|>|[\u2192\u21d2\u27f6\u2794\u279c]|[\u2013\u2014]>)\s*([^\s=:]+)")
 
 _CLUSTER_NAMES = (
     *WORKER.exact,
@@ -243,14 +246,43 @@ _CLUSTER_NAMES = (
 _TOP_NAMES = (*PROCESS.exact, *CONNECTOR.exact, *SECURITY.exact)
 
 
+def with_arrow(entry: PropertyEntry, aliases: Iterable[str]) -> PropertyEntry:
+    """The entry with the whole key of a flow, if its key ended inside an arrow or at a blank before it.
+
+    A properties file ends a key at its first blank, `=` or `:`, so that `east=>west.enabled = true` is a key `east` in
+    MirrorMaker 2. The key found here is unknown as well, and its problem names the way to write it.
+    """
+    key, value = _as_typed(entry.key), _as_typed(entry.value)
+    found = _BEGINS_WITH_ARROW.match(value)
+    if found is not None and (key in aliases or any(found[2].startswith(f"{alias}.") for alias in aliases)):
+        joint, rest = ("=" if found[1] == ">" else " "), value[found.end() :].lstrip(" \t=:")
+        return replace(entry, key=f"{key}{joint}{found[0]}", value=rest, written=rest, remarks=())
+    # Other keys stay as Java reads them.
+    return replace(entry, key=key) if key != entry.key and _with_right_arrow(key) != key else entry
+
+
+def _as_typed(text: str) -> str:
+    """Text that was saved in UTF-8, as its author sees it."""
+    try:
+        return text.encode("iso-8859-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def _with_right_arrow(name: str) -> str:
+    """The key of a flow with `->` in place of another arrow; other names as they are."""
+    if "->" in name and "-->" not in name:
+        return re.sub(r"\s*->\s*", "->", name)
+    found = next((arrow for arrow in _ARROWS if arrow in name), None)
+    return name if found is None else re.sub(rf"\s*{re.escape(found)}\s*", "->", name)
+
+
 def expected_instead(scope: KeyScope, scopes: KeyScopes) -> str:
-    """Words for a message: the key that was probably meant, or the place to look at."""
+    """The way out for an unknown key: the key that was probably meant, or the place to look at."""
     name = scope.entry.key
-    if scope.entry.value.startswith("->"):
-        rest = _KEY_END.split(scope.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
-        return f"a flow in a single word, {name}->{rest}, because a key ends at its first blank"
-    if "->" in name and scope.flow is None:
-        return _flow_instead(name, scopes)
+    flow = _with_right_arrow(name)
+    if "->" in flow and scope.flow is None:
+        return _flow_instead(name, flow, scopes)
     if scope.flow is not None:
         return spelled(scope.name, CONNECTOR.exact, f"{scope.flow[0]}->{scope.flow[1]}.")
     if scope.alias is not None:
@@ -263,41 +295,61 @@ def expected_instead(scope: KeyScope, scopes: KeyScopes) -> str:
             return _alias_instead(name.removesuffix(f".{known}"), known, scopes)
     for word, table in CLIENTS.items():
         if table.find_key(name) is not None:
-            return _meant(f"alias.{word}.{name}") + ", with a cluster's alias"
+            return f"write alias.{word}.{name}, with a cluster's alias"
     return spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in scopes.aliases)])
 
 
-def _flow_instead(name: str, scopes: KeyScopes) -> str:
-    itself = next((alias for alias in scopes.aliases if name.startswith(f"{alias}->{alias}.")), None)
+def _flow_instead(name: str, flow: str, scopes: KeyScopes) -> str:
+    """`flow` is the key with the right arrow."""
+    itself = next((alias for alias in scopes.aliases if flow.startswith(f"{alias}->{alias}.")), None)
     if itself is not None:
-        return f"a flow between two clusters; {itself} would mirror itself"
-    flows = [f"{source}->{target}" for source, target in scopes.flows]
-    for known in sorted(CONNECTOR.exact, key=len, reverse=True):
-        if name.endswith(f".{known}"):
-            close = get_close_matches(name.removesuffix(f".{known}"), flows, n=1, cutoff=_CLOSE)
-            if close:
-                return _meant(f"{close[0]}.{known}")
-            break
-    shown = ", ".join(flows[:6]) + (", ..." if len(flows) > 6 else "")
-    return f"a flow between two of the clusters: {shown or 'none, for clusters names fewer than two'}"
+        return f"a flow is between two clusters; {itself} would mirror itself"
+    if flow != name:
+        why = "a key ends at its first blank" if re.search(r"\s->\s|\s->|->\s", name) else "the arrow of a flow is ->"
+        known = next((ends for ends in scopes.flows if flow.startswith(f"{ends[0]}->{ends[1]}.")), None)
+        if known is not None:
+            prefix = f"{known[0]}->{known[1]}."
+            setting = flow.removeprefix(prefix)
+            if connector_key(setting)[0] is not None:
+                return f"{_meant(flow)} {why}"
+            return f"{spelled(setting, CONNECTOR.exact, prefix)} {why}"
+    source, _, rest = flow.partition("->")
+    lacking = f"clusters names {', '.join(scopes.aliases)}" if scopes.aliases else "clusters is empty"
+    for setting in sorted(CONNECTOR.exact, key=len, reverse=True):
+        if rest.endswith(f".{setting}"):
+            ends = (source, rest.removesuffix(f".{setting}"))
+            strange = [alias for alias in ends if alias not in scopes.aliases]
+            flows = [f"{one}->{other}" for one, other in scopes.flows]
+            close = get_close_matches("->".join(ends), flows, n=1, cutoff=_CLOSE)
+            why = f"{_none_of(strange)}: {lacking}" if strange else lacking
+            return f"{_meant(f'{close[0]}.{setting}')} {why}" if close else why
+    shown = ", ".join(f"{one}->{other}" for one, other in scopes.flows[:6]) + (", ..." if len(scopes.flows) > 6 else "")
+    return f"write a flow between two of the clusters: {shown or 'none, for clusters names fewer than two'}"
+
+
+def _none_of(aliases: list[str]) -> str:
+    names = " and ".join(map(repr, aliases))
+    return f"{names} is no cluster of this file" if len(aliases) == 1 else f"{names} are no clusters of this file"
 
 
 def _alias_instead(alias: str, known: str, scopes: KeyScopes) -> str:
     exact = [item for item in scopes.aliases if item.lower() == alias.lower()]
     close = exact or get_close_matches(alias, scopes.aliases, n=1, cutoff=_CLOSE)
+    names = f"clusters names {', '.join(scopes.aliases) or 'none'}"
     if close:
-        why = "aliases are case sensitive" if exact else f"clusters names {', '.join(scopes.aliases)}"
-        return _meant(f"{close[0]}.{known}") + f"; {why}"
-    return f"an alias that clusters names: {', '.join(scopes.aliases) or 'none'}"
+        why = "aliases are case sensitive" if exact else names
+        return f"{_meant(f'{close[0]}.{known}')} {why}"
+    return f"{alias!r} is no cluster of this file: {names}"
 
 
 def spelled(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = _OR_WARN) -> str:
-    """Words for a message: the candidate that was probably meant, or the place to look at."""
-    close = get_close_matches(name, list(candidates), n=1, cutoff=_CLOSE)
-    if close:
-        return _meant(prefix + close[0])
-    return f"a key that docs/configuration.md lists{otherwise}"
+    """The way out for an unknown key: the candidate that was probably meant, or else `otherwise`."""
+    known = list(candidates)
+    words = sorted(name.split("."))
+    turned = [item for item in known if sorted(item.split(".")) == words]
+    close = turned or get_close_matches(name, known, n=1, cutoff=_CLOSE)
+    return _meant(prefix + close[0]) if close else otherwise
 
 
 def _meant(key: str) -> str:
-    return f"a known key ({GUESS} {key}?)"
+    return f"{GUESS} {key}?"

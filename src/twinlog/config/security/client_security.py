@@ -10,17 +10,24 @@ from twinlog.config.security.jaas import EXPECTED, JaasError, Login, parse_jaas
 from twinlog.config.security.oauth import read_tokens
 from twinlog.config.security.tls import read_tls
 from twinlog.config.text.config_reader import ConfigReader
-from twinlog.errors import ConfigProblem
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _TOKENS = "OAUTHBEARER"
 _INSTEAD = {
-    "GSSAPI": "; Kerberos is unsupported, so the brokers need a listener with any of these",
-    "AWS_MSK_IAM": "; Amazon MSK with IAM takes OAUTHBEARER as well: have aws-msk-iam-sasl-signer write its token to a "
-    "file, and set sasl.oauthbearer.token.endpoint.url = file:///PATH",
+    "GSSAPI": ("Kerberos is unsupported", "the brokers need a listener for it"),
+    "AWS_MSK_IAM": (
+        "the Java login of Amazon MSK for IAM is unsupported",
+        (
+            "on MSK either turn on SASL/SCRAM and use SCRAM-SHA-512 at port 9096, or keep IAM with OAUTHBEARER at port "
+            "9098: have aws-msk-iam-sasl-signer write its token to a file, and set "
+            "sasl.oauthbearer.token.endpoint.url = file:///PATH"
+        ),
+    ),
 }
+"""Mechanisms that are unsupported, with the way out."""
 
 Called = Callable[[str], str]
 """From the name of a setting to its key as the user writes it for a cluster."""
@@ -38,7 +45,7 @@ class Security:
     tokens: TokenSettings | None = None
 
 
-def read_security(reading: ConfigReader, called: Called, file: str, warnings: list[str]) -> Security:
+def read_security(reading: ConfigReader, called: Called, file: str, warnings: list[ConfigWarning]) -> Security:
     """The security of the client whose settings `reading` reads; `called` is how the keys of its cluster are written.
 
     A problem with a missing key names `file`.
@@ -51,7 +58,7 @@ class _SecurityReader:
     reading: ConfigReader
     called: Called
     file: str
-    warnings: list[str]
+    warnings: list[ConfigWarning]
 
     def read(self) -> Security:
         protocol = self.reading.text("security.protocol")
@@ -72,7 +79,7 @@ class _SecurityReader:
             return Security(protocol, tls, mechanism, tokens=tokens)
         handler = self.reading.layer.get("sasl.login.callback.handler.class")
         if handler is not None:
-            self._warn(f"{handler.place}: {handler.key} is ignored, for sasl.mechanism is {mechanism}")
+            self._warn(handler, f"ignored, because sasl.mechanism is {mechanism}")
         return Security(protocol, tls, mechanism, login.username, login.password)
 
     def _mechanism(self) -> str:
@@ -81,8 +88,9 @@ class _SecurityReader:
         if written is None and "sasl.mechanism" not in self.reading.layer:
             self._missing("sasl.mechanism", _or(MECHANISMS))
         elif written is not None and mechanism not in MECHANISMS:
-            expected = _or(MECHANISMS) + _INSTEAD.get(mechanism, "")
-            self.reading.problems.refuse(written, repr(mechanism), expected)
+            why, instead = _INSTEAD.get(mechanism, ("", ""))
+            found = f"{mechanism!r}: {why}" if why else repr(mechanism)
+            self.reading.problems.refuse(written, found, "; ".join(filter(None, (_or(MECHANISMS), instead))))
         return mechanism
 
     def _login(self, mechanism: str) -> tuple[PropertyEntry | None, Login | None]:
@@ -96,6 +104,9 @@ class _SecurityReader:
         try:
             login = parse_jaas(entry.value)
         except JaasError as error:
+            if mechanism in _INSTEAD:
+                # Its login module is unsupported, too, which is said at the mechanism.
+                return entry, None
             self.reading.problems.refuse(entry, str(error), expected)
             return entry, None
         if mechanism in MECHANISMS and family != login.family:
@@ -110,11 +121,12 @@ class _SecurityReader:
         own = self.called("")
         for name, entry in self.reading.layer.items():
             if name.startswith(prefix) and (name == prefix or (own and entry.key.startswith(own))):
-                self._warn(f"{entry.place}: {entry.key} is ignored, for security.protocol is {protocol}")
+                self._warn(entry, f"ignored, because security.protocol is {protocol}")
 
-    def _warn(self, text: str) -> None:
-        if text not in self.warnings:
-            self.warnings.append(text)
+    def _warn(self, entry: PropertyEntry, text: str) -> None:
+        warning = entry.warning(text, MistakeKind.IGNORED)
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
     def _missing(self, key: str, expected: str) -> None:
         self.reading.problems.add(ConfigProblem(self.file, None, self.called(key), "missing", expected))

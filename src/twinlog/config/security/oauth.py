@@ -20,6 +20,7 @@ from twinlog.config.security.oauth_strimzi import StrimziOAuthOptions, in_kafkas
 from twinlog.config.security.tls import read_tls
 from twinlog.config.text.config_reader import ConfigReader, read_fields
 from twinlog.config.text.values import ValueRefusedError
+from twinlog.mistakes import ConfigWarning
 from twinlog.settings.oauth import Algorithm, AssertionSettings, TokenSettings
 from twinlog.settings.tls import TlsSettings
 
@@ -41,7 +42,9 @@ _CLAIMS = {
 _RESERVED = frozenset({"iat", "exp"})
 
 
-def read_tokens(reading: ConfigReader, jaas: PropertyEntry, login: Login, warnings: list[str]) -> TokenSettings | None:
+def read_tokens(
+    reading: ConfigReader, jaas: PropertyEntry, login: Login, warnings: list[ConfigWarning]
+) -> TokenSettings | None:
     """The way to obtain tokens; None if a setting is wrong, which is then a problem of `reading`."""
     handler = reading.get_entry("sasl.login.callback.handler.class")
     if handler is not None and handler.value.strip() == STRIMZI:
@@ -60,7 +63,7 @@ class _TokenSettingsReader:
     reading: ConfigReader
     jaas: PropertyEntry
     login: Login
-    warnings: list[str]
+    warnings: list[ConfigWarning]
     beyond: StrimziOAuthOptions = field(default_factory=StrimziOAuthOptions)
 
     def read(self) -> TokenSettings | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.store_error import StoreError, StoreType
 from twinlog.config.text.config_reader import ConfigReader
+from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.settings.tls import LEVEL_0, TlsSettings, Version, tls_context
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ _TYPES: tuple[StoreType, ...] = ("PEM", "PKCS12", "JKS")
 Store = Literal["ssl.keystore.", "ssl.truststore."]
 
 
-def read_tls(reading: ConfigReader, warnings: list[str]) -> TlsSettings:
+def read_tls(reading: ConfigReader, warnings: list[ConfigWarning]) -> TlsSettings:
     """The TLS settings of a client. A wrong setting becomes a problem of `reading`."""
     before = len(reading.problems.all())
     trust = _StoreSettings(reading, "ssl.truststore.").trusted()
@@ -213,7 +214,7 @@ class _StoreSettings:
             return path.read_bytes()
         except OSError as error:
             found = f"{str(path)!r} is unreadable ({(error.strerror or str(error)).lower()})"
-            self.reading.problems.refuse(location, found, "a file that this process may read")
+            self.reading.problems.refuse(location, found, "a file that this process may read", MistakeKind.STORE)
             return None
 
     def _secret(self, name: str) -> str | None:
@@ -224,17 +225,17 @@ class _StoreSettings:
         name = "ssl.key.password" if error.setting == "key.password" else self.prefix + error.setting
         entry = self._entry("ssl.key.password" if error.setting == "key.password" else error.setting)
         if entry is not None:
-            self.reading.problems.refuse(entry, error.found, error.expected)
+            self.reading.problems.refuse(entry, error.found, error.expected, MistakeKind.STORE)
             return
         present = ("location", "key", "certificates", "certificate.chain")
         beside = next(entry for entry in map(self._entry, present) if entry is not None)
-        self.reading.problems.refuse(beside, f"{name} {error.found}", error.expected)
+        self.reading.problems.refuse(beside, f"{name} {error.found}", error.expected, MistakeKind.STORE)
 
 
 class _Versions:
     """The versions of TLS that may be used."""
 
-    def __init__(self, reading: ConfigReader, warnings: list[str]) -> None:
+    def __init__(self, reading: ConfigReader, warnings: list[ConfigWarning]) -> None:
         self._reading = reading
         self.lowest: Version = "TLSv1.2"
         self.highest: Version = "TLSv1.3"
@@ -243,7 +244,7 @@ class _Versions:
             self.lowest, self.highest = enabled[0], enabled[-1]
         self._cap()
 
-    def _enabled(self, warnings: list[str]) -> list[Version]:
+    def _enabled(self, warnings: list[ConfigWarning]) -> list[Version]:
         name = "ssl.enabled.protocols"
         items = self._reading.items(name)
         entry = self._reading.layer.get(name)
@@ -255,7 +256,7 @@ class _Versions:
             found = repr(unknown[0]) if unknown else repr(entry.value)
             self._reading.problems.refuse(entry, found, "TLSv1.2, TLSv1.3 or both; older versions are unsupported")
         elif set(items) & set(_OLD_VERSIONS):
-            warning = f"{entry.place}: {entry.key}: versions of TLS before 1.2 are unsupported"
+            warning = entry.warning("versions of TLS before 1.2 are unsupported", MistakeKind.TLS)
             if warning not in warnings:
                 warnings.append(warning)
         return enabled

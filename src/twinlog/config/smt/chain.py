@@ -23,7 +23,7 @@ from twinlog.config.smt.kinds import (
 from twinlog.config.text.config_reader import ConfigReader, refused_value
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import ValueRefusedError, parse_value
-from twinlog.errors import ConfigProblem
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.transform import Side, SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
 
 _READABLE: dict[str, tuple[str, ...]] = {
@@ -117,7 +117,9 @@ class _Settings(NamedTuple):
     entries: Mapping[str, PropertyEntry]
 
 
-def read_chain(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
+def read_chain(
+    connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[ConfigWarning]
+) -> SmtChain | None:
     """The transforms of a flow; None if it lacks them, or if their settings are wrong."""
     before = len(connector.problems.all())
     chain = _SmtReader(connector, layers, file, warnings).chain()
@@ -125,7 +127,7 @@ def read_chain(connector: ConfigReader, layers: FlowLayers, file: str, warnings:
 
 
 class _SmtReader:
-    def __init__(self, connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> None:
+    def __init__(self, connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[ConfigWarning]) -> None:
         self._reading = connector
         self._layers = layers
         self._names = layers.names
@@ -152,7 +154,8 @@ class _SmtReader:
             stages.append(SmtStage(alias, kind.name, side, values, predicate, negate))
         for alias in known:
             if alias not in used and aliases:
-                self._warnings.append(f"{self._names.connector('predicates')}: all transforms ignore {alias!r}")
+                entry = self._reading.layer["predicates"]
+                self._warnings.append(entry.warning(f"all transforms ignore {alias!r}", MistakeKind.IGNORED))
         key, value = read_converters(self._reading, self._names, kinds, self._file)
         return SmtChain(tuple(stages), key, value) if stages else None
 
@@ -179,10 +182,10 @@ class _SmtReader:
                 found = f"{word} lacks {alias!r}"
                 listed = f"any of {', '.join(aliases)}" if aliases else "an absent key, as the list is empty"
                 if self._layers.kind is None:
-                    self._refuse(entry, found, f"{listed}; or name it there")
+                    self._refuse(entry, found, f"{listed}, or name it there")
                 else:
                     # A connector may come from a worker of Kafka's, which lets it pass.
-                    self._warnings.append(f"{entry.place}: {entry.key} is ignored; {found}")
+                    self._warnings.append(entry.warning(f"ignored, because {found}", MistakeKind.IGNORED))
 
     def _kind(self, alias: str, settings: _Settings) -> tuple[SmtKind, Side, PropertyEntry] | None:
         entry = self._type(settings, f"the class of the transform {alias!r}, for example {PACKAGE}RegexRouter")
@@ -260,12 +263,8 @@ class _SmtReader:
                 continue
             key = keys.get(name)
             if key is None:
-                expected = (
-                    spelled(name, keys, settings.prefix, otherwise="").strip()
-                    if keys
-                    else ("an empty list of settings")
-                )
-                self._refuse(entry, f"{kind.name} lacks a setting {name!r}", _settings_of(kind, expected))
+                expected = spelled(name, keys, settings.prefix, otherwise=_settings_of(kind))
+                self._refuse(entry, f"{kind.name} lacks a setting {name!r}", expected, MistakeKind.UNKNOWN_KEY)
             elif self._reading.get_entry(settings.prefix + name) is not None:
                 try:
                     values[name] = _parsed(key, entry.value)
@@ -276,16 +275,17 @@ class _SmtReader:
             if key.shown is not None and key.shown.required and name not in settings.entries:
                 at = settings.entries.get("type")
                 key_name = self._names.connector(settings.prefix + name)
+                line, text = at.line if at else None, f"missing: {_decapitalised(key)}"
                 self._reading.problems.add(
-                    ConfigProblem(self._file, at.line if at else None, key_name, "missing", _decapitalised(key))
+                    ConfigProblem(self._file, line, key_name, text, kind=MistakeKind.MISSING_KEY)
                 )
                 sound = False
         return tuple(
             sorted(checked(kind, values, settings.entries, self._reading.problems) if sound else values.items())
         )
 
-    def _refuse(self, entry: PropertyEntry, found: str, expected: str) -> None:
-        self._reading.problems.refuse(entry, found, expected)
+    def _refuse(self, entry: PropertyEntry, found: str, expected: str, kind: MistakeKind | None = None) -> None:
+        self._reading.problems.refuse(entry, found, expected, kind)
 
 
 def _parsed(key: Key, text: str) -> SmtValue:
@@ -302,13 +302,10 @@ def _default(key: Key) -> SmtValue:
     return _parsed(key, key.default)
 
 
-def _settings_of(kind: SmtKind, meant: str) -> str:
-    known = (
-        f"its settings: {', '.join(key.name for key in kind.keys)}"
-        if kind.keys
-        else ("none, as it has an empty list of settingss")
+def _settings_of(kind: SmtKind) -> str:
+    return (
+        f"its settings are {', '.join(key.name for key in kind.keys)}" if kind.keys else "remove it; it has no settings"
     )
-    return known if not meant or not kind.keys else f"{meant}; {known}" if "did you mean" in meant else known
 
 
 def _decapitalised(key: Key) -> str:

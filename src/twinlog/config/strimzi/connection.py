@@ -54,18 +54,20 @@ class Secrets:
                 return path.read_text("utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
                 reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-                raise MissingError(f"{path} is unreadable: {reason}") from None
+                raise MissingError(f"{path} is unreadable: {reason}", "let this process read the file") from None
         variable = variable_of(name, key)
         if variable in self.environment:
             return self.environment[variable].rstrip("\r\n")
-        raise MissingError(f"the key {key!r} of {name} is missing: {self._looked(name, key)}")
+        text = f"the key {key!r} of {name} is missing: {self._looked(name, key)}"
+        raise MissingError(text, f"give --secrets DIR with the file DIR/{name}/{key}, or set that variable")
 
     def read_all(self, name: str, pattern: str) -> str:
         """The values of all keys that match a pattern, for example `*.crt`, joined by line ends. Raises
         MissingError."""
         keys = sorted(key for key in self.keys(name) if fnmatch.fnmatchcase(key, pattern))
         if not keys:
-            raise MissingError(f"all keys of {name} differ from {pattern}: {self._looked(name, pattern)}")
+            text = f"all keys of {name} differ from {pattern}: {self._looked(name, pattern)}"
+            raise MissingError(text, f"give --secrets DIR with the files DIR/{name}/{pattern}")
         return "\n".join(self.read(name, key) for key in keys)
 
     def keys(self, name: str) -> list[str]:
@@ -105,7 +107,7 @@ class Secrets:
 
         def variable(path: str, key: str) -> str:
             if key not in os.environ:
-                raise MissingError(f"the variable {key} is unset")
+                raise MissingError(f"the variable {key} is unset", f"set it before the start: export {key}=VALUE")
             return os.environ[key]
 
         return {"strimzisecrets": self._named, "strimziquoted": quoted, "strimzienv": variable}
@@ -122,7 +124,7 @@ class Secrets:
 
 def _check_name(name: str) -> None:
     if Path(name).name != name or name in {".", ".."}:
-        raise MissingError(f"{name!r} is an invalid file name")
+        raise MissingError(f"{name!r} is an invalid file name", "write the name of a Secret, and a key in it")
 
 
 def read_secret_documents(documents: Sequence[DocumentNode]) -> dict[tuple[str, str], str]:

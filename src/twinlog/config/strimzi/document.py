@@ -20,9 +20,11 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, FIELDS, GROUP, ONLY_OLD, Field, Version, forbidden
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 
 KIND = "KafkaMirrorMaker2"
+_CORRECT = "correct this line, so that kubectl apply --dry-run=client takes the file"
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -119,7 +121,8 @@ def read_documents(path: str | Path) -> Documents:
         text = Path(path).read_bytes().removeprefix(BOM_UTF8).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         found = str(getattr(error, "strerror", None) or error)
-        raise ConfigError([ConfigProblem(file, None, "(file)", found, "a readable YAML file in UTF-8")]) from None
+        problem = ConfigProblem(file, None, "", found, "a readable YAML file in UTF-8", MistakeKind.UNREADABLE_FILE)
+        raise ConfigError([problem]) from None
     return parse_documents(text, file)
 
 
@@ -130,11 +133,14 @@ def parse_documents(text: str, file: str) -> Documents:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else int(mark.line) + 1
-        found = " ".join(str(error.problem or "broken YAML").split())
-        raise ConfigError([ConfigProblem(file, line, "(file)", found, "YAML as kubectl takes it")]) from None
+        found, expected = " ".join(str(error.problem or "broken YAML").split()), _CORRECT
+        if "'\\t'" in found:
+            found, expected = "a tab indents this line", "replace it by blanks, because YAML takes only these"
+        problem = ConfigProblem(file, line, "", found, expected, MistakeKind.BROKEN_SYNTAX)
+        raise ConfigError([problem]) from None
     except YAMLError as error:
         found = str(error).splitlines()[0]
-        raise ConfigError([ConfigProblem(file, None, "(file)", found, "YAML as kubectl takes it")]) from None
+        raise ConfigError([ConfigProblem(file, None, "", found, _CORRECT, MistakeKind.BROKEN_SYNTAX)]) from None
     items: list[DocumentNode] = []
     for node in nodes:
         item = DocumentNode(node, "")
@@ -173,18 +179,19 @@ class ResourceCheck:
         self.paths[item.line, key] = item.path
         return PropertyEntry(key, value, self.file, item.line, value)
 
-    def wrong(self, item: DocumentNode, found: str, expected: str) -> None:
+    def wrong(self, item: DocumentNode, found: str, expected: str, kind: MistakeKind | None = None) -> None:
         """Keep a problem with a value."""
-        problem = ConfigProblem(self.file, item.line, item.path, found, expected)
+        problem = ConfigProblem(self.file, item.line, item.path, found, expected, kind)
         if str(problem) not in map(str, self.problems):
             self.problems.append(problem)
 
-    def warning(self) -> list[str]:
+    def warning(self) -> list[ConfigWarning]:
         """The warning that names every field that is ignored here."""
         if not self.named:
             return []
         listed = ", ".join(f"{path} (line {line})" for path, line in self.named)
-        return [f"{self.file}: these fields are ignored here: {listed}"]
+        text = f"these fields are ignored here: {listed}"
+        return [ConfigWarning(self.file, self.named[0][1], "", text, kind=MistakeKind.IGNORED_FIELDS)]
 
 
 def check_resource(resource: DocumentNode, file: str) -> ResourceCheck:
@@ -214,13 +221,16 @@ def _children(table_path: str, version: Version) -> Mapping[str, Field]:
 def _check_map(item: DocumentNode, table_path: str, found: ResourceCheck, *, named: bool) -> None:
     for key, line in item.repeated:
         path = f"{item.path}.{key}".lstrip(".")
-        found.problems.append(ConfigProblem(found.file, line, path, "written twice", "each field once"))
+        found.problems.append(
+            ConfigProblem(*(found.file, line, path, "written twice", "each field once"), MistakeKind.WRITTEN_TWICE)
+        )
     known = _children(table_path, found.version)
     for name, child in item.children.items():
         if name in known:
             _check_value(child, f"{table_path}.{name}".lstrip("."), known[name], found, named=named)
         else:
-            found.wrong(child, "an unknown field", _instead(name, table_path, known, found.version))
+            expected = _instead(name, table_path, known, found.version)
+            found.wrong(child, "unknown field", expected, MistakeKind.UNKNOWN_KEY)
     for name, one in known.items():
         if found.version in one.required and item.get(name) is None and not (named and item.kind == "null"):
             path = f"{item.path}.{name}".lstrip(".")
@@ -231,11 +241,11 @@ def _check_map(item: DocumentNode, table_path: str, found: ResourceCheck, *, nam
 def _instead(name: str, table_path: str, known: Mapping[str, Field], version: Version) -> str:
     other: Version = "v1" if version == "v1beta2" else "v1beta2"
     if name in _children(table_path, other):
-        return f"a field of {version}; {name} is a field of {other}, and `twinlog convert` translates"
+        return f"{name} is a field of {other}; `twinlog convert` translates the resource to {version}"
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
-        return f"a known field (did you mean {close[0]}?)"
-    return "one of " + ", ".join(sorted(known))
+        return f"did you mean {close[0]}?"
+    return f"the fields here are {', '.join(sorted(known))}"
 
 
 def _check_value(item: DocumentNode, table_path: str, one: Field, found: ResourceCheck, *, named: bool) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from twinlog.config.connector import ConnectorFlow, read_connector
+from twinlog.config.flow.shared_topics import SharedTopics
 from twinlog.config.keys.connector import CHECKPOINT_KEYS
 from twinlog.config.keys.scope import SourceAndTarget
 from twinlog.config.properties import PropertyEntry
@@ -15,9 +16,11 @@ from twinlog.config.strimzi import DEFAULT_LISTENER
 from twinlog.config.strimzi.fields import STORAGE
 from twinlog.config.strimzi.resource import CONVERTER, KINDS, MirrorMaker2Resource, PlannedConnector, read_resource
 from twinlog.config.text.config_reader import Problems
-from twinlog.config.text.entries import ParsedFile, resolve_entry
+from twinlog.config.text.entries import ParsedFile, refuse_impossible, resolve_entry
+from twinlog.config.text.precedence import resolve_flow
 from twinlog.config.worker import WorkerConfig, worker_of
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ConnectorKind
 
@@ -39,7 +42,7 @@ class ResourceConfig:
     resource: MirrorMaker2Resource
     worker: WorkerConfig
     flows: tuple[ConnectorFlow, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[ConfigWarning, ...]
 
 
 def load_resource(path: str | Path, secrets: Path | None = None, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
@@ -47,7 +50,23 @@ def load_resource(path: str | Path, secrets: Path | None = None, listen: str = D
 
     Raises ConfigError with every problem found. Reads only this file and Secrets, before any contact with a cluster.
     """
-    return config_of(read_resource(path, secrets), listen)
+    config = config_of(read_resource(path, secrets), listen)
+    _require_apart(config)
+    return config
+
+
+def _require_apart(config: ResourceConfig) -> None:
+    """Raises ConfigError for topics that the mirrors together would leave out, and for names that no topic can have."""
+    problems, warnings = list[ConfigProblem](), list(config.warnings)
+    refuse_impossible(problems, warnings)
+    found = flows_of(config)
+    flows = [one.settings for one in config.flows if one.kind == "source" and not one.idle]
+    layers = {flow.name: resolve_flow(found, flow.source, flow.target) for flow in flows}
+    for mistake in SharedTopics(config.resource.file, flows, layers).find(problems):
+        if isinstance(mistake, ConfigProblem):
+            problems.append(_with_path(config.resource, mistake))
+    if problems:
+        raise ConfigError([_with_path(config.resource, one) for one in problems], warnings)
 
 
 def config_of(resource: MirrorMaker2Resource, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
@@ -67,7 +86,7 @@ def config_of(resource: MirrorMaker2Resource, listen: str = DEFAULT_LISTENER) ->
         works, worker = False, worker_of(_bare(resource), resource.file, lookups=lookups)
     flows: list[ConnectorFlow] = []
     for one in resource.connectors:
-        more: list[str] = []
+        more: list[ConfigWarning] = []
         found = Problems([])
         resolved = {key: resolve_entry(entry, None, worker.providers, more) for key, entry in one.entries.items()}
         flow = read_connector(one.name, resolved, worker, found, more)
@@ -79,7 +98,7 @@ def config_of(resource: MirrorMaker2Resource, listen: str = DEFAULT_LISTENER) ->
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
         # The connectors take the same settings from the target as the worker before them.
-        once = {(one.line, one.found): one for one in map(partial(_with_path, resource), reversed(in_order))}
+        once = {(one.line, one.text): one for one in map(partial(_with_path, resource), reversed(in_order))}
         raise ConfigError([*reversed(once.values())], warnings)
     return ResourceConfig(resource, worker, tuple(flows), tuple(warnings))
 
@@ -97,7 +116,7 @@ def _with_path(resource: MirrorMaker2Resource, problem: ConfigProblem) -> Config
         path = resource.paths.get((problem.line or 0, problem.key.removeprefix(prefix)))
         if path is not None:
             key = path if path.endswith(problem.key.removeprefix(prefix)) else f"{path} ({problem.key})"
-            return ConfigProblem(problem.file, problem.line, key, problem.found, problem.expected)
+            return replace(problem, key=key)
     return problem
 
 

@@ -13,7 +13,8 @@ from twinlog.config.strimzi.connection import Connection, Secrets, secrets_of
 from twinlog.config.strimzi.document import DocumentNode, Documents, ResourceCheck, check_resource, read_documents
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, STORAGE
 from twinlog.config.text.values import MissingError
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import ConnectorKind
 
 CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -67,7 +68,7 @@ class MirrorMaker2Resource:
     """The connection of each cluster by its alias."""
     paths: Mapping[tuple[int, str], str]
     """The places of settings in the resource, by line and key."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ConfigWarning, ...] = ()
     namespace: str | None = None
 
     @property
@@ -115,7 +116,7 @@ class _ResourceReader:
         self._found = found
         self._secrets = secrets
         self._namespace = resource.text_of("metadata", "namespace") or "default"
-        self._warnings: list[str] = []
+        self._warnings: list[ConfigWarning] = []
         self._none = self._spec.text_of("replicas") == "0"
 
     def read(self) -> MirrorMaker2Resource:
@@ -293,9 +294,13 @@ class _ResourceReader:
                 configs[kind][key] = written
             if lacking and written is not None:
                 whose = " and ".join(f"{kind}Connector" for kind in lacking)
+                text = (
+                    f"{key} is only at sourceConnector; it counts for {whose}, too, which would else look for other "
+                    "remote topics"
+                )
+                place = mirror.item.path
                 self._warnings.append(
-                    f"{written.place}: {mirror.item.path}: {key} is only at sourceConnector; it counts for {whose}, "
-                    "too, which would else look for other remote topics"
+                    ConfigWarning(written.file, written.line, place, text, kind=MistakeKind.READ_OTHERWISE)
                 )
 
     def _patterns(self, mirror: DocumentNode) -> Iterator[tuple[str, PropertyEntry]]:

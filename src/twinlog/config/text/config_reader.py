@@ -14,14 +14,15 @@ from twinlog.config.keys.key import Key, KeyType
 from twinlog.config.keys.table import KeyTable
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.values import Value, ValueRefusedError, parse_value
-from twinlog.errors import ConfigProblem
 from twinlog.mirror.topology.filters import PatternError, compile_list, spelled_out
+from twinlog.mistakes import ConfigProblem, MistakeKind
 from twinlog.model.java_regex.pattern import JavaPattern
 from twinlog.settings.per_topic import PerTopic, TopicRule
 from twinlog.settings.written import written
 
 T = TypeVar("T")
 
+_ALONE = re.compile(r"\s*\$\{[^}]*\}\s*")
 _ESCAPES = re.compile(r"\\[QE]?")
 
 
@@ -41,7 +42,7 @@ def compile_topic_pattern(pattern: str) -> JavaPattern:
 def refused_pattern(entry: PropertyEntry, key: Key, error: PatternError) -> ConfigProblem:
     """The problem with the pattern in the key of `entry`."""
     expected = f"{key.name}. and a regular expression for names of topics, or {key.name} for every topic"
-    return ConfigProblem(entry.file, entry.line, entry.key, str(error), expected)
+    return entry.problem(str(error), expected, MistakeKind.WRONG_PATTERN)
 
 
 def _is_name(pattern: str) -> bool:
@@ -57,12 +58,14 @@ SHORTEST_S = 0.1
 
 def refused_value(entry: PropertyEntry, refused: ValueRefusedError) -> ConfigProblem:
     """The problem with the value of `entry`; the target of a reference stays hidden."""
-    shown = repr(entry.written) if "${" in entry.written else refused.found
     if entry.kept_reference is not None:
-        shown += f", where {entry.kept_reference}"
+        return entry.problem(entry.kept_reference, entry.way_out, MistakeKind.UNDECLARED)
+    shown = repr(entry.written) if "${" in entry.written else refused.found
     # Java's properties end a key at the first equals sign.
-    doubled = "; a second = belongs to the value" if entry.value.lstrip().startswith("=") else ""
-    return ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected + doubled)
+    if entry.value.lstrip().startswith("="):
+        expected = f"{refused.expected}; a second = belongs to the value"
+        return entry.problem(shown, expected, MistakeKind.DOUBLED_EQUALS)
+    return entry.problem(shown, refused.expected, refused.kind)
 
 
 class Problems:
@@ -75,12 +78,12 @@ class Problems:
         """Keeps `problem` unless an equal problem is known."""
         self._seen.setdefault(str(problem), problem)
 
-    def refuse(self, entry: PropertyEntry, found: str, expected: str) -> None:
+    def refuse(self, entry: PropertyEntry, found: str, expected: str, kind: MistakeKind | None = None) -> None:
         """Keeps a problem with the value of `entry`; the target of a reference stays hidden."""
         if entry.value and "${" in entry.written:
             for text in (repr(entry.value)[1:-1], entry.value, entry.value.strip()):
                 found = found.replace(text, entry.written) if text else found
-        self.add(ConfigProblem(entry.file, entry.line, entry.key, found, expected))
+        self.add(entry.problem(found, expected, kind))
 
     def add_new(self, others: Iterable[ConfigProblem]) -> None:
         """Keeps the problems among `others` whose entry is still free of problems."""
@@ -109,7 +112,14 @@ class ConfigReader:
         """The entry that decides `name`; None if the default counts, or if a reference is dangling."""
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
-            self.problems.refuse(entry, f"a reference that leads nowhere: {entry.unresolved}", entry.way_out)
+            # The problem of a provider that is set up wrong is at its own line.
+            if entry.unresolved:
+                text = (
+                    f"{entry.written.strip()}: {entry.unresolved}"
+                    if _ALONE.fullmatch(entry.written)
+                    else entry.unresolved
+                )
+                self.problems.refuse(entry, text, entry.way_out, MistakeKind.LOST_REFERENCE)
             return None
         return entry
 

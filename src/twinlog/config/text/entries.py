@@ -5,71 +5,51 @@ A problem that depends on a flow is found later, when the settings of the flow a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from twinlog.config.keys.connector import CLASS_KEYS
-from twinlog.config.keys.key import Effect, Key, KeyType, UnknownKeys, ValueForm
-from twinlog.config.keys.scope import GUESS, KeyScope, KeyScopes, SourceAndTarget, expected_instead
+from twinlog.config.keys.key import Effect, Key, KeyType, UnknownKeys
+from twinlog.config.keys.scope import GUESS, KeyScope, KeyScopes, SourceAndTarget, expected_instead, with_arrow
 from twinlog.config.keys.table import NEW_NAMES, PROCESS, RESERVED_ALIASES
 from twinlog.config.properties import PropertyEntry, without_inline_comment
 from twinlog.config.text.config_reader import compile_topic_pattern, refused_pattern, refused_value
+from twinlog.config.text.name_lists import doubts, warnings_of_value
 from twinlog.config.text.providers import ProviderError, Providers, build_providers
-from twinlog.config.text.values import Lookup, MissingError, Value, ValueRefusedError, instead_of, parse_value
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.config.text.values import Lookup, MissingError, ValueRefusedError, instead_of, parse_value
+from twinlog.errors import ConfigError
 from twinlog.mirror.topology.filters import PatternError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.model.types import Alias
 
-_WILDCARD = re.compile(r"[\w.-]*[\w-]\*")
-_QUOTES = ("'", '"')
-
-
-def pattern_warnings(key: Key, value: Value) -> list[str]:
-    """Warnings of a list of regular expressions; empty for any other value."""
-    return doubts(value) if key.form is ValueForm.PATTERNS and isinstance(value, tuple) else []
-
-
-def doubts(patterns: tuple[str, ...]) -> list[str]:
-    """Warnings of regular expressions for names."""
-    found = [
-        f"{item!r} is a regular expression, and its * repeats the character before it; for every name that begins so "
-        f"write {item[:-1]}.*"
-        for item in patterns
-        if _WILDCARD.fullmatch(item)
-    ]
-    doubled = next((item for item in patterns if item.startswith("=")), None)
-    if doubled is not None:
-        found.append(f"{doubled!r} is impossible as a name: a second = belongs to the value; write a single =")
-    quoted = next((item for item in patterns if item.startswith(_QUOTES) or item.endswith(_QUOTES)), None)
-    if quoted is not None:
-        found.append(f"the quotes of {quoted} count as part of the name; write it bare")
-    return found
-
+IGNORED_HERE = "ignored here"
+"""The beginning of the warning about a key at a place where MirrorMaker 2 ignores it as well."""
 
 _COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
 
 
-def without_duplicates(entries: Iterable[PropertyEntry], warnings: list[str]) -> dict[str, PropertyEntry]:
+def without_duplicates(entries: Iterable[PropertyEntry], warnings: list[ConfigWarning]) -> dict[str, PropertyEntry]:
     """The entries by key; of several with the same key the last."""
     last: dict[str, PropertyEntry] = {}
     for entry in entries:
         if entry.key in last:
-            warnings.append(f"{entry.place}: {entry.key} was already written at line {last[entry.key].line}; this wins")
+            text = f"already written at line {last[entry.key].line}; this line counts"
+            warnings.append(entry.warning(text, MistakeKind.WRITTEN_TWICE))
         last[entry.key] = entry
     return last
 
 
-def cut_comment(entry: PropertyEntry, warnings: list[str]) -> PropertyEntry:
+def cut_comment(entry: PropertyEntry, warnings: list[ConfigWarning]) -> PropertyEntry:
     """The entry with the comment after its value cut off."""
     value = without_inline_comment(entry.value)
     if value == entry.value:
         return entry
-    warnings.append(
-        f"{entry.place}: {entry.key}: a comment after a value is part of the value in a properties file; read as "
-        f"{value!r}, without {entry.value.removeprefix(value).strip()!r}"
+    text = (
+        f"a comment after a value is part of the value in a properties file; read as {value!r}, without "
+        f"{entry.value.removeprefix(value).strip()!r}"
     )
+    warnings.append(entry.warning(text, MistakeKind.READ_OTHERWISE))
     return replace(entry, value=value)
 
 
@@ -77,7 +57,7 @@ def read_providers(
     last: Mapping[str, PropertyEntry],
     file: str,
     problems: list[ConfigProblem],
-    warnings: list[str],
+    warnings: list[ConfigWarning],
     known: Mapping[str, Lookup] = MappingProxyType({}),
 ) -> Providers:
     """The providers that `config.providers` names, of Kafka's classes or the `known` classes.
@@ -93,22 +73,37 @@ def read_providers(
         return build_providers(names, last, warnings, known)
     except ProviderError as error:
         line = last[error.key].line if error.key in last else entry.line
-        problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
+        problems.append(ConfigProblem(file, line, error.key, error.found, error.expected, MistakeKind.PROVIDER))
         return Providers(dict.fromkeys(names, _broken_lookup))
 
 
 def _broken_lookup(path: str, key: str) -> str:
-    raise MissingError("config.providers is set up wrong")
+    """Fails without words, because the provider is a problem of its own."""
+    raise MissingError("", "")
 
 
-def resolve_entry(entry: PropertyEntry, key: Key | None, providers: Providers, warnings: list[str]) -> PropertyEntry:
-    """The entry with its references resolved, and its comment cut off if the value of `key` excludes comments."""
+def resolve_entry(
+    entry: PropertyEntry, key: Key | None, providers: Providers, warnings: list[ConfigWarning]
+) -> PropertyEntry:
+    """The entry with its references resolved, and its comment cut off if the value of `key` excludes comments.
+
+    A reference to an unknown provider stays text, as in Kafka, and is a warning.
+    """
+    entry = resolve_known(entry, key, providers, warnings)
+    if entry.kept_reference is not None:
+        warnings.append(entry.warning(entry.kept_reference, MistakeKind.UNDECLARED, entry.way_out))
+    return entry
+
+
+def resolve_known(
+    entry: PropertyEntry, key: Key | None, providers: Providers, warnings: list[ConfigWarning]
+) -> PropertyEntry:
+    """The same without a warning: `kept_reference` of the entry says which reference stays text."""
     if key is not None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = cut_comment(entry, warnings)
     kept = providers.why_kept(entry.value)
     if kept is not None:
-        warnings.append(f"{entry.place}: {entry.key}: {kept}; the ${{...}} stays as it is")
-        entry = replace(entry, kept_reference=kept)
+        entry = replace(entry, kept_reference=kept, way_out=providers.declaration(entry.value))
     try:
         return replace(entry, value=providers.resolve(entry.value))
     except MissingError as error:
@@ -116,7 +111,7 @@ def resolve_entry(entry: PropertyEntry, key: Key | None, providers: Providers, w
 
 
 def check_value(
-    entry: PropertyEntry, key: Key, warnings: list[str], pattern: str | None = None
+    entry: PropertyEntry, key: Key, warnings: list[ConfigWarning], pattern: str | None = None
 ) -> ConfigProblem | None:
     """The problem of the value of `entry`, if any; an old name, a doubtful pattern and a replaced value are warnings.
 
@@ -125,13 +120,13 @@ def check_value(
     """
     renamed = NEW_NAMES.get(key.name)
     if renamed is not None:
-        warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
+        warnings.append(entry.warning(f"an old name; write {renamed}", MistakeKind.READ_OTHERWISE))
     if pattern is not None:
         try:
             compile_topic_pattern(pattern)
         except PatternError as error:
             return refused_pattern(entry, key, error)
-        warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in doubts((pattern,)))
+        warnings.extend(entry.warning(text, MistakeKind.DOUBTFUL_PATTERN) for text in doubts((pattern,)))
     if entry.unresolved is not None:
         return None
     try:
@@ -141,8 +136,9 @@ def check_value(
     other = instead_of(key, entry.value)
     if other is not None:
         shown = entry.written if "${" in entry.written else entry.value.strip()
-        warnings.append(f"{entry.place}: {entry.key}: {shown!r} is read as {other.value}: {other.why}")
-    warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in pattern_warnings(key, value))
+        text = f"{shown!r} is read as {other.value}: {other.why}"
+        warnings.append(entry.warning(text, MistakeKind.READ_OTHERWISE))
+    warnings.extend(warnings_of_value(entry, key, value))
     return None
 
 
@@ -156,7 +152,7 @@ class ParsedFile:
     clusters: dict[Alias, dict[str, PropertyEntry]] = field(default_factory=dict)
     flows: dict[SourceAndTarget, dict[str, PropertyEntry]] = field(default_factory=dict)
     problems: list[ConfigProblem] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[ConfigWarning] = field(default_factory=list)
     connector_names: dict[SourceAndTarget, str] = field(default_factory=dict)
     """The name under which a flow keeps its positions, if it differs from MirrorMaker 2's."""
 
@@ -166,31 +162,37 @@ def parse_file(entries: Iterable[PropertyEntry], file: str, unknown: UnknownKeys
 
     Raises ConfigError when all aliases are unknown, because then the scope of every entry is unknown.
     """
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     entries = list(entries)
+    names = _written_aliases(entries)
+    entries = [with_arrow(entry, names) for entry in entries]
     last = without_duplicates(entries, warnings)
-    warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in entries for remark in entry.remarks)
+    warnings.extend(entry.warning(text, MistakeKind.READ_OTHERWISE) for entry in entries for text in entry.remarks)
     problems: list[ConfigProblem] = []
     aliases = _aliases(last, file, problems, warnings)
     found = ParsedFile(file, aliases, problems=problems, warnings=warnings)
     providers = read_providers(last, file, problems, warnings)
     scopes = KeyScopes(aliases)
     scoped = [_resolved(scopes.scope_of(entry), providers, warnings) for entry in last.values()]
+    lenient = unknown == "warn"
     for item in scoped:
         _check(item, found)
+        _judge_reference(item, found, lenient=lenient)
         if item.flow is not None:
             found.flows.setdefault(item.flow, {})[item.name] = item.entry
         elif item.alias is not None:
             found.clusters.setdefault(item.alias, {})[item.name] = item.entry
         else:
             found.top[item.name] = item.entry
+    if not lenient:
+        refuse_impossible(found.problems, warnings)
     _judge_unknown_keys(scoped, scopes, found, unknown)
     _report_effects(scoped, warnings)
     return found
 
 
 def _aliases(
-    last: dict[str, PropertyEntry], file: str, problems: list[ConfigProblem], warnings: list[str]
+    last: dict[str, PropertyEntry], file: str, problems: list[ConfigProblem], warnings: list[ConfigWarning]
 ) -> tuple[Alias, ...]:
     key = PROCESS.exact["clusters"]
     expected = f"{key.form}, as in clusters = {', '.join(_guessed_aliases(last)) or 'primary, secondary'}"
@@ -209,6 +211,11 @@ def _aliases(
     return tuple(Alias(alias) for alias in aliases)
 
 
+def _written_aliases(entries: Iterable[PropertyEntry]) -> list[str]:
+    written = [without_inline_comment(entry.value) for entry in entries if entry.key == "clusters"]
+    return [alias.strip() for value in written[-1:] for alias in value.split(",") if alias.strip()]
+
+
 def _guessed_aliases(last: Iterable[str]) -> list[str]:
     suffix = ".bootstrap.servers"
     return [name.removesuffix(suffix) for name in last if name.endswith(suffix)]
@@ -223,9 +230,9 @@ def _wrong_alias(alias: str) -> str | None:
     return None
 
 
-def _resolved(scope: KeyScope, providers: Providers, warnings: list[str]) -> KeyScope:
+def _resolved(scope: KeyScope, providers: Providers, warnings: list[ConfigWarning]) -> KeyScope:
     key = scope.key if scope.no_effect is None else None
-    return replace(scope, entry=resolve_entry(scope.entry, key, providers, warnings))
+    return replace(scope, entry=resolve_known(scope.entry, key, providers, warnings))
 
 
 def _check(scope: KeyScope, found: ParsedFile) -> None:
@@ -233,12 +240,35 @@ def _check(scope: KeyScope, found: ParsedFile) -> None:
     if key is None:
         return
     if scope.no_effect is not None:
-        found.warnings.append(f"{entry.place}: {entry.key} is ignored here; {scope.no_effect}")
+        found.warnings.append(entry.warning(f"{IGNORED_HERE}; {scope.no_effect}", MistakeKind.IGNORED))
         return
     # A problem with a value counts only if its key has an effect here.
     problem = check_value(entry, key, found.warnings, key.pattern_in(scope.name))
     if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
         found.problems.append(problem)
+
+
+def refuse_impossible(problems: list[ConfigProblem], warnings: list[ConfigWarning]) -> None:
+    """Turns warnings of names that no topic can have into problems, since a flow would copy less than its file asks
+    for. MirrorMaker 2's own commands start with these files, and so do their replacements."""
+    for warning in [one for one in warnings if one.kind is MistakeKind.IMPOSSIBLE_NAME]:
+        warnings.remove(warning)
+        problems.append(warning.as_problem())
+
+
+def _judge_reference(scope: KeyScope, found: ParsedFile, *, lenient: bool) -> None:
+    """A reference to an undeclared provider is a problem if its value takes effect: as a password the text itself could
+    only fail at a broker."""
+    entry, key = scope.entry, scope.key
+    if entry.kept_reference is None:
+        return
+    works = key is not None and scope.no_effect is None and key.effect is Effect.WORKS
+    if works and not lenient:
+        problem = entry.problem(entry.kept_reference, entry.way_out, MistakeKind.UNDECLARED)
+        if problem not in found.problems:
+            found.problems.append(problem)
+    else:
+        found.warnings.append(entry.warning(entry.kept_reference, MistakeKind.UNDECLARED, entry.way_out))
 
 
 def _judge_unknown_keys(scoped: Iterable[KeyScope], scopes: KeyScopes, found: ParsedFile, unknown: UnknownKeys) -> None:
@@ -251,11 +281,12 @@ def _judge_unknown_keys(scoped: Iterable[KeyScope], scopes: KeyScopes, found: Pa
         reader = own_class(item, found)
         if reader is not None:
             if GUESS in expected and item.flow is not None:
-                found.warnings.append(f"{entry.place}: {entry.key} is left to {reader}; expected {expected}")
+                text = f"unknown key, left to {reader}"
+                found.warnings.append(entry.warning(text, MistakeKind.UNKNOWN_KEY, expected))
         elif forgiven and not item.name.startswith("twinlog."):
-            found.warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored; expected {expected}")
+            found.warnings.append(entry.warning("unknown key, ignored", MistakeKind.UNKNOWN_KEY, expected))
         else:
-            found.problems.append(ConfigProblem(entry.file, entry.line, entry.key, "an unknown key", expected))
+            found.problems.append(entry.problem("unknown key", expected, MistakeKind.UNKNOWN_KEY))
 
 
 def own_class(item: KeyScope, found: ParsedFile) -> str | None:
@@ -272,9 +303,9 @@ def own_class(item: KeyScope, found: ParsedFile) -> str | None:
     return next((name for name in named if ":" in name), None)
 
 
-def _report_effects(scoped: Iterable[KeyScope], warnings: list[str]) -> None:
-    jvm: dict[str, None] = {}
-    broker: dict[str, None] = {}
+def _report_effects(scoped: Iterable[KeyScope], warnings: list[ConfigWarning]) -> None:
+    jvm: dict[str, PropertyEntry] = {}
+    broker: dict[str, PropertyEntry] = {}
     # Transforms of fields use these converters to read keys and values.
     transforming = any(item.name == "transforms" and item.entry.value.strip() for item in scoped)
     reads = ("key.converter", "value.converter") if transforming else ()
@@ -283,12 +314,14 @@ def _report_effects(scoped: Iterable[KeyScope], warnings: list[str]) -> None:
         if key is None or item.no_effect is not None:
             continue
         if key.effect is Effect.JVM and not item.name.startswith(reads):
-            jvm.setdefault(item.entry.key)
+            jvm.setdefault(item.entry.key, item.entry)
         elif key.effect is Effect.BROKER:
-            broker.setdefault(item.entry.key)
-    if jvm:
-        warnings.append(
-            "these keys are for Connect's workers and Kafka's Java clients, and are ignored here: " + ", ".join(jvm)
-        )
-    if broker:
-        warnings.append("these keys configure brokers and are ignored by a client: " + ", ".join(broker))
+            broker.setdefault(item.entry.key, item.entry)
+    for ignored, why in (
+        (jvm, "these keys are for Connect's workers and Kafka's Java clients, and are ignored here"),
+        (broker, "these keys configure brokers and are ignored by a client"),
+    ):
+        if ignored:
+            first = next(iter(ignored.values()))
+            text = f"{why}: {', '.join(ignored)}"
+            warnings.append(ConfigWarning(first.file, first.line, "", text, kind=MistakeKind.IGNORED))

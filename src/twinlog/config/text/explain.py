@@ -14,7 +14,8 @@ from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.entries import ParsedFile, own_class, parse_file
 from twinlog.config.text.precedence import FlowLayers, Layer, resolve_flow
 from twinlog.config.text.values import instead_of
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, MistakeKind
 from twinlog.model.types import Alias
 
 HIDDEN = "[hidden]"
@@ -55,7 +56,13 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
             entry = layer[scope.name]
             flow = "" if scope.flow is None else "->".join(scope.flow)
             return [Explanation(flow, scope.name, entry.written, f"{entry.place}, read by {reader}")]
-        raise ConfigError([ConfigProblem("--explain", None, key, "an unknown key", expected_instead(scope, scopes))])
+        raise ConfigError(
+            [
+                ConfigProblem(
+                    "--explain", None, key, "unknown key", expected_instead(scope, scopes), MistakeKind.UNKNOWN_KEY
+                )
+            ]
+        )
     if scope.alias is None and scope.flow is None and scope.key.level is Level.PROCESS:
         return [_explained("", key, scope.key, found.top.get(key))]
     return [

@@ -65,7 +65,7 @@ class KubernetesApi:
             reason = getattr(error, "reason", None) or error
             raise MissingError(
                 f"{shown} is unreadable: the API server {self.url} gives no answer: {reason}",
-                "an API server that answers this pod, with the token and the authority of the pod's service account",
+                "check that the API server answers this pod, with the token and the authority of its service account",
             ) from None
         data = found.get("data") if isinstance(found, dict) else None
         entries = data if isinstance(data, dict) else {}
@@ -77,11 +77,11 @@ def _refusal(kind: Kind, name: str, namespace: str, code: int) -> MissingError:
     if code in _REFUSED:
         return MissingError(
             f"{shown} is unreadable: the API server answers {code}, so the pod's service account lacks the right",
-            f"a Role with the verb get for the {_RESOURCES[kind]} named {name}, bound to the pod's service account",
+            f"bind a Role with the verb get for the {_RESOURCES[kind]} named {name} to the pod's service account",
         )
     if code == _NOT_FOUND:
-        return MissingError(f"{shown} is missing", f"a {kind} of that name in that namespace")
-    return MissingError(f"{shown} is unreadable: the API server answers {code}", "an API server that answers 200")
+        return MissingError(f"{shown} is missing", f"create a {kind} of that name in that namespace")
+    return MissingError(f"{shown} is unreadable: the API server answers {code}", "read the log of the API server")
 
 
 def _decoded(kind: Kind, value: str) -> str:
@@ -114,14 +114,14 @@ def kubernetes_lookup(api: KubernetesApi, kind: Kind, separator: str = "\n") -> 
     def lookup(path: str, key: str) -> str:
         found = _PATH.fullmatch(path)
         if found is None:
-            raise MissingError(f"{path!r} is an invalid path", f"NAMESPACE/NAME, or NAME, of a {kind}")
+            raise MissingError(f"{path!r} is an invalid path", f"write NAMESPACE/NAME, or NAME, of a {kind}")
         namespace, name = found[1] or api.namespace, found[2]
         entries = api.read(kind, namespace, name)
         names = sorted(one for one in entries if fnmatch.fnmatchcase(one, key))
         if not names:
             shown = ", ".join(sorted(entries)) or "no key at all"
             raise MissingError(
-                f"{kind} {name} in namespace {namespace} lacks a key {key!r}", f"a key of that {kind}: {shown}"
+                f"{kind} {name} in namespace {namespace} lacks a key {key!r}", f"write a key of that {kind}: {shown}"
             )
         return separator.join(entries[one] for one in names)
 

@@ -21,15 +21,19 @@ from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.kubernetes import KUBERNETES_CLASSES, kubernetes_lookup, pod_api
 from twinlog.config.text.values import Lookup, MissingError, ValueRefusedError
 from twinlog.errors import PatternError
+from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.java_regex.pattern import java_pattern
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+_GIVE_FILE = "correct the path, or let this process read the file"
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """The characters that `surrogateescape` makes of bytes outside of UTF-8."""
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _FILE, _DIRECTORY = _PACKAGE + "FileConfigProvider", _PACKAGE + "DirectoryConfigProvider"
 _ENVIRONMENT = (_PACKAGE + "EnvVarConfigProvider", "io.strimzi.kafka.EnvVarConfigProvider")
+_USUAL = {"env": _ENVIRONMENT[0], "file": _FILE, "dir": _DIRECTORY}
+"""The class that a provider probably has, by a word in its usual name."""
 
 
 class ProviderError(ValueRefusedError):
@@ -63,16 +67,31 @@ class Providers:
 
     def why_kept(self, text: str) -> str | None:
         """The reason why `resolve` keeps the first reference in `text` that it keeps; None if it resolves all."""
-        name = next((match[1] for match in _REFERENCE.finditer(text) if match[1] not in self._lookups), None)
-        if name is None:
+        found = self._kept(text)
+        if found is None:
             return None
-        return f"{_class_key(name)} is missing" if name in self._undefined else f"config.providers lacks {name!r}"
+        name = found[1]
+        why = f"{_class_key(name)} is missing" if name in self._undefined else f"config.providers lacks {name!r}"
+        return f"{found[0]} stays as it is, because {why}"
+
+    def declaration(self, text: str) -> str:
+        """The entries that declare the provider of the first reference in `text` that `resolve` keeps."""
+        found = self._kept(text)
+        assert found is not None
+        name = found[1]
+        guess = next((kind for word, kind in _USUAL.items() if word in name.lower()), None)
+        own = f"{_class_key(name)} = {guess or 'the class of that provider'}"
+        names = ", ".join((*self._lookups, *self._undefined, *(() if name in self._undefined else (name,))))
+        return own if name in self._undefined else f"config.providers = {names} and {own}"
+
+    def _kept(self, text: str) -> re.Match[str] | None:
+        return next((match for match in _REFERENCE.finditer(text) if match[1] not in self._lookups), None)
 
 
 def build_providers(
     names: tuple[str, ...],
     entries: Mapping[str, PropertyEntry],
-    warnings: list[str],
+    warnings: list[ConfigWarning],
     known: Mapping[str, Lookup] = MappingProxyType({}),
 ) -> Providers:
     """The providers called `names`, set up by `config.providers.<name>.*` among `entries`; `known` are further classes.
@@ -102,10 +121,11 @@ def build_providers(
             )
         else:
             lookups[name] = _java_lookup(name, entry)
-            warnings.append(
-                f"{entry.place}: {entry.key}: the Java class {entry.value.strip()} is unsupported here; a value that "
-                f"refers to it as ${{{name}:...}} is unreadable"
+            text = (
+                f"the Java class {entry.value.strip()} is unsupported here; a value that refers to it as "
+                f"${{{name}:...}} is unreadable"
             )
+            warnings.append(entry.warning(text, MistakeKind.PROVIDER))
     return Providers(lookups, tuple(name for name in names if name not in lookups))
 
 
@@ -117,8 +137,8 @@ def _java_lookup(name: str, entry: PropertyEntry) -> Lookup:
     """Leads nowhere: only a JVM can load that class."""
     text = f"${{{name}:...}} needs the Java class {entry.value.strip()} ({entry.named}), which is unsupported here"
     way_out = (
-        f"the secret in a file, as Kubernetes or an agent of its store mounts it, and {_DIRECTORY} "
-        f"(${{{name}:/FOLDER:FILE}}) or {_FILE} (${{{name}:/FILE:KEY}}) in {entry.key}"
+        "mount the secret as a file, as Kubernetes or an agent of the store does, and write in "
+        f"{entry.key}: {_DIRECTORY} for ${{{name}:/FOLDER:FILE}}, or {_FILE} for ${{{name}:/FILE:KEY}}"
     )
 
     def lookup(path: str, key: str) -> str:
@@ -139,10 +159,10 @@ def _allowed_paths(entry: PropertyEntry | None) -> tuple[Path, ...] | None:
 
 def _checked(path: str, allowed: tuple[Path, ...] | None) -> Path:
     if not path:
-        raise MissingError("the reference lacks a path; write ${provider:/path:key}")
+        raise MissingError("the reference lacks a path", "write ${provider:/path:key}")
     full = Path(path).resolve()
     if allowed is not None and not any(full.is_relative_to(root) for root in allowed):
-        raise MissingError(f"{path} is outside of allowed.paths")
+        raise MissingError(f"{path} is outside of allowed.paths", "name its folder in allowed.paths of the provider")
     return full
 
 
@@ -159,12 +179,14 @@ def _file_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
                 text = full.read_bytes().decode("utf-8", "surrogateescape")
                 read[full] = version, dict(javaproperties.loads(text))
         except (OSError, javaproperties.InvalidUEscapeError) as error:
-            raise MissingError(f"{path} is unreadable: {_why(error)}") from None
+            raise MissingError(f"{path} is unreadable: {_why(error)}", _GIVE_FILE) from None
         found = read[full][1]
         if key not in found:
-            raise MissingError(f"{path} lacks a key {key!r}")
+            raise MissingError(f"{path} lacks a key {key!r}", f"add a line {key} = VALUE to it, or correct the key")
         if _NO_UTF8.search(found[key]):
-            raise MissingError(f"the value of {key!r} in {path} is invalid UTF-8", "a file in UTF-8, or \\uXXXX in it")
+            raise MissingError(
+                f"the value of {key!r} in {path} is invalid UTF-8", "save the file in UTF-8, or write \\uXXXX in it"
+            )
         return found[key]
 
     return lookup
@@ -180,11 +202,11 @@ def _directory_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
     def lookup(path: str, key: str) -> str:
         full = _checked(path, allowed)
         if Path(key).name != key:
-            raise MissingError(f"{key!r} is an invalid file name")
+            raise MissingError(f"{key!r} is an invalid file name", "write ${provider:/folder:file}")
         try:
             return (full / key).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise MissingError(f"{path}/{key} is unreadable: {_why(error)}") from None
+            raise MissingError(f"{path}/{key} is unreadable: {_why(error)}", _GIVE_FILE) from None
 
     return lookup
 
@@ -202,11 +224,11 @@ def _environment_lookup(pattern: PropertyEntry | None) -> Lookup:
 
     def lookup(path: str, key: str) -> str:
         if path:
-            raise MissingError("a reference to the environment takes a name only; write ${env:NAME}")
+            raise MissingError("a reference to the environment takes a name only", "write ${env:NAME}")
         if not allowed.matches(key):
-            raise MissingError(f"the variable {key} is outside of allowlist.pattern")
+            raise MissingError(f"the variable {key} is outside of allowlist.pattern", "extend that pattern by its name")
         if key not in os.environ:
-            raise MissingError(f"the variable {key} is unset")
+            raise MissingError(f"the variable {key} is unset", f"set it before the start: export {key}=VALUE")
         return os.environ[key]
 
     return lookup

@@ -14,8 +14,10 @@ from decimal import ROUND_CEILING, Decimal
 from typing import cast, get_args
 
 from twinlog.config.keys.key import Key, KeyType, ValueForm, ValueReplacement
+from twinlog.config.text.whole_numbers import refused_number
 from twinlog.errors import PatternError
 from twinlog.mirror.topology.filters import compile_list
+from twinlog.mistakes import MistakeKind
 from twinlog.model.amounts import LAST, read_moment
 from twinlog.settings.flow import Start, StartKind
 from twinlog.settings.worker import HeaderAction, HeaderSettings, ListenerAddress, Scheme
@@ -27,18 +29,22 @@ Lookup = Callable[[str, str], str]
 class MissingError(LookupError):
     """The target of a reference is missing or unreadable; the text names it, and `way_out` the remedy."""
 
-    def __init__(self, text: str, way_out: str = "a reference to something that exists") -> None:
+    def __init__(self, text: str, way_out: str) -> None:
         super().__init__(text)
         self.way_out = way_out
 
 
 class ValueRefusedError(ValueError):
-    """`found` and `expected` are the words for the message; they leave out secrets."""
+    """`found` and `expected` are the words for the message; they leave out secrets.
 
-    def __init__(self, found: str, expected: str) -> None:
+    A `found` of a quoted value alone means that the value is invalid. A `kind` differs from the kind of the key.
+    """
+
+    def __init__(self, found: str, expected: str, kind: MistakeKind | None = None) -> None:
         super().__init__(f"{found}; expected {expected}")
         self.found = found
         self.expected = expected
+        self.kind = kind
 
 
 _LISTENER = re.compile(r"([A-Za-z]+)://(?:\[([0-9A-Fa-f:.%]*)\]|([0-9A-Za-z._%-]*)):([0-9]+)")
@@ -160,6 +166,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _PYTHON_CLASS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
 _SERVER = re.compile(r"(?:[A-Za-z0-9._%-]+://)?(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]+):([0-9]+)")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOPIC_NAME_LIMIT = 249
 
 
@@ -186,6 +193,9 @@ def instead_of(key: Key, text: str) -> ValueReplacement | None:
     return found if above else None
 
 
+_MEANT = {"true": {"yes", "y", "on", "1", "t"}, "false": {"no", "n", "off", "0", "f"}}
+
+
 def _shown(key: Key, text: str) -> str:
     return "[hidden]" if key.secret else repr(text)
 
@@ -193,7 +203,8 @@ def _shown(key: Key, text: str) -> str:
 def _boolean(key: Key, text: str) -> bool:
     word = text.strip().lower()
     if word not in {"true", "false"}:
-        raise ValueRefusedError(_shown(key, text), "true or false")
+        meant = next((value for value, words in _MEANT.items() if word in words), "true or false")
+        raise ValueRefusedError(_shown(key, text), meant)
     return word == "true"
 
 
@@ -202,22 +213,21 @@ def _whole_number(key: Key, text: str) -> int:
     low = low if key.minimum is None else int(key.minimum)
     high = high if key.maximum is None else int(key.maximum)
     number = int(text) if _INTEGER.fullmatch(text.strip()) else None
-    if number is None or not low <= number <= high:
-        raise ValueRefusedError(_shown(key, text), f"a whole number from {low} to {high}")
-    if number == 0 and key.nonzero:
-        raise ValueRefusedError(_shown(key, text), "a number other than 0")
+    if number is None or not low <= number <= high or (number == 0 and key.nonzero):
+        raise ValueRefusedError(*refused_number(key, text, low, high))
     return number
 
 
 def _fraction(key: Key, text: str) -> float:
+    example = "" if key.default is None else f", for example {key.default}"
     try:
         number = float(text)
     except ValueError:
-        raise ValueRefusedError(_shown(key, text), "a number") from None
+        raise ValueRefusedError(_shown(key, text), f"a number{example}") from None
     low = float("-inf") if key.minimum is None else key.minimum
     high = float("inf") if key.maximum is None else key.maximum
     if not low <= number <= high:
-        raise ValueRefusedError(_shown(key, text), f"a number from {low} to {high}")
+        raise ValueRefusedError(_shown(key, text), f"a number from {low:g} to {high:g}{example}")
     return number
 
 
@@ -278,7 +288,7 @@ def _check_form(form: ValueForm, value: Value) -> None:
         try:
             compile_list(items)
         except PatternError as error:
-            raise ValueRefusedError(str(error), form.value) from None
+            raise ValueRefusedError(str(error), _regex_instead(error.text), MistakeKind.WRONG_PATTERN) from None
     elif form is ValueForm.SERVERS:
         if not items:
             raise ValueRefusedError("an empty list of servers", form.value)
@@ -306,8 +316,30 @@ def _check_form(form: ValueForm, value: Value) -> None:
 
 def _check_server(item: str) -> None:
     server = _SERVER.fullmatch(item)
-    if server is None or not 0 < int(server[2]) < 2**16:
+    if server is not None and 0 < int(server[2]) < 2**16:
+        return
+    several = [part for part in re.split(r"[\s;|]+", item) if part]
+    if len(several) > 1 and all(_SERVER.fullmatch(part) for part in several):
+        raise ValueRefusedError(repr(item), f"commas between several brokers: {', '.join(several)}")
+    if server is not None:
         raise ValueRefusedError(repr(item), "host:port, with a port from 1 to 65535")
+    if _HOST.fullmatch(item):
+        raise ValueRefusedError(f"{item!r} lacks a port", f"host:port, for example {item}:9092")
+    raise ValueRefusedError(repr(item), "host:port, for example broker-1.example.com:9092")
+
+
+_GLOB = re.compile(r"[\w.*-]+")
+
+
+def regex_of_glob(item: str) -> str:
+    """The expression that a shell's pattern such as `*.payments` probably means."""
+    return ".*".join(re.sub(r"\.(?!$)", "[.]", part) for part in re.sub(r"\*+", "*", item).split("*"))
+
+
+def _regex_instead(item: str) -> str:
+    if item.startswith("*") and _GLOB.fullmatch(item):
+        return f"{regex_of_glob(item)}, because names are matched by regular expressions, unlike a shell's patterns"
+    return "a regular expression, for example orders[.].* for all names that begin with orders."
 
 
 def _check_topic(item: str, form: ValueForm) -> None:

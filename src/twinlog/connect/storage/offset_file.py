@@ -17,7 +17,8 @@ from enum import Enum, auto
 from hashlib import sha256
 from pathlib import Path
 
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem
 
 _HEADER = b"\xac\xed\x00\x05"
 _NULL, _REFERENCE, _DESCRIPTION, _OBJECT, _ARRAY = b"\x70", b"\x71", b"\x72", b"\x73", b"\x75"

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
 from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter, DefaultTopicFilter
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, looks_like_heartbeats
+from twinlog.mistakes import ConfigProblem, MistakeKind
 from twinlog.model.topics import is_legal_topic
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import CustomClass, FlowSettings
@@ -52,7 +53,7 @@ class CustomObject:
     def error(self, found: str, expected: str) -> ConfigError:
         """The problem with the class, at the line that names it."""
         named = self.named
-        return ConfigError([ConfigProblem(named.file, named.line, named.key, found, expected)])
+        return ConfigError([ConfigProblem(named.file, named.line, named.key, found, expected, MistakeKind.OWN_CODE)])
 
     def _call(self, method: str, *arguments: str) -> object:
         try:

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
 from twinlog.kafka.net.connections import principal as principal_of
+from twinlog.mistakes import ConfigProblem
 from twinlog.model.acls import AclOperation, ResourceType
 from twinlog.model.types import Alias
 from twinlog.ops.acls.resources import Resource

@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from twinlog.clock import Clock
 from twinlog.config.connector import build_connector, connector_kind
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.scope import GUESS
+from twinlog.config.text.entries import IGNORED_HERE
 from twinlog.config.worker import load_worker
 from twinlog.console.flow_files import FlowsOfFile
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity
 from twinlog.ops.connectors.rest import ConnectRest, TlsFiles, access
 
-_PLACE = re.compile(r"(?P<place>\S+:\d+): (?P<rest>.*)", re.DOTALL)
-_UNKNOWN = "an unknown key, ignored"
-_MISPLACED = " is ignored here; "
-_ONLY_HERE = ("these keys are ignored here", "no effect here")
-"""Warnings about keys that MirrorMaker 2 or its JVM reads, and twinlog ignores."""
+_ONLY_HERE = frozenset({MistakeKind.IGNORED_FIELDS})
+"""Warnings about keys that MirrorMaker 2 or its JVM reads, and twinlog ignores; they have no key of their own."""
 
 
-def keys_found(warnings: Sequence[str]) -> PartResult:
+def keys_found(warnings: Sequence[ConfigWarning]) -> PartResult:
     """A finding for each warning of the check of a file that is true for MirrorMaker 2, too."""
-    found = [_finding(text) for text in warnings if not any(words in text for words in _ONLY_HERE)]
+    found = [_finding(one) for one in warnings if one.key and one.kind not in _ONLY_HERE]
     return PartResult(AuditPart.KEYS, tuple(found), "the whole file")
 
 
-def _finding(text: str) -> Finding:
-    """The text before its way out, which follows `; ` or `expected `."""
-    if _UNKNOWN in text:
-        what, _, expected = text.partition(f"{_UNKNOWN}; expected ")
-        guessed = expected.rpartition(GUESS)[2].strip(" ?)") if GUESS in expected else ""
-        way = f"write {guessed}" if guessed else f"remove it, or write {expected}"
+def _finding(warning: ConfigWarning) -> Finding:
+    place = f"{warning.place}: {warning.key}"
+    if warning.kind is MistakeKind.UNKNOWN_KEY:
+        guessed = warning.expected.partition(f"{GUESS} ")[2].partition("?")[0]
+        way = f"write {guessed}" if guessed else "remove it"
         severity = Severity.WARNING if guessed else Severity.NOTE
-        return _of(severity, f"{what.rstrip(': ')} is an unknown key, which MirrorMaker 2 ignores", way)
-    if _MISPLACED in text:
-        what, _, way = text.partition(_MISPLACED)
-        return _of(Severity.WARNING, f"{what} is ignored at this place by MirrorMaker 2, too", way)
-    what, _, way = text.rpartition("; ")
-    if not what:
-        return _of(Severity.WARNING, text, "see docs/configuration.md for the key")
-    return _of(Severity.WARNING, what, way)
+        return _of(severity, f"{place} is an unknown key, which MirrorMaker 2 ignores", way)
+    text, _, way = warning.sentence.partition("; ")
+    if warning.kind is MistakeKind.IGNORED and text == IGNORED_HERE:
+        return _of(Severity.WARNING, f"{place} is ignored at this place by MirrorMaker 2, too", way)
+    return _of(Severity.WARNING, f"{place}: {text}", way or "see docs/configuration.md for the key")
 
 
 def _of(severity: Severity, text: str, way: str) -> Finding:
-    place = _PLACE.fullmatch(text)
-    shown = text if place is None else f"{place['place']}: {place['rest']}"
-    return Finding("ignored-key", severity, AuditPart.KEYS, shown, way)
+    return Finding("ignored-key", severity, AuditPart.KEYS, text, way)
 
 
 def read_running(worker: Path, url: str, note: Callable[[str], None], clock: Clock) -> FlowsOfFile:
@@ -60,7 +53,9 @@ def read_running(worker: Path, url: str, note: Callable[[str], None], clock: Clo
     """
     if kind_of(worker) is not FileKind.WORKER:
         expected = "the file of a Connect worker beside --url, for example connect-distributed.properties"
-        raise ConfigError([ConfigProblem(str(worker), None, "(file)", "another kind of file", expected)])
+        raise ConfigError(
+            [ConfigProblem(str(worker), None, "", "another kind of file", expected, MistakeKind.OTHER_PROGRAM)]
+        )
     config = load_worker(worker)
     rest = ConnectRest(access(url, TlsFiles(), warn=note), note, clock=clock)
     answer = rest.get("connectors", expand="info")
@@ -72,7 +67,7 @@ def read_running(worker: Path, url: str, note: Callable[[str], None], clock: Clo
         try:
             built = build_connector(name, written, config)
         except ConfigError as error:
-            problems += [ConfigProblem(name, None, one.key, one.found, one.expected) for one in error.problems]
+            problems += [replace(one, file=name, line=None) for one in error.problems]
             continue
         warnings += built.warnings
         if not built.idle:
@@ -81,5 +76,7 @@ def read_running(worker: Path, url: str, note: Callable[[str], None], clock: Clo
         raise ConfigError(problems, warnings)
     if not flows:
         expected = "connectors of MirrorMaker 2 that are enabled"
-        raise ConfigError([ConfigProblem(rest.access.url, None, "(connectors)", "none of them", expected)])
+        raise ConfigError(
+            [ConfigProblem(rest.access.url, None, "", "no such connector", expected, MistakeKind.NOTHING_RUNS)]
+        )
     return FlowsOfFile(flows, config.settings, tuple(dict.fromkeys(warnings)))

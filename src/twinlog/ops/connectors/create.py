@@ -10,13 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from twinlog.config.connector import ConnectorFile, read_connector_file
+from twinlog.config.connector import ConnectorFile, line_of, read_connector_file
 from twinlog.config.keys.scope import connector_key
 from twinlog.console.command_log import print_error, print_note
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, code_of
+from twinlog.console.mistake_output import print_mistakes
 from twinlog.console.options import DryRun, Output
-from twinlog.errors import ConfigError, ConfigProblem, RequestError, TwinlogError
+from twinlog.errors import ConfigError, RequestError, TwinlogError
+from twinlog.mistakes import MISSING, ConfigProblem
 from twinlog.ops.connectors.options import asks_worker
 from twinlog.ops.connectors.rest import ConnectRest
 
@@ -91,8 +93,7 @@ def create(
     wanted = _read(files, name)
     problems = [problem for file, one in wanted for problem in _problems(rest, file, one)]
     if problems:
-        for problem in problems:
-            print_error(problem)
+        print_mistakes(problems)
         print_note("nothing was changed")
         raise typer.Exit(WRONG)
     done, codes = [], set()
@@ -127,19 +128,24 @@ def _read(files: Sequence[Path], name: str | None) -> list[tuple[Path, Connector
     return list(found.values())
 
 
-def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[str]:
-    """The worker's complaints about a configuration, a line for each error."""
+def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[ConfigProblem]:
+    """The worker's complaints about a configuration."""
     kind = one.config.get("connector.class", "").strip()
     if not kind:
-        return [str(ConfigProblem(str(file), None, "connector.class", "missing", "the class of the connector"))]
+        return [ConfigProblem(str(file), None, "connector.class", MISSING, "the class of the connector")]
     try:
         found = rest.send_request("PUT", "connector-plugins", kind, "config", "validate", body=one.config)[1]
     except RequestError as error:
         if error.status != 400:
             raise
-        return [f"{file}: {line}" for line in str(error).splitlines()]
+        return [ConfigProblem(str(file), None, "", line) for line in str(error).splitlines()]
+    text = file.read_text("utf-8", "replace")
     values = [config["value"] for config in found["configs"] if config["value"]]
-    return [f"{file}: {value['name']}: {error}" for value in values for error in value["errors"]]
+    return [
+        ConfigProblem(str(file), line_of(text, value["name"]), value["name"], str(error))
+        for value in values
+        for error in value["errors"]
+    ]
 
 
 def _put(rest: ConnectRest, one: ConnectorFile, dry_run: bool) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from twinlog.console.command_class import CommandApp
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.options import Output, Yes
 from twinlog.console.table import table
-from twinlog.errors import ConfigError, ConfigProblem, RequestError
+from twinlog.errors import ConfigError, RequestError
+from twinlog.mistakes import ConfigProblem
 from twinlog.ops.connectors.options import Name, asks_worker, confirm
 from twinlog.ops.connectors.rest import LOGIN_HELP, ConnectRest
 from twinlog.settings.flow import ConnectorKind
@@ -203,9 +204,9 @@ def _read(file: Path) -> list[Entry]:
     try:
         found: Any = json.loads(file.read_bytes())
     except OSError as error:
-        raise ConfigError([ConfigProblem(str(file), None, "(file)", str(error.strerror), expected)]) from None
+        raise ConfigError([ConfigProblem(str(file), None, "", str(error.strerror), expected)]) from None
     except ValueError as error:
-        raise ConfigError([ConfigProblem(str(file), None, "(file)", f"broken JSON: {error}", expected)]) from None
+        raise ConfigError([ConfigProblem(str(file), None, "", f"broken JSON: {error}", expected)]) from None
     entries = found.get("offsets") if isinstance(found, dict) else None
     if not isinstance(entries, list):
         raise ConfigError([ConfigProblem(str(file), None, "offsets", "missing", expected)])

@@ -26,7 +26,8 @@ from twinlog.config.strimzi.resource import resource_of
 from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.entries import ParsedFile, parse_file
 from twinlog.config.text.precedence import connector_layer, worker_layer
-from twinlog.errors import ConfigError, ConfigProblem
+from twinlog.errors import ConfigError
+from twinlog.mistakes import ConfigProblem, MistakeKind
 from twinlog.ops.convert.model import (
     CONVERTER,
     ConnectorSpec,
@@ -74,7 +75,11 @@ def mirrors_of_properties(entries: Iterable[PropertyEntry], file: str) -> Mirror
         if connectors:
             workers.append(WorkerSpec(ends[1], _worker(found, ends, FIRST_PORT + len(workers)), connectors))
     if not workers:
-        raise ConfigError([], [f"{file}: all flows are off, and so are heartbeats"])
+        text = "all flows are off, and so are heartbeats"
+        expected = f"an enabled flow, for example {'->'.join((*found.aliases, 'B')[:2])}.enabled = true"
+        raise ConfigError(
+            [ConfigProblem(file, None, "enabled", text, expected, MistakeKind.NOTHING_RUNS)], found.warnings
+        )
     return Mirrors(tuple(workers), tuple(_left(entries, found, workers)))
 
 
@@ -207,7 +212,7 @@ def mirrors_of_connectors(worker: Path | None, connectors: Sequence[Path]) -> Mi
     targets = dict.fromkeys(one.target for one in found.values())
     if not found and not problems:
         expected = "the files of connectors beside that of their worker"
-        problems.append(ConfigProblem(str(worker), None, "(files)", "no connector", expected))
+        problems.append(ConfigProblem(str(worker), None, "", "no connector", expected))
     if len(targets) > 1:
         expected = "a single target; convert the connectors of each target by themselves"
         problems.append(ConfigProblem(str(connectors[0]), None, "target.cluster.alias", ", ".join(targets), expected))
@@ -246,7 +251,7 @@ def mirrors_of_resource(path: Path) -> Mirrors:
         ConnectorSpec(one.name, one.kind, one.source, one.target, one.entries, one.state) for one in resource.connectors
     )
     not_converted = tuple(_without_form(documents.resource.children["spec"], documents.file))
-    remarks = tuple(warning for warning in resource.warnings if "no effect here" not in warning)
+    remarks = tuple(str(warning) for warning in resource.warnings if warning.kind is not MistakeKind.IGNORED_FIELDS)
     return Mirrors((WorkerSpec(target, resource.worker, connectors),), not_converted, remarks)
 
 

@@ -122,7 +122,7 @@ def _report(report: ReloadReport) -> Iterator[str]:
     where = f"{report.process} ({report.file})"
     if report.problems:
         yield f"{where}: its file is wrong, and its flows are as before"
-        yield from (f"  problem: {problem}" for problem in report.problems)
+        yield from (f"  {problem}" for problem in report.problems)
         return
     if report.same:
         yield f"{where}: its file is as before"
@@ -138,7 +138,7 @@ def _report(report: ReloadReport) -> Iterator[str]:
         yield from (f"    {key.text}: {how[key.takes]}" for key in rest)
     if report.more_keys:
         yield f"  and {report.more_keys} more keys, which are in the log of the process"
-    yield from (f"  warning: {warning}" for warning in report.warnings)
+    yield from (f"  {warning}" for warning in report.warnings)
 
 
 def _data(asked: ReloadAnswers) -> dict[str, object]:

@@ -19,6 +19,7 @@ from twinlog.config.file_changes import FileChange, RunningFile, compare
 from twinlog.config.keys.key import UpdateMode
 from twinlog.config.load import LoadedFile
 from twinlog.errors import ConfigError
+from twinlog.mistakes import Mistake
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.reload.reload_report import MOST_KEYS, ReloadReport, names, read_keys
 
@@ -115,14 +116,14 @@ class Reloader:
             return self._report(change, by, only_looked=only_look)
 
     def _refused(self, error: ConfigError, by: str, *, only_look: bool) -> ReloadReport:
-        problems = tuple(str(problem) for problem in error.problems)
+        problems = _lines(error.problems)
         if not only_look:
-            for problem in problems:
+            for problem in error.problems:
                 log.error("%s", problem)
             log.error(
                 "%s: this version is wrong, the earlier version stays in effect (read again for %s)", self._file, by
             )
-        warnings = tuple(error.warnings)
+        warnings = _lines(error.warnings)
         return ReloadReport(
             self.process, self._file, by, wall_ms(self._clock), problems, warnings, only_looked=only_look
         )
@@ -166,7 +167,7 @@ class Reloader:
             self._file,
             by,
             wall_ms(self._clock),
-            warnings=change.running.config.warnings if only_looked else (),
+            warnings=_lines(change.running.config.warnings) if only_looked else (),
             keys=read_keys(change),
             more_keys=max(0, len(change.keys) - MOST_KEYS),
             flows={flow.name: self._state(flow.name, change) for flow in _shown(change)}
@@ -198,3 +199,7 @@ class Reloader:
 def _shown(change: FileChange) -> list[FlowSettings]:
     """The flows that copy, or copied until this change."""
     return [flow for flow in change.running.config.flows if flow.enabled or flow.name in change.ended]
+
+
+def _lines(mistakes: Sequence[Mistake]) -> tuple[str, ...]:
+    return tuple(mistake.line_for_editors for mistake in mistakes)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.config.said import said
 from twinlog.config import MirrorConfig, load
 from twinlog.errors import ConfigError
 
@@ -82,24 +83,30 @@ def test_a_key_reaches_its_setting(tmp_path: Path, text: str, setting: str, valu
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("refresh.groups.interval.seconds = 0\n", ":5: refresh.groups.interval.seconds: '0'; expected a number other"),
+        (
+            "refresh.groups.interval.seconds = 0\n",
+            ":5: refresh.groups.interval.seconds: '0' is invalid; write seconds as a whole number of 1 or more",
+        ),
         ("emit.heartbeats.interval.seconds = 2147483648\n", "to 2147483647"),
-        ("checkpoints.topic.replication.factor = 0\n", "expected a number other than 0"),
-        ("offset-syncs.topic.location = Target\n", "'Target'; expected source or target"),
-        ("a->b.transaction.boundary = connector\n", "'connector'; expected poll or interval"),
+        (
+            "checkpoints.topic.replication.factor = 0\n",
+            "write a whole number of 1 or more, or -1 for the default of the brokers",
+        ),
+        ("offset-syncs.topic.location = Target\n", "'Target' is invalid; write source or target"),
+        ("a->b.transaction.boundary = connector\n", "'connector' is invalid; write poll or interval"),
         (
             "emit.offset-syncs.enabled = false\noffset-syncs.topic.replication.factor = 1\n",
             ":5: emit.offset-syncs.enabled: 'false' together with offset-syncs.topic.replication.factor of line 6",
         ),
         (
             "a->b.exactly.once.support = required\n",
-            "expected b.exactly.once.source.support = enabled and a.consumer.isolation.level = read_committed",
+            "write b.exactly.once.source.support = enabled and a.consumer.isolation.level = read_committed",
         ),
         (
             "a->b.exactly.once.support = REQUIRED\nb.exactly.once.source.support = preparing\n" + COMMITTED,
-            "'REQUIRED'; expected b.exactly.once.source.support = enabled",
+            "'REQUIRED' is invalid; write b.exactly.once.source.support = enabled",
         ),
-        ("transforms = x\n", ":5: a->b.transforms.x.type: missing; expected the class of the transform 'x'"),
+        ("transforms = x\n", ":5: a->b.transforms.x.type: missing; write the class of the transform 'x'"),
         ("forwarding.admin.class = com.example.Admin\n", "own Java classes are unsupported here"),
     ],
 )
@@ -117,12 +124,12 @@ def test_refused(tmp_path: Path, text: str, words: str) -> None:
             "set emit.checkpoints.enabled = true",
         ),
         ("b.exactly.once.source.support = enabled\n", "also copies records of open and aborted transactions"),
-        ("topics.blacklist = x\n", "topics.blacklist is an old name; write topics.exclude"),
-        ("groups.blacklist = x\n", "groups.blacklist is an old name; write groups.exclude"),
+        ("topics.blacklist = x\n", "topics.blacklist: an old name; write topics.exclude"),
+        ("groups.blacklist = x\n", "groups.blacklist: an old name; write groups.exclude"),
     ],
 )
 def test_warned_of(tmp_path: Path, text: str, words: str) -> None:
-    (warning,) = read(tmp_path, text).warnings
+    (warning,) = said(read(tmp_path, text).warnings)
     assert words in warning
 
 
@@ -137,16 +144,16 @@ def test_warned_of(tmp_path: Path, text: str, words: str) -> None:
     ],
 )
 def test_nothing_to_say(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, text).warnings == ()
+    assert said(read(tmp_path, text).warnings) == ()
 
 
 def test_keys_for_java_are_named_in_one_warning(tmp_path: Path) -> None:
     text = "auto.include.jmx.reporter = true\nerrors.retry.timeout = 7\n"
     more = "dedicated.mode.enable.internal.rest = true\nadmin.timeout.ms = 5\n"
-    (warning,) = read(tmp_path, text + more).warnings
+    (warning,) = said(read(tmp_path, text + more).warnings)
     assert warning == (
-        "these keys are for Connect's workers and Kafka's Java clients, and are ignored here: "
-        "auto.include.jmx.reporter, errors.retry.timeout, dedicated.mode.enable.internal.rest, admin.timeout.ms"
+        f"{tmp_path}/mm2.properties:5: these keys are for Connect's workers and Kafka's Java clients, and are ignored "
+        "here: auto.include.jmx.reporter, errors.retry.timeout, dedicated.mode.enable.internal.rest, admin.timeout.ms"
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config.own_code import BASE, Writer, modules, read
+from tests.unit.config.said import said
 from twinlog.config.text.explain import entry_of, explain
 from twinlog.errors import ConfigError
 from twinlog.settings.transform import TransformSettings
@@ -38,7 +39,7 @@ def test_a_flow_has_a_transform_by_name_and_rules_for_what_it_fails_on(tmp_path:
     )
     assert there.key("transform") == "a->b.transform"
     assert back.transform is None
-    assert config.warnings == ()
+    assert said(config.warnings) == ()
     assert [one.value for one in explain(tmp_path / "mm2.properties", "transform")] == [f"{name}:same", "(none)"]
 
 
@@ -81,7 +82,9 @@ def test_one_that_cannot_be_used_is_refused_by_its_line(
 
 
 def test_the_form_of_the_name_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"mm2.properties:5: transform: 'lambda x: x'; expected a function in Python"):
+    with pytest.raises(
+        ConfigError, match=r"mm2.properties:5: transform: 'lambda x: x' is invalid; write a function in Python"
+    ):
         read(tmp_path, "transform = lambda x: x\n")
     with pytest.raises(ConfigError, match="the module 'not_here' is missing; install its package, or set PYTHONPATH"):
         read(tmp_path, "transform = not_here:f\n")
@@ -89,13 +92,13 @@ def test_the_form_of_the_name_is_checked(tmp_path: Path) -> None:
 
 def test_dead_letters_need_a_topic_of_the_users_and_tolerance(tmp_path: Path, module: Writer) -> None:
     name = module("def same(batch):\n    return batch\n")
-    (warning,) = read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = dead\n").warnings
+    (warning,) = said(read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = dead\n").warnings)
     assert warning == (
         f"{tmp_path / 'mm2.properties'}:6: errors.deadletterqueue.topic.name: this topic stays empty, because a "
         "record that fails holds its partition; write errors.tolerance = all"
     )
     with pytest.raises(
-        ConfigError, match=r"mm2.properties:6: .*'__dead'; expected a topic other than an internal topic"
+        ConfigError, match=r"mm2.properties:6: .*'__dead' is invalid; write a topic other than an internal topic"
     ):
         read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = __dead\n")
 

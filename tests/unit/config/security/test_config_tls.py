@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.certificates import Certified, authority
+from tests.unit.config.said import said
 from twinlog.config import load
 from twinlog.config.load import MirrorConfig
 from twinlog.config.security.oauth import BEARER, HANDLERS, UNSECURED
@@ -80,7 +81,7 @@ def problem(loads: Loads, *lines: str) -> str:
 def test_the_systems_authorities_are_trusted_by_default(loads: Loads) -> None:
     config = loads("security.protocol = SSL")
     assert tls(config) == TlsSettings()
-    assert config.warnings == ()
+    assert said(config.warnings) == ()
 
 
 def test_everything_in_files_travels_and_no_secret_shows(loads: Loads, root: Certified, tmp_path: Path) -> None:
@@ -167,7 +168,9 @@ def test_openssls_security_level(loads: Loads, suites: str, ciphers: tuple[str, 
 def test_old_versions_are_left_out_with_a_warning(loads: Loads) -> None:
     config = loads("security.protocol = SSL", "ssl.enabled.protocols = TLSv1,TLSv1.1,TLSv1.2")
     assert (tls(config).lowest, tls(config).highest) == ("TLSv1.2", "TLSv1.2")
-    assert config.warnings == ("f.properties:7: a.ssl.enabled.protocols: versions of TLS before 1.2 are unsupported",)
+    assert said(config.warnings) == (
+        "f.properties:7: a.ssl.enabled.protocols: versions of TLS before 1.2 are unsupported",
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,15 +178,18 @@ def test_old_versions_are_left_out_with_a_warning(loads: Loads) -> None:
     [
         (["ssl.truststore.location = none.jks"], "7: a.ssl.truststore.location: 'none.jks' is unreadable (no such"),
         (["ssl.truststore.password = hush"], "7: a.ssl.truststore.password: without ssl.truststore.location"),
-        (["ssl.truststore.type = BKS", "ssl.truststore.location = ca"], "type: 'BKS'; expected PEM, PKCS12 or JKS"),
+        (
+            ["ssl.truststore.type = BKS", "ssl.truststore.location = ca"],
+            "type: 'BKS' is invalid; write PEM, PKCS12 or JKS",
+        ),
         (
             ["ssl.truststore.type = PEM", "ssl.truststore.location = ca", "ssl.truststore.password = hush"],
             "ssl.truststore.password: beside a store of type PEM",
         ),
-        (["ssl.truststore.certificates = x"], "beside the type JKS; expected ssl.truststore.type = PEM"),
+        (["ssl.truststore.certificates = x"], "beside the type JKS; write ssl.truststore.type = PEM"),
         (
             ["ssl.truststore.type = PEM", "ssl.truststore.certificates = x", "ssl.truststore.location = ca"],
-            "ssl.truststore.certificates: beside a.ssl.truststore.location of line 9; expected one of the two",
+            "ssl.truststore.certificates: beside a.ssl.truststore.location of line 9; write one of the two",
         ),
         (
             ["ssl.truststore.type = PEM", "ssl.truststore.certificates = x"],
@@ -191,16 +197,22 @@ def test_old_versions_are_left_out_with_a_warning(loads: Loads) -> None:
         ),
         (["ssl.keystore.type = PEM", "ssl.keystore.key = hush"], "without ssl.keystore.certificate.chain"),
         (["ssl.keystore.location = f.properties"], "ssl.keystore.location: the file is an unknown kind of key store"),
-        (["ssl.endpoint.identification.algorithm = LDAPS"], "'LDAPS'; expected https, or an empty text"),
-        (["ssl.enabled.protocols = TLSv1.1"], "expected TLSv1.2, TLSv1.3 or both"),
+        (["ssl.endpoint.identification.algorithm = LDAPS"], "'LDAPS' is invalid; write https, or an empty text"),
+        (["ssl.enabled.protocols = TLSv1.1"], "write TLSv1.2, TLSv1.3 or both"),
         (["ssl.enabled.protocols = TLSv1.4"], "'TLSv1.4'"),
-        (["ssl.protocol = TLSv1.1"], "expected TLSv1.2, TLSv1.3 or TLS"),
-        (["ssl.protocol = TLSv1.2", "ssl.enabled.protocols = TLSv1.3"], "ssl.protocol: 'TLSv1.2'; expected TLSv1.3"),
+        (["ssl.protocol = TLSv1.1"], "write TLSv1.2, TLSv1.3 or TLS"),
+        (
+            ["ssl.protocol = TLSv1.2", "ssl.enabled.protocols = TLSv1.3"],
+            "ssl.protocol: 'TLSv1.2' is invalid; write TLSv1.3",
+        ),
         (
             ["ssl.cipher.suites = TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"],
             "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256?",
         ),
-        (["ssl.cipher.suites = ALL:@SECLEVEL=0"], "'ALL:@SECLEVEL=0'; expected suites of TLS 1.2 or 1.3 by their"),
+        (
+            ["ssl.cipher.suites = ALL:@SECLEVEL=0"],
+            "'ALL:@SECLEVEL=0' is invalid; write suites of TLS 1.2 or 1.3 by their",
+        ),
         (["ssl.cipher.suites = DEFAULT@SECLEVEL=6"], "in Java, or DEFAULT@SECLEVEL=0 to 5"),
         (
             ["ssl.cipher.suites = TLS_AES_256_GCM_SHA384", "ssl.enabled.protocols = TLSv1.2"],
@@ -224,13 +236,13 @@ def test_a_wrong_password_names_its_line(loads: Loads, root: Certified, tmp_path
     wrong = problem(loads, "security.protocol = SSL", place, "ssl.keystore.password = hush")
     assert wrong.startswith("f.properties:8: a.ssl.keystore.password: fails to open the file, or the file is damaged")
     lacking = problem(loads, "security.protocol = SSL", place)
-    assert lacking.startswith("f.properties:7: a.ssl.keystore.location: ssl.keystore.password missing; expected the")
+    assert lacking.startswith("f.properties:7: a.ssl.keystore.location: ssl.keystore.password missing; give the")
 
 
 def test_settings_that_a_protocol_does_not_use_are_reported(loads: Loads) -> None:
     config = loads("ssl.truststore.location = none.jks")
-    assert config.warnings == (
-        "f.properties:6: a.ssl.truststore.location is ignored, for security.protocol is PLAINTEXT",
+    assert said(config.warnings) == (
+        "f.properties:6: a.ssl.truststore.location: ignored, because security.protocol is PLAINTEXT",
     )
 
 
@@ -349,7 +361,7 @@ def test_a_signed_assertion_in_place_of_a_secret(loads: Loads, root: Certified, 
     [
         (
             [f"sasl.jaas.config = {MODULE};"],
-            "an unsigned token that lacks a name, or the lack of a token server; expected unsec",
+            "an unsigned token that lacks a name, or the lack of a token server; write unsec",
         ),
         ([HANDLER, f"sasl.jaas.config = {MODULE};"], "sasl.oauthbearer.token.endpoint.url is missing"),
         (
@@ -358,13 +370,13 @@ def test_a_signed_assertion_in_place_of_a_secret(loads: Loads, root: Certified, 
         ),
         (
             ["sasl.oauthbearer.token.endpoint.url = ftp://id", f'sasl.jaas.config = {MODULE} clientId="c";'],
-            "'ftp://id'; expected http://, https:// or file://",
+            "'ftp://id' is invalid; write http://, https:// or file://",
         ),
         (
             ["sasl.login.callback.handler.class = com.example.Own", f"sasl.jaas.config = {MODULE} a=b;", URL],
-            "'com.example.Own'; expected org.apache.kafka",
+            "'com.example.Own' is invalid; write org.apache.kafka",
         ),
-        ([f"sasl.jaas.config = {SCRAM}"], "a login module for SCRAM; expected a login for OAUTHBEARER"),
+        ([f"sasl.jaas.config = {SCRAM}"], "a login module for SCRAM; write a login for OAUTHBEARER"),
         ([f"sasl.jaas.config = {MODULE} unsecuredLoginStringClaim_exp='1';"], "it sets the claim exp"),
         ([f"sasl.jaas.config = {MODULE} unsecuredLoginNumberClaim_x=hush;"], "_x should be a number"),
     ],
@@ -377,23 +389,25 @@ def test_kerberos_is_refused_with_the_way_out(loads: Loads) -> None:
     found = problems(loads, "security.protocol = SASL_SSL", "sasl.mechanism = GSSAPI", f"sasl.jaas.config = {SCRAM}")
     (warning,) = found
     assert warning.startswith(
-        "f.properties:7: a.sasl.mechanism: 'GSSAPI'; expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
+        "f.properties:7: a.sasl.mechanism: 'GSSAPI': Kerberos is unsupported; write PLAIN, SCRAM-SHA-256, "
     )
-    assert warning.endswith("Kerberos is unsupported, so the brokers need a listener with any of these")
+    assert "or OAUTHBEARER; the brokers need a listener for it" in warning
 
 
 def test_the_login_of_amazon_msk_is_refused_with_the_way_out(loads: Loads) -> None:
     aws = "software.amazon.msk.auth.iam.IAMLoginModule required;"
     lines = ("security.protocol = SASL_SSL", "sasl.mechanism = AWS_MSK_IAM", f"sasl.jaas.config = {aws}")
-    found = next(one for one in problems(loads, *lines) if "'AWS_MSK_IAM'" in one)
-    assert "expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; Amazon MSK with IAM takes" in found
-    assert found.endswith("set sasl.oauthbearer.token.endpoint.url = file:///PATH")
+    (found,) = problems(loads, *lines)
+    assert "or OAUTHBEARER; on MSK either turn on SASL/SCRAM and use SCRAM-SHA-512 at port 9096, or keep" in found
+    assert "set sasl.oauthbearer.token.endpoint.url = file:///PATH" in found
 
 
 def test_keys_of_brokers_are_accepted_with_a_warning(loads: Loads) -> None:
     config = loads("sasl.oauthbearer.expected.audience = x", "sasl.oauthbearer.jwks.endpoint.url = http://x")
-    (warning,) = config.warnings
-    assert warning.startswith("these keys configure brokers and are ignored by a client: a.sasl.oauthbearer.expected.")
+    (warning,) = said(config.warnings)
+    assert warning.startswith(
+        "f.properties:6: these keys configure brokers and are ignored by a client: a.sasl.oauthbearer.expected."
+    )
 
 
 def test_defaults_are_those_of_the_settings(loads: Loads) -> None:

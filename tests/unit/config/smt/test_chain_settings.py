@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.config.said import said
 from twinlog.config.keys.scope import KeyNames
 from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.properties import parse_properties
@@ -11,6 +12,7 @@ from twinlog.config.smt.chain import read_chain
 from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
 from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.precedence import FlowLayers
+from twinlog.mistakes import ConfigWarning
 from twinlog.model.types import Alias
 from twinlog.settings.transform import SmtChain, SmtConverter, SmtPredicate, SmtStage
 from twinlog.transforms.smt.chain import smt_transform
@@ -25,12 +27,12 @@ JSON = "value.converter = org.apache.kafka.connect.json.JsonConverter\n"
 def read(text: str) -> tuple[SmtChain | None, list[str], list[str]]:
     entries = parse_properties("".join(f"a->b.{line}\n" for line in text.splitlines()), "mm2.properties")
     problems = Problems([])
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     # A blank would end the key: the separator is the flow's own.
     layer = {entry.key.removeprefix("a->b."): entry for entry in entries}
     layers = FlowLayers(A, B, layer, {}, {}, {}, {}, {}, KeyNames(A, B))
     chain = read_chain(ConfigReader(layer, CONNECTOR, problems), layers, "mm2.properties", warnings)
-    return chain, [str(problem) for problem in problems.all()], warnings
+    return chain, list(said(problems.all())), list(said(warnings))
 
 
 def test_a_chain_with_its_predicate_is_read() -> None:
@@ -69,35 +71,34 @@ def test_the_converter_of_the_flow_reads_fields(text: str, converter: SmtConvert
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("transforms = x, x\n", ":1: a->b.transforms: 'x, x'; expected names that differ"),
-        ("transforms = x\n", ":1: a->b.transforms.x.type: missing; expected the class of the transform 'x'"),
+        ("transforms = x, x\n", ":1: a->b.transforms: 'x, x' is invalid; write names that differ"),
+        ("transforms = x\n", ":1: a->b.transforms.x.type: missing; write the class of the transform 'x'"),
         (
             "transforms = x\ntransforms.x.type = com.example.Scrub\n",
-            ":2: a->b.transforms.x.type: 'com.example.Scrub' is an unknown transform; expected a transform of Connect",
+            ":2: a->b.transforms.x.type: 'com.example.Scrub' is an unknown transform; write a transform of Connect",
         ),
         ("transforms = x\ntransforms.x.type = com.example.Scrub\n", "a->b.transform = package.module:function"),
         (
             f"transforms = x\ntransforms.x.type = {PACKAGE}MaskField\n",
-            f"expected {PACKAGE}MaskField$Key or {PACKAGE}MaskField$Value",
+            f"write {PACKAGE}MaskField$Key or {PACKAGE}MaskField$Value",
         ),
-        ("transforms = x\ntransforms.x.type = RegexRouter\n", f"expected {PACKAGE}RegexRouter"),
+        ("transforms = x\ntransforms.x.type = RegexRouter\n", f"write {PACKAGE}RegexRouter"),
         (ROUTE, ":2: a->b.transforms.r.regex: missing"),
-        (ROUTE + "transforms.r.regx = a\n", "RegexRouter lacks a setting 'regx'; expected"),
-        (ROUTE + "transforms.r.regx = a\n", "its settings: regex, replacement"),
+        (ROUTE + "transforms.r.regx = a\n", "RegexRouter lacks a setting 'regx'; did you mean transforms.r.regex?"),
         (
             ROUTE + "transforms.r.regex = (\ntransforms.r.replacement = x\n",
             ":3: a->b.transforms.r.regex: an unclosed parenthesis",
         ),
         (ROUTE + "transforms.r.regex = a\ntransforms.r.replacement = $1\n", ":4: a->b.transforms.r.replacement: '$1'"),
-        (ROUTE + "transforms.s.regex = a\n", "transforms lacks 's'; expected any of r; or name it there"),
-        ("transforms.s.regex = a\n", "transforms lacks 's'; expected an absent key"),
+        (ROUTE + "transforms.s.regex = a\n", "transforms lacks 's'; write any of r, or name it there"),
+        ("transforms.s.regex = a\n", "transforms lacks 's'; write an absent key"),
         (
             MASK + JSON + "transforms.m.negate = true\n",
             ":5: a->b.transforms.m.negate: the predicate to negate is missing",
         ),
         (MASK + JSON + "transforms.m.predicate = p\n", "a->b.transforms.m.predicate: predicates lacks 'p'"),
-        (MASK + JSON + "transforms.m.replace.null.with.default = 1\n", "'1'; expected true or false"),
-        (MASK, ":2: a->b.value.converter: missing; expected a->b.value.converter = org.apache.kafka.connect.json.Json"),
+        (MASK + JSON + "transforms.m.replace.null.with.default = 1\n", "'1' is invalid; write true"),
+        (MASK, ":2: a->b.value.converter: missing; write a->b.value.converter = org.apache.kafka.connect.json.Json"),
         (
             MASK + "value.converter = org.apache.kafka.connect.converters.ByteArrayConverter\n",
             "because MaskField works on fields of the value",
@@ -152,7 +153,7 @@ def test_a_predicate_that_nobody_asks_for_is_a_warning() -> None:
         MASK + JSON + f"predicates = p\npredicates.p.type = {PACKAGE}predicates.RecordIsTombstone\n"
     )
     assert problems == []
-    assert warnings == ["a->b.predicates: all transforms ignore 'p'"]
+    assert warnings == ["mm2.properties:5: a->b.predicates: all transforms ignore 'p'"]
 
 
 def test_every_transform_that_is_named_can_be_applied() -> None:

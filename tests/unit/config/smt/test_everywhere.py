@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.unit.config.said import said
 from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.config.smt.kinds import CONDITIONS, PACKAGE, PREDICATES, TRANSFORMS
@@ -60,7 +61,7 @@ def transform_of(path: Path) -> TransformSettings:
 
 def test_a_file_names_transforms_at_top_level_and_sets_them_below_the_flow(file: Path) -> None:
     assert transform_of(file).smts == CHAIN
-    assert load(file).warnings == ()
+    assert said(load(file).warnings) == ()
 
 
 def test_the_same_chain_comes_out_of_a_resource_that_was_converted(file: Path, tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_connector_of_checkpoints_transforms_nothing_and_says_so(file: Path, t
     CliRunner().invoke(app, ["convert", str(file), "--format", "connectors", "--output-dir", str(tmp_path / "out")])
     home = tmp_path / "out" / "east--west"
     words = ["check", *(str(home / name) for name in ("worker.properties", "MirrorCheckpointConnector.json"))]
-    assert "transforms is ignored; only records that a flow copies are transformed" in (
+    assert "transforms: ignored, because only records that a flow copies are transformed" in (
         CliRunner().invoke(app, words).output
     )
 
@@ -100,7 +101,7 @@ def test_settings_at_top_level_lead_to_the_flow(file: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(file)
     assert "mm2.properties:9: east->west.transforms.mask.fields: missing" in str(caught.value)
-    assert any("transforms.mask.fields is ignored here; write" in warning for warning in caught.value.warnings)
+    assert any("transforms.mask.fields: ignored here; write" in warning for warning in said(caught.value.warnings))
 
 
 def test_the_documentation_names_every_transform_and_predicate() -> None:

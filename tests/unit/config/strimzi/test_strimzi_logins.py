@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.config.said import said
 from tests.unit.config.strimzi.resources import HERE, OLD, V1, problems, read, secret_files
 from twinlog.config.strimzi.connection import Secrets, variable_of
 from twinlog.config.strimzi.load import load_resource
@@ -76,8 +77,8 @@ OLD_LOGIN = """\
         ("refreshToken: {secretName: s, key: k}", "the key 'k' of s"),
         ("accessToken: {secretName: s, key: missing}", "the key 'missing' of s"),
         ("username: u", "oauth.password.grant.username, but the password is missing"),
-        ("maxTokenExpirySeconds: 59", "oauth.max.token.expiry.seconds below 60; expected at least 60"),
-        ("clientId: x", "sasl.oauthbearer.token.endpoint.url is missing; expected the URL of a token endpoint"),
+        ("maxTokenExpirySeconds: 59", "oauth.max.token.expiry.seconds below 60; write at least 60"),
+        ("clientId: x", "sasl.oauthbearer.token.endpoint.url is missing; write the URL of a token endpoint"),
     ],
 )
 def test_token_logins_that_there_are_not(tmp_path: Path, fields: str, found: str) -> None:
@@ -166,7 +167,7 @@ def test_a_login_of_ones_own(tmp_path: Path) -> None:
     assert client.tokens.extensions == (("tenant", "x"),)
     assert client.tokens.tls is not None
     # Only sasl. and ssl.keystore. may stand there.
-    assert "authentication.config.ssl.truststore.type" in config.warnings[0]
+    assert "authentication.config.ssl.truststore.type" in said(config.warnings)[0]
 
 
 def test_a_token_login_as_strimzi_writes_it(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.config.said import said
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.providers import ProviderError, Providers, build_providers
 from twinlog.config.text.values import MissingError
+from twinlog.mistakes import ConfigWarning
 
 STRIMZI = "io.strimzi.kafka.EnvVarConfigProvider"
 PACKAGE = "org.apache.kafka.common.config.provider."
@@ -22,7 +24,7 @@ def providers(**settings: str) -> Providers:
     for name, value in settings.items():
         provider, _, param = name.partition("__")
         written[f"config.providers.{provider}.param.{param.replace('__', '.')}"] = value
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     found = build_providers(tuple(classes), entries(written), warnings)
     assert warnings == []
     return found
@@ -122,15 +124,17 @@ def test_a_wrong_setting_is_named(settings: dict[str, str], key: str) -> None:
 def test_a_provider_without_a_class_is_none() -> None:
     known = build_providers(("file",), {}, [])
     assert known.resolve("${file:/x:y}") == "${file:/x:y}"
-    assert known.why_kept("${file:/x:y}") == "config.providers.file.class is missing"
-    assert known.why_kept("${vault:x:y}") == "config.providers lacks 'vault'"
+    assert (
+        known.why_kept("${file:/x:y}") == "${file:/x:y} stays as it is, because config.providers.file.class is missing"
+    )
+    assert known.why_kept("${vault:x:y}") == "${vault:x:y} stays as it is, because config.providers lacks 'vault'"
     assert known.why_kept("plain $ {file:x}") is None
 
 
 @pytest.mark.parametrize("kind", ["EnvVarConfigProvider", PACKAGE + "EnvVarConfigProvider", STRIMZI])
 def test_the_environment_by_each_of_its_classes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINLOG_TEST_VARIABLE", "v")
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     known = build_providers(("env",), entries({"config.providers.env.class": kind}), warnings)
     assert known.resolve("${env:TWINLOG_TEST_VARIABLE}") == "v"
     assert warnings == []
@@ -146,17 +150,17 @@ def test_the_environment_by_each_of_its_classes(kind: str, monkeypatch: pytest.M
     ],
 )
 def test_another_class_is_a_warning_until_a_value_needs_it(kind: str) -> None:
-    warnings: list[str] = []
+    warnings: list[ConfigWarning] = []
     key = "config.providers.vault.class"
     known = build_providers(("vault",), entries({key: kind}), warnings)
     unreadable = "a value that refers to it as ${vault:...} is unreadable"
-    assert warnings == [f"f:1: {key}: the Java class {kind} is unsupported here; {unreadable}"]
+    assert list(said(warnings)) == [f"f:1: {key}: the Java class {kind} is unsupported here; {unreadable}"]
     assert known.why_kept("${vault:a:b}") is None
     with pytest.raises(MissingError) as caught:
         known.resolve("a ${vault:secret/mm2:password}")
     why = f"${{vault:...}} needs the Java class {kind} ({key} of line 1), which is unsupported here"
     assert str(caught.value) == why
-    for part in ("DirectoryConfigProvider (${vault:/FOLDER:FILE})", "FileConfigProvider (${vault:/FILE:KEY})"):
+    for part in ("DirectoryConfigProvider for ${vault:/FOLDER:FILE}", "FileConfigProvider for ${vault:/FILE:KEY}"):
         assert PACKAGE + part in caught.value.way_out
 
 
@@ -169,4 +173,4 @@ def test_secrets_are_utf8(tmp_path: Path) -> None:
     assert known.resolve(f"${{dir:{tmp_path}:pw}}") == "pässwört"
     with pytest.raises(MissingError, match=r"the value of 'old' in .*s\.properties is invalid UTF-8") as caught:
         known.resolve(f"${{file:{tmp_path}/s.properties:old}}")
-    assert caught.value.way_out == "a file in UTF-8, or \\uXXXX in it"
+    assert caught.value.way_out == "save the file in UTF-8, or write \\uXXXX in it"

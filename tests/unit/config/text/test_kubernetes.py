@@ -71,7 +71,7 @@ def test_each_reference_is_read_again(server: SecretServer) -> None:
     ("reference", "reason", "way_out"),
     [
         ("${secrets:closed:password}", "answers 403", "a Role with the verb get for the secrets named closed"),
-        ("${secrets:other/certs:note}", "answers 403", "bound to the pod's service account"),
+        ("${secrets:other/certs:note}", "answers 403", "to the pod's service account"),
         ("${secrets:gone:a}", "Secret gone in namespace kafka is missing", "a Secret of that name"),
         ("${secrets:certs:c.crt}", "lacks a key 'c.crt'", "a key of that Secret: a.crt, b.crt, note"),
         ("${secrets:certs:*.pem}", "lacks a key '*.pem'", "a key of that Secret"),

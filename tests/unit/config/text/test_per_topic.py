@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config import worker_files
+from tests.unit.config.said import said
 from twinlog.config.connector import CONNECTOR_CLASSES, read_connector
 from twinlog.config.keys import table as keys
 from twinlog.config.keys.key import Key, KeyType, Level
@@ -49,7 +50,7 @@ def read(text: str) -> tuple[PerTopic[object], list[str], list[str]]:
     problems = Problems(found.problems)
     layer = precedence.resolve_flow(found, *found.aliases).connector
     values = ConfigReader(layer, CONNECTOR, problems).per_topic(COLOUR.name)
-    return values, list(map(str, problems.all())), found.warnings
+    return values, list(said(problems.all())), list(said(found.warnings))
 
 
 def test_the_default_counts_where_no_pattern_matches() -> None:
@@ -98,15 +99,16 @@ def test_what_is_wrong_names_its_line() -> None:
         "a->b.twinlog.colour.a[ = red\na->b.twinlog.colour. = red\na->b.twinlog.colour.x = pink\n"
         "a->b.twinlog.colour.y = ${env:NO}\n"
     )
-    expected = (
-        "expected twinlog.colour. and a regular expression for names of topics, or twinlog.colour for every topic"
-    )
-    colours = "expected red, green, blue or grey"
+    expected = "write twinlog.colour. and a regular expression for names of topics, or twinlog.colour for every topic"
+    colours = "write red, green, blue or grey"
+    env = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    declared = f"config.providers = env and config.providers.env.class = {env}"
+    undeclared = "${env:NO} stays as it is, because config.providers lacks 'env'"
     assert problems == [
         f"f:5: a->b.twinlog.colour.a[: an unclosed [, at character 2 of 'a['; {expected}",
         f"f:6: a->b.twinlog.colour.: the part after the last dot is missing, in ''; {expected}",
-        f"f:7: a->b.twinlog.colour.x: 'pink'; {colours}",
-        f"f:8: a->b.twinlog.colour.y: '${{env:NO}}', where config.providers lacks 'env'; {colours}",
+        f"f:7: a->b.twinlog.colour.x: 'pink' is invalid; {colours}",
+        f"f:8: a->b.twinlog.colour.y: {undeclared}; write {declared}",
     ]
 
 
@@ -122,13 +124,13 @@ def test_a_doubtful_pattern_is_a_warning() -> None:
 def test_a_form_below_an_alias_has_no_effect() -> None:
     values, problems, warnings = read("a.twinlog.colour.x = green\n")
     assert (values.rules, problems) == ((), [])
-    assert warnings == ["f:5: a.twinlog.colour.x is ignored here; write A->B.twinlog.colour.x, with the flow's aliases"]
+    assert warnings == ["f:5: a.twinlog.colour.x: ignored here; write A->B.twinlog.colour.x, with the flow's aliases"]
 
 
 def test_a_misspelled_key_is_still_unknown() -> None:
     _, problems, _ = read("a->b.twinlog.color.x = green\n")
     assert len(problems) == 1
-    assert "f:5: a->b.twinlog.color.x: an unknown key" in problems[0]
+    assert "f:5: a->b.twinlog.color.x: unknown key" in problems[0]
 
 
 def connector(config: Mapping[str, str], text: str = "") -> tuple[list[str], list[str]]:
@@ -139,14 +141,14 @@ def connector(config: Mapping[str, str], text: str = "") -> tuple[list[str], lis
     problems, warnings = Problems([]), list(worker.warnings)
     entries = {key: PropertyEntry(key, value, "connector c", None, value) for key, value in full.items()}
     read_connector("c", entries, worker, problems, warnings)
-    return list(map(str, problems.all())), [text for text in warnings if "colour" in text]
+    return list(said(problems.all())), [text for text in said(warnings) if "colour" in text]
 
 
 def test_a_connector_and_its_worker_may_have_them() -> None:
     assert connector({"twinlog.colour.orders\\..*": "green"}, "twinlog.colour.x = blue\n") == ([], [])
     problems, _ = connector({"twinlog.colour.a[": "green"})
     assert len(problems) == 1
-    assert problems[0].startswith("connector c: twinlog.colour.a[: an unclosed [, at character 2 of 'a['; expected")
+    assert problems[0].startswith("connector c: twinlog.colour.a[: an unclosed [, at character 2 of 'a['; write")
 
 
 def test_a_reference_that_leads_nowhere_is_a_problem() -> None:
@@ -155,7 +157,7 @@ def test_a_reference_that_leads_nowhere_is_a_problem() -> None:
     values = ConfigReader({entry.key: entry}, CONNECTOR, problems).per_topic(COLOUR.name)
     assert values.rules == ()
     (problem,) = problems.all()
-    assert str(problem).startswith("f:1: twinlog.colour.x: a reference that leads nowhere: no such file; expected")
+    assert str(problem).startswith("f:1: twinlog.colour.x: ${file:/none:x}: no such file")
 
 
 def test_values_travel_to_tasks() -> None:

@@ -131,10 +131,10 @@ def test_its_rights_stay_and_links_are_not_followed(path: Path, tmp_path: Path) 
 
 def test_what_cannot_be_used(path: Path, tmp_path: Path) -> None:
     file = OffsetFile(path)
-    assert "another worker has this file; expected a file of its own for each worker" in problem(path)
+    assert "another worker has this file; write a file of its own for each worker" in problem(path)
     file.close()
     path.write_bytes(b"no Java")
-    assert "expected the offset file of a standalone worker; restore it, or move it away" in problem(path)
+    assert "write the offset file of a standalone worker; restore it, or move it away" in problem(path)
     assert path.read_bytes() == b"no Java"
     assert "No such file or directory" in problem(tmp_path / "missing" / "offsets")
     path.unlink()

@@ -71,7 +71,10 @@ def test_offsets_are_changed_by_the_worker_that_has_the_connector(following: Fol
         (offsets("reset", "nobody"), f"'nobody'; expected the connector whose offsets are meant: {NAME}"),
         (offsets("list"), f"expected listOffsets.toConfigMap.name at the connector {NAME}"),
         (offsets("alter"), f"expected alterOffsets.fromConfigMap.name at the connector {NAME}"),
-        ("annotations: {strimzi.io/connector-offsets: list}", "''; expected the connector whose offsets are meant"),
+        (
+            "annotations: {strimzi.io/connector-offsets: list}",
+            "''; expected the connector whose offsets are meant",
+        ),
     ],
 )
 def test_what_annotations_ask_of_offsets_in_vain(

@@ -18,6 +18,7 @@ from twinlog.cli.main import app
 from twinlog.clock import SYSTEM
 from twinlog.mirror.groups.safe_move import MoveFacts
 from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.audit.audited_file import keys_found
 from twinlog.ops.audit.auditor import AuditDeadline, AuditTimeoutError
@@ -189,12 +190,14 @@ def test_differences_of_clusters_have_their_own_importance() -> None:
 
 
 def test_keys_have_the_place_and_the_right_spelling() -> None:
-    unknown = "an unknown key, ignored; expected a known key (did you mean sync.group.offsets.enabled?)"
+    file, key = "mm2.properties", "sync.group.offset.enabled"
+    guess = "did you mean sync.group.offsets.enabled?"
+    place = "ignored here; write alias.producer.acks, with a cluster's alias"
     found = keys_found(
         [
-            f"mm2.properties:9: sync.group.offset.enabled: {unknown}",
-            "mm2.properties:3: producer.acks is ignored here; write alias.producer.acks, with a cluster's alias",
-            "these keys are ignored here: plugin.path",
+            ConfigWarning(file, 9, key, "unknown key, ignored", guess, MistakeKind.UNKNOWN_KEY),
+            ConfigWarning(file, 3, "producer.acks", place, kind=MistakeKind.IGNORED),
+            ConfigWarning(file, 4, "", "these keys are ignored here: plugin.path", kind=MistakeKind.IGNORED),
         ]
     ).findings
     assert [(one.severity, one.text, one.way_out) for one in found] == [

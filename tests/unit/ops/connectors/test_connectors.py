@@ -252,10 +252,11 @@ def test_every_error_of_every_file_is_a_line_and_nothing_changes(worker: Scripte
     code, out, err = run(worker, "create", *map(str, files))
     assert (code, out) == (2, "")
     assert err.splitlines() == [
-        f"twinlog: {files[1]}: topics: not a pattern",
-        f"twinlog: {files[1]}: topics: too long",
-        f"twinlog: {files[2]}: no such class",
-        f"twinlog: {files[3]}: connector.class: missing; expected the class of the connector",
+        f"{files[1]}: error: topics: not a pattern [TW-FILE-22]",
+        f"{files[1]}: error: topics: too long [TW-FILE-22]",
+        f"{files[2]}: error: no such class [TW-FILE-22]",
+        f"{files[3]}: error: connector.class: missing; write the class of the connector [TW-FILE-26]",
+        "4 errors, 0 warnings",
         "nothing was changed",
     ]
     assert {request.split()[0] + request[-8:] for request in worker.requests} == {"PUTvalidate"}
@@ -267,7 +268,7 @@ def test_files_that_are_no_good_are_never_sent(worker: ScriptedWorker, tmp_path:
     twice.write_text(json.dumps(source()))
     code, _, err = run(worker, "create", str(broken), str(twice), str(twice), str(tmp_path / "none"))
     assert code == 2
-    assert err.count("problem: ") == 3
+    assert err.count(": error: ") == 3
     assert worker.asked == []
 
 

@@ -42,7 +42,7 @@ def test_addresses() -> None:
 
 @pytest.mark.parametrize("url", ["ftp://connect", "http://", "http://connect:x", "http://c?a=b", ""])
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected an address, for example http://localhost:8083"):
+    with pytest.raises(ConfigError, match=r"write an address, for example http://localhost:8083"):
         access(url, TlsFiles(), {})
 
 
@@ -106,13 +106,13 @@ def test_certificates_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         stranger = ConnectRest(access(worker.url, TlsFiles(), empty), print)
         with pytest.raises(TwinlogError, match=r"is untrusted: .*; --cacert names an authority"):
             stranger.get()
-    with pytest.raises(ConfigError, match=r"--cacert: .*expected a PEM file"):
+    with pytest.raises(ConfigError, match=r"--cacert: .*write a PEM file"):
         access("https://c", TlsFiles(cacert=tmp_path / "none"), empty)
     with pytest.raises(ConfigError, match=KEY_PASSWORD):
         access("https://c", TlsFiles(cacert, cacert), empty)
     with pytest.raises(ConfigError, match="--cert is missing beside it"):
         access("https://c", TlsFiles(key=cert), empty)
-    with pytest.raises(ConfigError, match="expected https"):
+    with pytest.raises(ConfigError, match="write https"):
         access("http://c", TlsFiles(cacert), empty)
 
 

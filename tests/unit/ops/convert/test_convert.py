@@ -160,7 +160,7 @@ def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
     path.write_text("clusters = a, b\na->b.enabled = maybe\n")
     result = run(path, "--format", "strimzi", "--output-dir", tmp_path / "out")
     assert result.exit_code == 2
-    assert "mm2.properties:2: a->b.enabled: 'maybe'" in result.stderr
+    assert "mm2.properties:2: error: a->b.enabled: 'maybe'" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -288,7 +288,7 @@ def test_connectors_of_two_targets_are_refused(tmp_path: Path) -> None:
     second.write_text(json.dumps({"name": "2", "config": {**CONNECTOR, "target.cluster.alias": "c"}}))
     result = run(first, second, "--format", "strimzi")
     assert result.exit_code == 2
-    assert "target.cluster.alias: b, c; expected a single target" in result.stderr
+    assert "target.cluster.alias: b, c; write a single target" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def test_a_wrong_file_or_command_line_ends_with_2(tmp_path: Path) -> None:
     assert (code, "is an unknown rate" in printed) == (2, True)
     code, printed = call(tmp_path, "diff", "a", "c")
     assert code == 2
-    assert "alias: 'c'; expected two clusters of flows of the file: a, b" in printed
+    assert "alias: 'c' is invalid; write two clusters of flows of the file: a, b" in printed
     code, printed = call(tmp_path, "diff", "none.properties", text="bootstrap.servers = a:1\n")
-    assert (code, "problem: none.properties: (file): No such file" in printed) == (2, True)
+    assert (code, "none.properties: error: No such file" in printed) == (2, True)
     code, printed = call(tmp_path, "diff", "a")
     assert (code, "two of its clusters are compared" in " ".join(printed.split())) == (2, True)
     code, printed = call(tmp_path, "diff", "a", "a")
@@ -57,7 +57,7 @@ def test_a_client_file_lacks_its_brokers(tmp_path: Path) -> None:
     other.write_text("bootstrap.servers = b:1\nno.such.key = 1\n", "utf-8")
     code, printed = call(tmp_path, "diff", str(other), text="security.protocol = PLAINTEXT\n")
     assert code == 2
-    assert "bootstrap.servers: missing; expected brokers of this cluster, as host:port" in printed
+    assert "bootstrap.servers: missing; write the brokers of this cluster, for example" in printed
 
 
 def test_a_cluster_that_does_not_answer_ends_without_a_trace(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_each_process_tells_what_its_flows_do() -> None:
                 flows={"a->b": "runs with its new settings", "b->a": "unchanged"},
             ),
             ReloadReport("h-2", "g", "SIGHUP", 1, flows={"a->b": "unchanged"}),
-            ReloadReport("h-3", "g", "SIGHUP", 1, problems=("g:5: topics: wrong; expected right",)),
+            ReloadReport("h-3", "g", "SIGHUP", 1, problems=("g:5: topics: wrong; write right",)),
         ),
         {"h-4": ("a->b", "b->a")},
         {"c->b": "MirrorMaker 2 runs it: ..."},
@@ -55,7 +55,7 @@ def test_each_process_tells_what_its_flows_do() -> None:
         "  and 2 more keys, which are in the log of the process",
         "h-2 (g): its file is as before",
         "h-3 (g): its file is wrong, and its flows are as before",
-        "  problem: g:5: topics: wrong; expected right",
+        "  g:5: topics: wrong; write right",
         "h-4 runs or waits for a->b, b->a and was silent: its version lacks the reload, it",
         "  lacks the right to read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID",
         "c->b: MirrorMaker 2 runs it: ...",
@@ -122,7 +122,7 @@ def test_a_file_that_is_wrong_reaches_nobody(file: Path) -> None:
     file.write_text(f"{FILE}a->b.topics = (x\n")
     done = CliRunner().invoke(app, ["reload", str(file)])
     assert (done.exit_code, Asker.asked) == (2, ())
-    assert f"problem: {file}:5: a->b.topics: an unclosed parenthesis, at character 1 of '(x'" in done.output
+    assert f"{file}:5: error: a->b.topics: an unclosed parenthesis, at character 1 of '(x'" in done.output
 
 
 @pytest.mark.parametrize(

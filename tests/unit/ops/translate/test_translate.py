@@ -61,7 +61,7 @@ def test_several_flows(tmp_path: Path) -> None:
 def test_a_wrong_file(tmp_path: Path) -> None:
     code, printed = ask(tmp_path, "--group", "g", text=FLOWS + "tasks.max = none\n")
     assert code == 2
-    assert "problem: " in printed
+    assert "mm2.properties:5: error: tasks.max: " in printed
     assert "tasks.max" in printed
 
 

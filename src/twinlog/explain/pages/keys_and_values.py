@@ -1,0 +1,279 @@
+"""Messages about the keys and values of a file, by the kinds of `twinlog.mistakes`."""
+
+from __future__ import annotations
+
+from twinlog.explain.message import NOTHING_CHANGED, UNAFFECTED, Message
+
+KEYS_AND_VALUES = (
+    Message(
+        "TW-FILE-01",
+        "A key is unknown",
+        "error",
+        lines=(
+            "`FILE:LINE: error: KEY: unknown key; did you mean KEY?`",
+            "`FILE:LINE: warning: KEY: unknown key, ignored; did you mean KEY?`",
+        ),
+        meaning=(
+            "The key is outside of twinlog's list of keys, or names a cluster that `clusters` lacks. "
+            "MirrorMaker 2 ignores such a key without a word."
+        ),
+        impact=NOTHING_CHANGED,
+        mend=(
+            "Write the key that the line names. To ignore unknown keys with a warning, write "
+            "`twinlog.unknown.keys = warn`; `connect-mirror-maker` and Connect workers only warn."
+        ),
+    ),
+    Message(
+        "TW-FILE-02",
+        "A line has two equals signs",
+        "error",
+        lines=("`FILE:LINE: error: KEY: ...; a second = belongs to the value`",),
+        meaning="The line says `KEY==VALUE`: Java's properties end the key at the first equals sign.",
+        impact=NOTHING_CHANGED,
+        mend="Write a single equals sign.",
+    ),
+    Message(
+        "TW-FILE-03",
+        "A text is read in another way",
+        "warning",
+        lines=(
+            "`FILE:LINE: warning: KEY: VALUE is read as VALUE: ...`",
+            "`FILE:LINE: warning: KEY: a comment after a value is part of the value in a properties file; read as ...`",
+            "`FILE:LINE: warning: KEY: an old name; write KEY`",
+        ),
+        meaning=(
+            "MirrorMaker 2 reads the text in another way, or from another key. twinlog reads the text as the "
+            "line describes; a replaced value is at least as safe."
+        ),
+        impact=UNAFFECTED,
+        mend="For information only; write the second text to silence the line.",
+    ),
+    Message(
+        "TW-FILE-04",
+        "A regular expression is wrong",
+        "error",
+        lines=("`FILE:LINE: error: KEY: ..., at character N of ...; write ...`",),
+        meaning=(
+            "Java refuses the regular expression as well. Names are matched by regular expressions: "
+            "`*.payments` is a pattern of a shell, the expression is `.*[.]payments`."
+        ),
+        impact=NOTHING_CHANGED,
+        mend=(
+            "Write the expression that the line names, or correct the character. The count leaves out the "
+            "backslashes that a properties file doubles. A list is split at every comma, also inside of "
+            "braces."
+        ),
+    ),
+    Message(
+        "TW-FILE-05",
+        "A regular expression is too slow",
+        "error",
+        lines=(("`KEY: more than 1 s for the name NAME, as the body of a repeat can match in many ways ...`"),),
+        meaning=(
+            "A match of the expression would take very long. twinlog does not look at topics or groups until you "
+            "change the expression."
+        ),
+        impact="Topics and groups that appear later wait until the expression has changed.",
+        mend="Give the expression a single way to match: `[ab]+` for `(a|b)+`, `a+` for `(a+)+`.",
+        in_line=False,
+    ),
+    Message(
+        "TW-FILE-06",
+        "Fields of Strimzi's resource are ignored",
+        "warning",
+        lines=("`FILE:LINE: warning: these fields are ignored here: ...`",),
+        meaning="Strimzi's resource has fields that have a meaning only on Kubernetes.",
+        impact=UNAFFECTED,
+        mend="For information only; [why](strimzi.md#fields).",
+    ),
+    Message(
+        "TW-FILE-07",
+        "A config provider has an unsupported class",
+        "warning",
+        lines=("`FILE:LINE: warning: config.providers.NAME.class: the Java class CLASS is unsupported here; ...`",),
+        meaning="`config.providers` lists a provider with a class from outside of Kafka.",
+        impact=UNAFFECTED,
+        mend=(
+            "For information only, while all values leave the provider unused; "
+            "[otherwise](security.md#secrets) mount the secret as a file."
+        ),
+    ),
+    Message(
+        "TW-FILE-08",
+        "A reference leads nowhere",
+        "error",
+        lines=(
+            (
+                "`FILE:LINE: error: KEY: ${env:NAME}: the variable NAME is unset; set it before the start: "
+                "export NAME=VALUE`"
+            ),
+            (
+                "`FILE:LINE: error: KEY: ${...} needs the Java class CLASS (... of line N), which is "
+                "unsupported here; ...`"
+            ),
+            "`FILE:LINE: error: KEY: the key KEY of NAME is missing: ...`",
+        ),
+        meaning=(
+            "A value that takes effect refers to a variable, a file, a Secret or a provider that is missing "
+            "or unreadable. Kafka would take the text of the reference for the value."
+        ),
+        impact=NOTHING_CHANGED,
+        mend=(
+            "Do what the line says. Secrets are described in [Security](security.md#secrets), Secrets of a "
+            "resource in [Strimzi](strimzi.md#secrets-and-config-maps)."
+        ),
+    ),
+    Message(
+        "TW-FILE-11",
+        "The separator is empty",
+        "warning",
+        lines=(
+            (
+                "`FILE:LINE: warning: KEY: with an empty separator FLOW creates a remote topic with the "
+                "settings of its source, ...`"
+            ),
+        ),
+        meaning="`replication.policy.separator` is empty, so MirrorMaker 2 recognises no remote topic by its name.",
+        impact="Each remote topic keeps the settings that it had at its creation.",
+        mend=(
+            "Choose the identity policy, as in the line: names and positions stay, see [names that are "
+            "kept](configuration.md#names-that-are-kept)."
+        ),
+    ),
+    Message(
+        "TW-FILE-12",
+        "Source and target have the same alias",
+        "warning",
+        lines=(
+            (
+                "`FILE:LINE: warning: KEY: FLOW calls source and target NAME, so that the identity policy "
+                "takes every topic for a copy from the target`"
+            ),
+        ),
+        meaning="Both clusters have the same alias; the flow mirrors only heartbeats, as in MirrorMaker 2.",
+        impact="The flow copies heartbeats only.",
+        mend="Leave out `target.cluster.alias`.",
+    ),
+    Message(
+        "TW-FILE-13",
+        "Names follow another alias",
+        "warning",
+        lines=(
+            "`FILE:LINE: warning: KEY: remote topics and stored positions are named after ...`",
+            "`FILE:LINE: warning: KEY: offset syncs and heartbeats are named after ...`",
+        ),
+        meaning="`source.cluster.alias` or `target.cluster.alias` differs from the alias of the cluster.",
+        impact=UNAFFECTED,
+        mend="For information only, if you want these names: MirrorMaker 2 uses the same names.",
+    ),
+    Message(
+        "TW-FILE-14",
+        "Two flows write offset syncs to the same topic",
+        "warning",
+        lines=("`FILE:LINE: warning: KEY: flows A and B write offset syncs to the same topic, ...`",),
+        meaning="Both targets have the same `target.cluster.alias`, or an empty alias.",
+        impact=(
+            "Clients of MirrorMaker 2 may translate offsets by the syncs of the wrong flow, so that groups "
+            "skip or repeat records."
+        ),
+        mend="Give each flow its own alias, as in the line.",
+    ),
+    Message(
+        "TW-FILE-15",
+        "Records could return to their first cluster",
+        "error",
+        lines=(
+            "`FILE:LINE: error: KEY: the flows ... call remote topics differently, ...`",
+            "`FILE:LINE: warning: KEY: flow A: source and target share a bootstrap server`",
+        ),
+        meaning=(
+            "The file has two separators or policies, an alias with the separator inside, or two aliases for "
+            "the same cluster. MirrorMaker 2 would copy in a cycle."
+        ),
+        impact=(
+            "twinlog leaves out topics that would return to their origin. As an error, the line means that "
+            "no flow of the cycle would copy them, and nothing starts."
+        ),
+        mend=(
+            "Give all flows of the cycle the same `replication.policy.separator` and "
+            "`replication.policy.class`, or keep their `topics` apart."
+        ),
+    ),
+    Message(
+        "TW-FILE-16",
+        "All flows to a cluster are off",
+        "warning",
+        lines=("`FILE: warning: all flows to WEST are off; only heartbeats are written there`",),
+        meaning="`connect-mirror-maker` starts with a file without enabled flows, as MirrorMaker 2 does.",
+        impact="The cluster receives heartbeats only.",
+        mend="To copy topics, write `A->B.enabled = true`, and leave out blanks around `->`.",
+    ),
+    Message(
+        "TW-FILE-17",
+        "A connector writes to another cluster than its worker's",
+        "warning",
+        lines=("`connector NAME: warning: by its address ... its target is another cluster than the worker's, ...`",),
+        meaning=(
+            "The address of the connector's target differs from the worker's. Positions are stored on the "
+            "target; a worker of Kafka's would look for them on its own cluster."
+        ),
+        impact=UNAFFECTED,
+        mend="Give both the same `bootstrap.servers`, if they are the same cluster.",
+    ),
+    Message(
+        "TW-FILE-19",
+        "A key is ignored",
+        "warning",
+        lines=(
+            "`FILE:LINE: warning: KEY: ignored here; write KEY`",
+            "`FILE:LINE: warning: these keys are ignored here: KEYS`",
+            "`FILE:LINE: warning: KEY: loses against KEY of line N; write KEY`",
+        ),
+        meaning="The key has no effect at its place, another line wins, or only Kafka's Java processes know the key.",
+        impact=UNAFFECTED,
+        mend=(
+            "Write the key that the line names, or remove the line; the [reference](configuration.md) has "
+            "the effect of each key."
+        ),
+    ),
+    Message(
+        "TW-FILE-20",
+        "A setting is lost in another form",
+        "warning",
+        lines=("`not converted: FILE:LINE: KEY: ...`",),
+        meaning="The output form of `twinlog convert` lacks an equivalent of the setting.",
+        impact="The written file lacks the setting; the running flow is unaffected.",
+        mend="Leave the setting out, or choose another form.",
+        look=("twinlog convert mm2.properties --format connectors",),
+        in_line=False,
+    ),
+    Message(
+        "TW-FILE-21",
+        "A setting is probably a mistake",
+        "warning",
+        lines=("`FILE:LINE: KEY: ...`",),
+        meaning=(
+            "The file is legal, and a setting has an effect that its author hardly intended. The line names the "
+            "key and the effect."
+        ),
+        impact="The flow runs with the setting as the line describes it.",
+        mend=(
+            "Correct the key in the file that the line names. `twinlog check FILE` prints the warnings without a run."
+        ),
+    ),
+    Message(
+        "TW-FILE-22",
+        "A value is wrong",
+        "error",
+        lines=(
+            "`FILE:LINE: error: KEY: VALUE is invalid; write ...`",
+            "`FILE:LINE: error: KEY: VALUE has a unit; write N, because this key counts seconds`",
+        ),
+        meaning="The value of the key has another form than the key takes, or is outside of its limits.",
+        impact=NOTHING_CHANGED,
+        mend=(
+            "Write the value that the line names, for example `refresh.topics.interval.seconds = 30`, and "
+            "run `twinlog check FILE` until the command counts no errors."
+        ),
+    ),
+)
