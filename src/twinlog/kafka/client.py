@@ -63,6 +63,7 @@ class ClusterClient:
     Other control requests take longer: they wait behind a request, or connect first, perhaps to a broker that is still
     starting.
     """
+    _refreshed_at: float = field(init=False, default=float("-inf"))
     _written: set[str] = field(init=False, default_factory=set)
     contact: Contact = field(init=False)
     _rounds: MetadataRounds = field(init=False)
@@ -126,9 +127,10 @@ class ClusterClient:
         text = f"cluster {self.alias}: {who} lacks {operation} on {resource}, needed for {purpose}"
         return RefusedError(text, resource=resource)
 
-    async def nodes(self) -> list[int]:
-        """Ids of the cluster's brokers now."""
-        await self.refresh([])
+    async def nodes(self, age_s: float = 0.0) -> list[int]:
+        """Ids of the cluster's brokers, by metadata that is younger than `age_s` seconds."""
+        if self.loop.clock.monotonic() - self._refreshed_at >= age_s:
+            await self.refresh([])
         return sorted(broker.node_id for broker in self._control.cluster.brokers())
 
     async def send_request(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
@@ -306,6 +308,7 @@ class ClusterClient:
             raise ClusterError(f"cluster {self.alias}: its metadata names no broker")
         self._control.cluster.update_metadata(response)
         found, now = {}, self.loop.clock.monotonic()
+        self._refreshed_at = now
         for topic in map(described, response.topics):
             found[topic.name] = newest(self._topics.get(topic.name), topic, now)
         self._topics.update(found)

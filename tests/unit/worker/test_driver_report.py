@@ -204,7 +204,7 @@ def test_an_unknown_lag_has_no_bytes() -> None:
 class Target:
     """A cluster that takes records, or does not."""
 
-    clock = SYSTEM
+    clock: Any = SYSTEM
     client: Any = None
 
     def __init__(self) -> None:
@@ -255,3 +255,27 @@ def test_a_topic_of_small_records_gets_fewer_topics_and_that_is_said_once(caplog
     assert len(shown[-1].topics) + shown[-1].more_topics == 100
     assert [one.levelname for one in caplog.records] == ["WARNING"]
     assert "raise its max.message.bytes" in caplog.text
+
+
+def test_a_topic_that_is_missing_for_long_is_tried_less_often() -> None:
+    target = Target()
+    found: Any = target
+    clock = target.clock = VirtualClock()
+    tries = []
+
+    def missing(step: Any) -> None:
+        tries.append(clock.monotonic())
+        raise NotAppendedError("does not exist", Code.UNKNOWN_TOPIC_OR_PARTITION)
+
+    right, target.call = target.call, missing  # type: ignore[method-assign]
+    publisher = Publisher(SETTINGS, found, lambda: FULL)
+    for _ in range(150):
+        publisher.publish_report()
+        clock.sleep(2)
+    assert tries[1] - tries[0] == 2
+    assert tries[-1] - tries[-2] == 10
+    target.call = right  # type: ignore[method-assign]
+    for _ in range(5):
+        clock.sleep(2)
+        publisher.publish_report()
+    assert target.values

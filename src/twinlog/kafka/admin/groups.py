@@ -25,6 +25,9 @@ from twinlog.model.groups import GROUPS_TOPIC, CommittedOffset, GroupListing, Gr
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 _TIMEOUT_S = 15.0
+BROKERS_S = 5.0
+"""The seconds for which the list of brokers is believed: groups are listed for every connector every few seconds."""
+
 _OFFSET_FETCH = 9
 _SEVERAL_GROUPS = 8
 """The version since which a request may name many groups (Kafka 3.0)."""
@@ -65,7 +68,7 @@ class GroupAdmin:
         """
         deadline = self._client.loop.clock.monotonic() + MOVING_COORDINATOR.patience_s
         while True:
-            nodes = await self._client.nodes()
+            nodes = await self._client.nodes(age_s=BROKERS_S)
             answers = await self._ask_all(
                 [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
             )

@@ -11,6 +11,7 @@ from twinlog.errors import ClusterError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.partition_states import name_open_transaction
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import Fetched, FetchSession
+from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
@@ -27,6 +28,10 @@ FETCH_BYTES = 4 << 20
 
 STALLED_S = 5.0
 """The seconds for which a call waits for a stalled partition, which lacks a leader or has an open transaction."""
+
+METADATA_S = 10.0
+"""The seconds for which leaders are believed that have answered without an error: a reading every second, of each of
+many connectors, would ask for metadata more often than for anything else."""
 
 ANSWER_MS = 100
 """The milliseconds for which a broker waits for records; with records an answer comes at once."""
@@ -46,6 +51,9 @@ class _Aim(NamedTuple):
     topic_id: uuid.UUID | None
     leaders: dict[TopicPartition, int]
     ends: dict[TopicPartition, int]
+
+
+_MISSING = _Aim(None, {}, {})
 
 
 class TopicPages:
@@ -82,10 +90,15 @@ class TopicPages:
         self._out_of_range: set[TopicPartition] = set()
         """Partitions whose logs lack the next offset to read."""
         self._topic_id: uuid.UUID | None = None
+        self._known: TopicMetadata | None = None
+        """The last metadata, while no leader has refused or failed since."""
+        self._known_at = 0.0
+        self._missing_since: float | None = None
 
     def set_client(self, client: ClusterClient) -> None:
         """Continue to read over other connections to the same cluster; call this between two readings."""
         self._client = client
+        self._known = self._missing_since = None
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -151,6 +164,7 @@ class TopicPages:
         if answer.error == Code.OFFSET_OUT_OF_RANGE:
             self._out_of_range.add(fetched.partition)
         if answer.error:
+            self._known = None
             return f"{fetched.partition}: {error_codes.explain(answer.error)}"
         if answer.diverging_epoch >= 0:
             # The leader's log has lost the read records from this offset on; other records may have their offsets.
@@ -159,13 +173,43 @@ class TopicPages:
         return None
 
     async def refresh_aim(self) -> _Aim:
+        """Find the ends to read to, with metadata of the last `METADATA_S` seconds; after an error with new metadata.
+
+        A topic that was recreated meanwhile is recognized when its metadata is read again. An optional topic counts as
+        missing for a tenth of the time since it was missed first, up to `METADATA_S`, before it is looked for again.
+        """
+        now = self._client.loop.clock.monotonic()
+        known, self._known = self._known, None
+        if self._missing_since is not None and now - self._known_at < min(
+            METADATA_S, 0.1 * (now - self._missing_since)
+        ):
+            return _MISSING
+        if known is not None and now - self._known_at < METADATA_S:
+            try:
+                aim = await self._find_aim(known)
+            except RefusedError:
+                raise
+            except ClusterError:
+                pass
+            else:
+                self._known = known
+                return aim
+        topic = (await self._client.refresh([self._topic])).get(self._topic)
+        aim = await self._find_aim(topic)
+        self._known, self._known_at = (topic if aim.ends else None), now
+        if aim is not _MISSING:
+            self._missing_since = None
+        elif self._missing_since is None:
+            self._missing_since = now
+        return aim
+
+    async def _find_aim(self, topic: TopicMetadata | None) -> _Aim:
         client = self._client
-        topic = (await client.refresh([self._topic])).get(self._topic)
         if topic is not None and error_codes.refused(topic.error):
             raise self._lacks_read()
         if self._optional and topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             self._next.clear()
-            return _Aim(None, {}, {})
+            return _MISSING
         if topic is None or topic.error:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
             gone = code == Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -213,6 +257,8 @@ class TopicPages:
         for answers, error in await loop.gather(asked):
             found += answers
             trouble = error or trouble
+        if trouble is not None:
+            self._known = None
         return found, trouble
 
     async def _fetch_from(

@@ -14,11 +14,12 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from twinlog.clock import wall_ms
+from twinlog.clock import LONG_AGO, wall_ms
 from twinlog.errors import MessageError, NotAppendedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.compression import LZ4
 from twinlog.lease.codec import ReportCodec
 from twinlog.log_once import LogOnce
@@ -38,6 +39,9 @@ MOST_BYTES = 500_000
 """The largest size of a record; the default limit of brokers is 1 MB."""
 
 TIMEOUT_S = 5.0
+
+MISSING_S = 10.0
+"""The longest wait for a progress topic that is missing: only a flow that copies creates it."""
 
 
 class FlowState(Enum):
@@ -215,22 +219,34 @@ class Publisher:
         self._logged = LogOnce(target.clock)
         self._before: dict[str, TopicProgress] = {}
         self._at_ms = wall_ms(target.clock)
+        self._missing_since: float | None = None
+        self._again_at = LONG_AGO
 
     def publish_report(self) -> None:
         """Append a report. A lost report is superseded by the next report.
 
         Copying is independent of it, so a failure is harmless to the flow. Copiers report a missing right on the topic.
+        While the topic is missing, a tenth of the time since it was missed first passes before the next try, up to
+        `MISSING_S`.
         """
+        now = self._target.clock.monotonic()
+        if now < self._again_at:
+            return
         report = self._with_rates(self._look())
         record = (f"driver {self._settings.name}".encode(), encode_report(report, self._most_bytes))
         try:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:
+            if isinstance(error, NotAppendedError) and error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                since = self._missing_since = now if self._missing_since is None else self._missing_since
+                self._again_at = now + min(MISSING_S, 0.1 * (now - since))
             if isinstance(error, NotAppendedError) and remedy_for(error.code) is Remedy.SPLIT:
                 # The next report has fewer topics, in the end none.
                 self._most_bytes = max(1, len(record[1]) // 2)
                 self._too_large(error.size)
             log.debug("%s: its state was not published: %s", self._settings.name, error)
+        else:
+            self._missing_since = None
 
     def _too_large(self, size: int) -> None:
         if self._logged.is_new("size"):

@@ -40,6 +40,7 @@ class Cluster:
         self.clock = VirtualClock()
         self.end = 10
         self.grows = False
+        self.refreshed = 0
         self.script: Iterator[str] = iter(())
 
     async def sleep(self, seconds: float) -> None:
@@ -52,6 +53,7 @@ class Cluster:
         return [await step for step in steps]
 
     async def refresh(self, topics: Collection[TopicName]) -> dict[TopicName, TopicMetadata]:
+        self.refreshed += 1
         return dict.fromkeys(topics, TopicMetadata(PART.topic, uuid.UUID(int=1), {0: Leader(1, 0)}, 0, 1))
 
     async def list_offsets(
@@ -153,3 +155,55 @@ def test_without_a_permission_it_ends(cluster: Cluster, pages: TopicPages) -> No
     with pytest.raises(RefusedError, match="READ on topic own"):
         offsets(pages, found)
     assert found == [0]
+
+
+def test_metadata_is_asked_for_again_after_ten_seconds_or_an_error(cluster: Cluster, pages: TopicPages) -> None:
+    assert len(offsets(pages, [])) == 10
+    assert cluster.refreshed == 1
+    # The ten fetches took ten seconds.
+    cluster.end = 11
+    assert offsets(pages, []) == [10]
+    assert cluster.refreshed == 2
+    cluster.end = 13
+    assert offsets(pages, []) == [11, 12]
+    assert cluster.refreshed == 2
+    cluster.end, cluster.script = 14, iter(["broken"])
+    assert offsets(pages, []) == [13]
+    assert cluster.refreshed == 3
+
+
+def test_a_leader_that_fails_to_say_its_end_is_looked_up_again(cluster: Cluster, pages: TopicPages) -> None:
+    cluster.end = 1
+    assert offsets(pages, []) == [0]
+    right = cluster.list_offsets
+    refuses = iter([True])
+
+    async def wrong_once(*args: Any, **more: Any) -> dict[TopicPartition, int]:
+        return {} if next(refuses, False) else await right(*args, **more)
+
+    cluster.list_offsets = wrong_once  # type: ignore[method-assign]
+    cluster.end = 2
+    assert offsets(pages, []) == [1]
+    assert cluster.refreshed == 2
+
+
+def test_a_topic_that_is_missing_for_long_is_looked_for_less_often(cluster: Cluster) -> None:
+    client: Any = cluster
+    pages = TopicPages(client, PART.topic, optional=True)
+    there = cluster.refresh
+
+    async def missing(topics: Collection[TopicName]) -> dict[TopicName, TopicMetadata]:
+        await there(topics)
+        return dict.fromkeys(topics, TopicMetadata(PART.topic, None, {}, Code.UNKNOWN_TOPIC_OR_PARTITION, 0))
+
+    cluster.refresh = missing  # type: ignore[method-assign]
+    looked = []
+    for _ in range(200):
+        assert offsets(pages, []) == []
+        looked.append(cluster.refreshed)
+        cluster.clock.sleep(SECOND_S)
+    assert looked[:10] == list(range(1, 11)), "every second at first"
+    assert looked[-1] - looked[-51] in (5, 6), "every ten seconds after 100 s"
+    cluster.refresh = there  # type: ignore[method-assign]
+    cluster.clock.sleep(10)
+    assert len(offsets(pages, [])) == 10
