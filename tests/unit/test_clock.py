@@ -42,6 +42,7 @@ OUTERMOST = {
     "dataframes/topic_source.py": "is called in processes of Spark's",
     "spark/class_archive.py": "is a program of its own",
     "ops/audit/command.py": "is a command",
+    "ops/canary/commands.py": "is a command",
     "ops/connectors/options.py": "is a command",
     "ops/reload/command.py": "is a command",
     "ops/replay/job.py": "is a command's job",

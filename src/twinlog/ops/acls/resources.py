@@ -130,6 +130,11 @@ def flow_group(flow: FlowSettings) -> tuple[Resource, ...]:
     return (Resource(ResourceType.GROUP, flow.group_id),)
 
 
+def mirror_maker_group(flow: FlowSettings) -> tuple[Resource, ...]:
+    """The group of MirrorMaker 2's processes, beside which the flow runs."""
+    return (Resource(ResourceType.GROUP, flow.mirror_maker_group_id),)
+
+
 def transactions(flow: FlowSettings) -> tuple[Resource, ...]:
     """The transactional ids of the flow's tasks."""
     prefix = f"{flow.group_id}-{flow.connector_name}-"

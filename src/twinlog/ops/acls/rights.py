@@ -21,6 +21,7 @@ from twinlog.ops.acls.resources import (
     journal,
     journal_ids,
     kept_small,
+    mirror_maker_group,
     mirrored_topics,
     offsets_of_groups,
     own_topics,
@@ -209,6 +210,14 @@ RUN_ROWS = (
         "electing the process that runs the flow",
         flow_group,
         _groups_of_flow,
+    ),
+    RightRow(
+        "target",
+        "group `east-mm2`",
+        (_DESCRIBE,),
+        "with a `group.id` of its own, to see MirrorMaker 2: [wave by wave](canary.md#hand-over-wave-by-wave)",
+        mirror_maker_group,
+        lambda flow: flow.has_own_group,
     ),
     RightRow(
         "target",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +26,7 @@ from twinlog.console.options import (
     chosen,
     spark_options,
 )
-from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
+from twinlog.console.spark_batch import SparkSignalHandler
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from twinlog.ops.audit.auditor import AuditDeadline, AuditOptions
     from twinlog.ops.audit.records import CompareRanges
     from twinlog.ops.audit.report import FlowAudit
-    from twinlog.ops.verify.model import PartitionToVerify, Verdict
-    from twinlog.ops.verify.planner import VerifyPlan
     from twinlog.settings.flow import FlowSettings
 
 SAMPLE = 1_000
@@ -112,13 +110,14 @@ def audit(
     from twinlog.console.progress import ReadingProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.ops.audit.audited_file import keys_found  # noqa: PLC0415
     from twinlog.ops.audit.auditor import AuditDeadline, AuditOptions  # noqa: PLC0415
+    from twinlog.ops.audit.comparing import compare_all, compare_sample  # noqa: PLC0415
     from twinlog.ops.audit.rendering import report_html, report_lines  # noqa: PLC0415
     from twinlog.ops.audit.report import AuditReport  # noqa: PLC0415
 
     deadline = AuditDeadline(SYSTEM, timeout)
     try:
         with ReadingProgress() as progress:
-            compare = _full(spark_master, settings, stop) if full else _sampling(progress)
+            compare = compare_all(spark_master, settings, stop) if full else compare_sample(progress)
             audits = _audits(flows, known, compare, AuditOptions(full, sample), deadline, progress)
     except TwinlogError as error:
         stop.end_command(error)
@@ -181,48 +180,6 @@ def _audits(
     if last is not None and not reached:
         raise last
     return found
-
-
-def _sampling(progress: ReadingProgress) -> CompareRanges:
-    """Compares the ranges in this process: a sample is too small for Spark's start to pay."""
-
-    def compare(plan: VerifyPlan, ranges: Sequence[PartitionToVerify], deadline: AuditDeadline) -> Iterator[Verdict]:
-        from twinlog.ops.verify.model import Verdict  # noqa: PLC0415
-        from twinlog.ops.verify.task import verify_partitions  # noqa: PLC0415
-
-        for number, part in enumerate(ranges):
-            deadline.check()
-            progress(part.flow, "ranges compared", number, len(ranges))
-            if part.sections and part.problem is None:
-                yield from verify_partitions((part,), plan.rules)
-            else:
-                yield Verdict.of(part).without_sections()
-        progress("all flows", "ranges compared", len(ranges), len(ranges))
-
-    return compare
-
-
-def _full(master: str | None, conf: dict[str, str], stop: SparkSignalHandler) -> CompareRanges:
-    """Compares all records in Spark's tasks."""
-
-    def compare(plan: VerifyPlan, ranges: Sequence[PartitionToVerify], deadline: AuditDeadline) -> Iterable[Verdict]:
-        from twinlog.ops.verify.job import need_of_verification, run_verification  # noqa: PLC0415
-        from twinlog.ops.verify.model import Verdict  # noqa: PLC0415
-
-        deadline.check()
-        if not any(part.sections for part in ranges):
-            return [Verdict.of(part).without_sections() for part in ranges]
-        return run_in_spark(
-            lambda engine, address: run_verification(engine, [plan], address),
-            master,
-            conf,
-            stop,
-            need=need_of_verification([plan]),
-            doing=f"comparing {len(ranges)} partitions",
-            offsets=sum(part.offsets for part in ranges),
-        )
-
-    return compare
 
 
 def _check_place(html: Path | None) -> None:

@@ -9,15 +9,40 @@ from typing import Annotated, Any
 
 import typer
 
+from twinlog.clock import SYSTEM
 from twinlog.config import load
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import PropertyEntry, parse_properties, read_properties
 from twinlog.config.text.entries import parse_file
+from twinlog.console import signals
 from twinlog.console.command_class import CommandApp, TwinlogGroup
-from twinlog.console.command_log import ends_if_wrong, print_error, print_note, print_warning_line, print_warnings
-from twinlog.console.exit_codes import WRONG
-from twinlog.console.flow_files import read_flows
-from twinlog.console.options import ConnectorFiles, FlowFile, OneFlow, Secrets, chosen, ends
+from twinlog.console.command_log import (
+    ends_if_wrong,
+    log_checks,
+    print_error,
+    print_note,
+    print_warning_line,
+    print_warnings,
+)
+from twinlog.console.data_format import DataFormat, print_result
+from twinlog.console.exit_codes import FOUND, WRONG
+from twinlog.console.flow_files import read_flow_file, read_flows
+from twinlog.console.options import (
+    Conf,
+    ConnectorFiles,
+    Everything,
+    FlowFile,
+    Master,
+    OneFlow,
+    Output,
+    Secrets,
+    at_work,
+    chosen,
+    ends,
+    spark_options,
+)
+from twinlog.console.spark_batch import SparkSignalHandler
+from twinlog.errors import TwinlogError
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings
 
@@ -51,6 +76,8 @@ def canary() -> None:
     A canary copies some topics of a flow under an alias of its own, so that its copies, group, positions and internal
     topics have names of their own. MirrorMaker 2 runs on, and notices nothing. `twinlog canary FILE` is `twinlog canary
     write FILE`.
+
+    Exit codes: 0; 1; 2; 3; 4.
 
     Example: twinlog canary mm2.properties --topic orders -o canary
 
@@ -145,6 +172,95 @@ def write(
     for one in secret_files:
         print_note(f"wrote {one}")
     typer.echo("\n".join(_next_steps(file, connectors or [], path, choice.flow, written.flows[0])))
+
+
+@app.command("report")
+def report(
+    file: FlowFile,
+    canary_file: Annotated[
+        Path,
+        typer.Argument(metavar="CANARY_FILE", help=f"The {FILE_NAME} of `twinlog canary FILE`.", show_default=False),
+    ],
+    connectors: ConnectorFiles = None,
+    watch: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long lag and processes are observed.")
+    ] = 60.0,
+    pid: Annotated[
+        int | None,
+        typer.Option(metavar="PID", help="The process of the canary on this host, `twinlog run`.", show_default=False),
+    ] = None,
+    mm2_pid: Annotated[
+        int | None,
+        typer.Option("--mm2-pid", metavar="PID", help="The process of MirrorMaker 2 on this host.", show_default=False),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compare every record, in Spark's tasks, in place of a sample.")
+    ] = False,
+    sample: Annotated[
+        int,
+        typer.Option(
+            min=10,
+            metavar="RECORDS",
+            help="The size of a range of the sample: the first and the last records of each partition, two ranges "
+            "between, and each place that looks wrong.",
+        ),
+    ] = 1_000,
+    output: Output = DataFormat.TABLE,
+    everything: Everything = False,
+    master: Master = None,
+    conf: Conf = None,
+    secrets: Secrets = None,
+) -> None:
+    """Compare the canary with the MirrorMaker 2 that runs FILE: records, lag, consumer groups, processor time.
+
+    The copies of both are compared with the source, record by record; the lag of both is observed; for each consumer
+    group the report has the records that it would repeat or skip on a failover. With both process numbers the report
+    has CPU time, per million records, and memory. The command only reads.
+
+    Exit codes: 0 both copies are equal to the source; 1 a record differs, a group would skip records, or a part is
+    unknown; 2; 3; 4.
+
+    Example: twinlog canary report mm2.properties canary/canary.properties --pid 4711 --mm2-pid 815
+
+    Example: twinlog canary report mm2.properties canary/canary.properties --full -o json
+    """
+    spark_master, settings = spark_options(master, conf)
+    with ends_if_wrong(WRONG):
+        known = read_flow_file(file, connectors or [], secrets, unknown_keys="warn")
+        flows = at_work(read_flow_file(canary_file, [], secrets).flows)
+    if len(flows) != 1:
+        raise typer.BadParameter(
+            f"it has {len(flows)} flows, and a canary has one: write it with `twinlog canary FILE`",
+            param_hint="CANARY_FILE",
+        )
+    log_checks()
+    stop = SparkSignalHandler("; both clusters are as before")
+    signals.call(stop)
+
+    from twinlog.console.progress import ReadingProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.ops.audit.comparing import compare_all, compare_sample  # noqa: PLC0415
+    from twinlog.ops.canary.comparison import report_lines  # noqa: PLC0415
+    from twinlog.ops.canary.reading import (  # noqa: PLC0415
+        CanaryReader,
+        CanaryReportOptions,
+        ComparedFlows,
+        flow_beside,
+    )
+
+    if watch:
+        print_note(f"observing both programs for {watch:g} seconds (--watch)")
+    try:
+        base = flow_beside(flows[0], at_work(known.flows))
+        compared = ComparedFlows(base, tuple(at_work(known.flows)), flows[0], known.worker)
+        with ReadingProgress() as progress:
+            compare = compare_all(spark_master, settings, stop) if full else compare_sample(progress)
+            options = CanaryReportOptions(full, sample, watch, pid, mm2_pid)
+            found = CanaryReader(compared, options, compare, progress=progress, clock=SYSTEM).report()
+    except TwinlogError as error:
+        stop.end_command(error)
+    print_result(output, found.as_json, lambda: report_lines(found, everything=everything))
+    if not found.equal:
+        raise typer.Exit(FOUND)
 
 
 def _refuse(choice: Any, flows: Sequence[FlowSettings], aliases: Sequence[Alias], *, copied_further: bool) -> None:

@@ -132,8 +132,11 @@ class _MirrorMakerTasks:
         self._news: LastRecords = {}
         self._tasks: dict[int, frozenset[TopicName]] = {}
         self._count: int | None = None
-        self._changed_ms = 0
-        """When the tasks were last stored (Unix time)."""
+        self._changed_ms: int | None = None
+        """When the tasks were last stored (Unix time), by the clock of MirrorMaker 2."""
+        self._seen_at: float | None = None
+        """When this process saw a change of the tasks, in monotonic seconds: the clocks may differ."""
+        self._looked = False
 
     def refusals(
         self, topics: Iterable[TopicName], copied: Container[TopicName], target: Container[TopicName]
@@ -153,7 +156,7 @@ class _MirrorMakerTasks:
             self._read()
         except RefusedError as error:
             return dict.fromkeys(topics, f"{runs}, and whether it copies the topic is hidden from this login: {error}")
-        settles = alive and wall_ms(self._target.clock) - self._changed_ms < SETTLE_MS
+        settles = alive and self._settles()
         found: dict[TopicName, str] = {}
         for topic in topics:
             number = self._task_of(topic)
@@ -175,6 +178,12 @@ class _MirrorMakerTasks:
                 )
         return found
 
+    def _settles(self) -> bool:
+        """Whether the tasks changed so lately that the old tasks may still append."""
+        clock = self._target.clock
+        seen = self._seen_at is not None and clock.monotonic() - self._seen_at < SETTLE_MS / 1000
+        return seen or (self._changed_ms is not None and wall_ms(clock) - self._changed_ms < SETTLE_MS)
+
     def _task_of(self, topic: TopicName) -> int | None:
         """The task that has a partition of the topic; tasks beyond the last committed number are left over."""
         return next(
@@ -191,10 +200,12 @@ class _MirrorMakerTasks:
         for key, (value, at_ms) in taken(self._news, _value_and_time):
             if key == _COMMIT:
                 self._changed_ms = at_ms
+                self._seen_at = self._target.clock.monotonic() if self._looked else None
                 count = _object(value).get("tasks")
                 self._count = count if isinstance(count, int) else None
             elif key.startswith(_TASK) and (number := key.removeprefix(_TASK)).isdigit():
                 self._tasks[int(number)] = assigned_topics(value)
+        self._looked = True
 
 
 def _value_and_time(kept: KeptRecord) -> tuple[bytes | None, int]:

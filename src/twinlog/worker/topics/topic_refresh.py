@@ -68,7 +68,7 @@ class TopicRefresh:
         self.copied_elsewhere: dict[TopicName, str] = {}
         """Source topics that a process of another group copies now, each with the reason to leave them out."""
         self._elsewhere_at = inf
-        """When a topic of these may be free."""
+        """When to look at other processes again, in monotonic seconds."""
         self._source = source
         self._target = target
         self._positions = positions
@@ -372,7 +372,9 @@ class TopicRefresh:
         if free:
             log.info("%s: copied here from now on: %s", self._settings.name, listed(free))
         self.copied_elsewhere = elsewhere
-        self._elsewhere_at = self._target.clock.monotonic() + ELSEWHERE_S if elsewhere else inf
+        # MirrorMaker 2 may also begin to copy a topic that is copied here.
+        looks = elsewhere or (self._settings.has_own_group and self._settings.refresh_topics_interval_s is not None)
+        self._elsewhere_at = self._target.clock.monotonic() + ELSEWHERE_S if looks else inf
         return changes.without(elsewhere)
 
     def _log_missing(

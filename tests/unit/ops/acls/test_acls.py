@@ -101,6 +101,13 @@ def test_switches_of_the_file_take_rights_away(tmp_path: Path) -> None:
     assert ("TRANSACTIONAL_ID", "east-mm2-MirrorSourceConnector-", "PREFIXED", "WRITE") in less
 
 
+def test_a_group_of_its_own_needs_to_see_the_group_of_mirror_maker_2(tmp_path: Path) -> None:
+    seen = ("GROUP", "east-mm2", "LITERAL", "DESCRIBE")
+    assert seen not in rights(needed_rights(flows(tmp_path), ["run"]), "west")
+    own = rights(needed_rights(flows(tmp_path, "west.group.id = east-mm2-twinlog"), ["run"]), "west")
+    assert {seen, ("GROUP", "east-mm2-twinlog", "LITERAL", "READ")} <= set(own)
+
+
 def test_a_right_that_another_right_includes_is_left_out(tmp_path: Path) -> None:
     found = needed_rights(flows(tmp_path), ["run", "status"])
     assert ("TOPIC", "*", "LITERAL", "DESCRIBE") not in rights(found, "east"), "READ includes DESCRIBE"

@@ -29,10 +29,11 @@ def mirror_maker_runs(here: World, *, runs: bool = True) -> None:
     here.target.groups.groups["east-mm2"] = VirtualGroup("Stable" if runs else "Empty", "connect", members=members)
 
 
-def write(here: World, topic: str, *records: tuple[str, bytes]) -> None:
+def write(here: World, topic: str, *records: tuple[str, bytes], behind_s: float = 0.0) -> None:
+    """Append records by a program whose clock is behind."""
     admin = here.admins[1]
     writer = TopicWriter(admin.client, TopicName(topic), 5.0, "a test")
-    now_ms = round(here.loop.clock.wall() * 1000)
+    now_ms = round((here.loop.clock.wall() - behind_s) * 1000)
     admin.call(partial(writer.append, [(key.encode(), value) for key, value in records], timestamp_ms=now_ms))
 
 
@@ -158,6 +159,23 @@ def test_of_two_processes_with_a_topic_the_first_by_name_keeps_it() -> None:
             write(here, PROGRESS, report(here, other, "a"))
             here.refresh()
             assert here.copied == kept
+
+
+def test_a_change_that_is_seen_counts_by_the_clock_of_this_process() -> None:
+    with world(worker_group_id=WAVE) as here:
+        here.source.create("a")
+        here.target.create(CONFIGS)
+        mirror_maker_runs(here)
+        write(here, CONFIGS, *tasks("a-0"), behind_s=3_600)
+        here.refresh()
+        write(here, CONFIGS, *tasks("c-0"), behind_s=3_600)
+        here.refresh()
+        assert here.copied == {}
+        here.pass_by(SETTLE_MS / 1000)
+        here.refresh()
+        assert here.copied == {"a": 1}
+        # MirrorMaker 2 may take the topic again at any time.
+        assert here.topics.due_at - here.loop.clock.monotonic() <= ELSEWHERE_S
 
 
 def test_a_connector_has_the_group_of_its_worker() -> None:

@@ -1,0 +1,382 @@
+"""Reads both clusters for the comparison of a canary with MirrorMaker 2; it only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from twinlog.clock import Clock, wall_ms
+from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.topics import listed
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ops.audit.auditor import AuditDeadline
+from twinlog.ops.audit.records import CompareRanges, record_findings
+from twinlog.ops.audit.report import many
+from twinlog.ops.audit.sample import SampledPartition, sampled
+from twinlog.ops.audit.sync_history import SyncHistory, read_history
+from twinlog.ops.canary.comparison import (
+    MM2,
+    TWINLOG,
+    CanaryReport,
+    CopyEquality,
+    GroupResume,
+    LagOverTime,
+    Program,
+    ProgramUse,
+)
+from twinlog.ops.canary.process_tree import ProcessTree
+from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, followers
+from twinlog.ops.inventory import partitions_of
+from twinlog.ops.status.flow import FlowReader, FlowSnapshot
+from twinlog.ops.translate.offset_lookup import Lookup
+from twinlog.ops.verify.planner import VerifyOptions, VerifyPlanner
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import WorkerSettings
+
+LOOK_S = 5.0
+"""The seconds between two looks at the lag."""
+
+MOST_ANCHORS = 20
+"""The number of the newest offset syncs of a partition that are looked up in the canary's map."""
+
+Progress = Callable[[str, str, int, int], None]
+"""Called with a flow, the kind of work, the number done, and the total number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFlows:
+    """The flow of MirrorMaker 2, all flows of its file, its worker if it is a connector, and the flow of the canary."""
+
+    base: FlowSettings
+    flows: tuple[FlowSettings, ...]
+    canary: FlowSettings
+    worker: WorkerSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryReportOptions:
+    """The size of the comparison: ranges of `sample` records, or all with `full`; an observation of `watch_s` seconds.
+
+    The numbers of processes are None if they are unknown here.
+    """
+
+    full: bool = False
+    sample: int = 1_000
+    watch_s: float = 60.0
+    pid: int | None = None
+    mm2_pid: int | None = None
+
+
+def flow_beside(canary: FlowSettings, flows: Sequence[FlowSettings]) -> FlowSettings:
+    """The flow of MirrorMaker 2's file that has the clusters of the canary. Raises OptionError."""
+    ends = [
+        flow
+        for flow in flows
+        if flow.copies
+        and flow.source_admin.client.shares_servers(canary.source_admin.client)
+        and flow.target_admin.client.shares_servers(canary.target_admin.client)
+    ]
+    if not ends:
+        raise OptionError(
+            f"CANARY_FILE copies from {', '.join(canary.source_admin.client.bootstrap_servers)} to "
+            f"{', '.join(canary.target_admin.client.bootstrap_servers)}, and no flow of FILE does: write CANARY_FILE "
+            "with `twinlog canary FILE`"
+        )
+    if any(flow.positions_topic == canary.positions_topic for flow in ends):
+        raise OptionError(
+            f"CANARY_FILE has the positions of MirrorMaker 2, {canary.positions_topic}: it is no canary, but would "
+            "take the flow over; write CANARY_FILE with `twinlog canary FILE`"
+        )
+    # Several connectors may share both clusters.
+    wanted = [TopicName(topic.replace("[.]", ".")) for topic in canary.topics]
+    return next((flow for flow in ends if all(map(topology_of(flow).mirrors, wanted))), ends[0])
+
+
+class CanaryReader:
+    """Compares both flows; `compare` compares planned ranges of records.
+
+    Raises OptionError if a number of the options is no process of this host.
+    """
+
+    def __init__(
+        self,
+        compared: ComparedFlows,
+        options: CanaryReportOptions,
+        compare: CompareRanges,
+        *,
+        progress: Progress = lambda flow, what, done, total: None,
+        connect: Connect = ClusterAdmin,
+        clock: Clock,
+    ) -> None:
+        self._compared = compared
+        self._options = options
+        self._compare = compare
+        self._progress = progress
+        self._connect = connect
+        self._clock = clock
+        self._canary_topology = topology_of(compared.canary)
+        self._histories: dict[str, SyncHistory] = {}
+        # A wrong number is an error before the first request.
+        self._trees: dict[Program, ProcessTree] = {}
+        for program, pid, option in ((MM2, options.mm2_pid, "--mm2-pid"), (TWINLOG, options.pid, "--pid")):
+            if pid is not None:
+                self._trees[program] = ProcessTree(pid, option)
+
+    def report(self) -> CanaryReport:
+        """Observe both programs, then compare groups and records. Raises ClusterError, RefusedError and OptionError."""
+        compared, options = self._compared, self._options
+        topics = self._topics()
+        counted = {MM2: [one for one in compared.flows if one.copies], TWINLOG: [compared.canary]}
+        before = {program: self._records(flows) for program, flows in counted.items()}
+        begun = self._clock.monotonic()
+        for tree in self._trees.values():
+            tree.begin_count()
+        lags = self._observe()
+        passed_s = self._clock.monotonic() - begun
+        after = {program: self._records(flows) for program, flows in counted.items()}
+        uses = tuple(self._use(program, max(0, after[program] - before[program]), passed_s) for program in counted)
+        copies = (self._equality(MM2, compared.base), self._equality(TWINLOG, compared.canary))
+        trouble = None
+        groups: list[GroupResume] = []
+        try:
+            groups = self._groups()
+        except RefusedError as error:
+            trouble = str(error)
+        return CanaryReport(
+            tuple(topics),
+            wall_ms(self._clock),
+            round(passed_s, 1),
+            copies,
+            lags,
+            tuple(groups),
+            uses,
+            trouble,
+            options.full,
+        )
+
+    def _topics(self) -> list[TopicName]:
+        """The topics of the source that the canary copies. Raises OptionError if there are none."""
+        canary = self._compared.canary
+        admin = self._connect(canary.source, canary.source_admin.client)
+        try:
+            admin.connect(COMMAND_CONNECT_S)
+            found = sorted(name for name in admin.topics() if self._canary_topology.mirrors(name))
+        finally:
+            admin.close()
+        if not found:
+            raise OptionError(
+                f"the source has none of the canary's topics ({', '.join(canary.topics)}), or hides them from this "
+                "login; write the topics that MirrorMaker 2 copies"
+            )
+        base = self._compared.base
+        alone = [name for name in found if not topology_of(base).mirrors(name)]
+        if alone:
+            raise OptionError(
+                f"MirrorMaker 2's flow {base.name} leaves out {listed(alone)}, so that there is no copy to compare "
+                "with; take these topics out of CANARY_FILE"
+            )
+        return found
+
+    # Records and lag over time.
+
+    def _records(self, flows: Sequence[FlowSettings]) -> int:
+        """How many records the target has received of these flows, as the sum of the ends of their remote topics."""
+        total = 0
+        for flow in flows:
+            topology = topology_of(flow)
+            source, target = both_clusters(flow, self._connect)
+            try:
+                source.connect(COMMAND_CONNECT_S)
+                target.connect(COMMAND_CONNECT_S)
+                names = {topology.remote_name(name) for name in source.topics() if topology.mirrors(name)}
+                copies = [topic for name, topic in target.topics().items() if name in names]
+                total += sum(end for end in target.offsets(partitions_of(copies), latest=True).values() if end > 0)
+            finally:
+                source.close()
+                target.close()
+        return total
+
+    def _observe(self) -> tuple[LagOverTime, LagOverTime]:
+        """The lag of both programs at each look; the first look is at once, the last after the whole time."""
+        compared, watch_s = self._compared, self._options.watch_s
+        looks: dict[Program, list[int | None]] = {MM2: [], TWINLOG: []}
+        last: dict[Program, FlowSnapshot] = {}
+        begun = self._clock.monotonic()
+        with ExitStack() as stack:
+            readers = {
+                MM2: stack.enter_context(FlowReader(compared.base, compared.worker, connect=self._connect)),
+                TWINLOG: stack.enter_context(FlowReader(compared.canary, connect=self._connect)),
+            }
+            while True:
+                for program, reader in readers.items():
+                    seen = last[program] = reader.read()
+                    looks[program].append(self._lag(seen))
+                for tree in self._trees.values():
+                    tree.read_processes()
+                passed = self._clock.monotonic() - begun
+                self._progress("both flows", "seconds watched", round(min(passed, watch_s)), max(1, round(watch_s)))
+                if passed >= watch_s:
+                    break
+                self._clock.sleep(min(LOOK_S, watch_s - passed))
+        mm2, own = (
+            LagOverTime(program, _state(last[program]), tuple(looks[program]), last[program].lag_trouble)
+            for program in (MM2, TWINLOG)
+        )
+        return mm2, own
+
+    def _lag(self, seen: FlowSnapshot) -> int | None:
+        """The lag of the canary's topics alone; None if it is unknown for one of their partitions."""
+        if seen.lag is None:
+            return None
+        topics = [one for one in seen.topics if self._canary_topology.mirrors(TopicName(one.topic))]
+        if any(one.unknown for one in topics):
+            return None
+        return sum(one.lag for one in topics)
+
+    def _use(self, program: Program, records: int, seconds: float) -> ProgramUse:
+        tree = self._trees.get(program)
+        if tree is not None:
+            return ProgramUse(program, records, seconds, tree.sum_use())
+        if program == MM2:
+            way_out = (
+                "add --mm2-pid PID on the host of MirrorMaker 2; or read process_cpu_seconds_total of its JMX "
+                f"exporter, or `ps -o cputime= -p PID`, twice in {seconds:.0f} s: it copied {records:,} records "
+                "meanwhile"
+            )
+        else:
+            way_out = f"add --pid PID on the host of twinlog: it copied {records:,} records in {seconds:.0f} s"
+        return ProgramUse(program, records, seconds, way_out=way_out)
+
+    # Equality.
+
+    def _equality(self, program: Program, flow: FlowSettings) -> CopyEquality:
+        """Compare the copies of the canary's topics with the source."""
+        options = VerifyOptions(topics=self._compared.canary.topics)
+        with VerifyPlanner(flow, options, self._connect, self._progress) as planner:
+            plan = planner.plan()
+        history = self._history(flow, [part.source for part in plan.parts if part.problem is None])
+        chosen = [
+            SampledPartition((part,)) if self._options.full else sampled(part, history, self._options.sample)
+            for part in plan.parts
+        ]
+        ranges = [part for one in chosen for part in one.ranges]
+        rows = list(self._compare(plan, ranges, AuditDeadline(self._clock, None)))
+        findings, problems = record_findings(flow, rows)
+        unanchored = sum(one.unanchored for one in chosen)
+        if unanchored:
+            problems.append(
+                f"{many(unanchored, 'partition')} lack offset syncs, so that only their begin can be compared: --full "
+                "compares them"
+            )
+        return CopyEquality(
+            program,
+            flow.name,
+            len(plan.parts),
+            sum(row.records for row in rows),
+            0 if self._options.full else sum(one.left for one in chosen),
+            tuple(findings),
+            tuple(problems),
+        )
+
+    def _history(self, flow: FlowSettings, wanted: Sequence[TopicPartition]) -> SyncHistory:
+        """The offset syncs of a flow, which anchor ranges in the middle of copies of MirrorMaker 2."""
+        source, target = both_clusters(flow, self._connect)
+        try:
+            source.connect(COMMAND_CONNECT_S)
+            here = source
+            if flow.offset_syncs_location != "source":
+                target.connect(COMMAND_CONNECT_S)
+                here = target
+            ends = dict(source.offsets(wanted, latest=True))
+            found = read_history(TopicReader(here, TopicName(flow.offset_syncs_topic), optional=True), wanted, ends)
+        finally:
+            source.close()
+            target.close()
+        self._histories[flow.name] = found
+        return found
+
+    # Groups.
+
+    def _groups(self) -> list[GroupResume]:
+        """The resume of each group in each partition of the canary's topics."""
+        compared = self._compared
+        if not any(one.enabled and one.kind in (None, "checkpoint") for one in compared.flows):
+            return []
+        follower = next(
+            (
+                one
+                for one in followers(compared.flows)
+                if (one.settings.source, one.settings.target) == (compared.base.source, compared.base.target)
+            ),
+            None,
+        )
+        if follower is None:
+            return []
+        with GroupsReader(follower.settings, follower.copied_by, follower.reverse, connect=self._connect) as reader:
+            seen = reader.read()
+        history = self._histories.get(compared.base.name, SyncHistory({}))
+        found: list[GroupResume] = []
+        with Lookup(compared.canary, connect=self._connect) as lookup:
+            for group in seen.groups:
+                for part in group.partitions:
+                    if self._canary_topology.mirrors(part.facts.source.topic):
+                        one = self._resume(part, lookup, history)
+                        found += [] if one is None else [one]
+        return found
+
+    def _resume(self, part: GroupPartitionStatus, lookup: Lookup, history: SyncHistory) -> GroupResume | None:
+        facts = part.facts
+        if facts.committed is None:
+            return None
+        ours = _place(lookup, facts.source, facts.committed)
+        should = _by_canary(lookup, facts.source, facts.committed, history)
+        if should is None and facts.target_end is not None:
+            should = history.translate(facts.source, facts.committed, facts.target_end)
+        if should is None and facts.exact:
+            should = facts.translated
+        return GroupResume(
+            facts.group,
+            facts.source,
+            int(facts.committed),
+            None if facts.resumes is None else int(facts.resumes),
+            None if should is None else int(should),
+            None if ours is None else ours[0],
+            exact=ours is not None and ours[1],
+        )
+
+
+def _state(seen: FlowSnapshot) -> str:
+    return f"{seen.state.word}{f': {seen.state.detail}' if seen.state.detail else ''}"
+
+
+def _place(lookup: Lookup, partition: TopicPartition, offset: int) -> tuple[int, bool] | None:
+    """The place of a source offset in the canary's copy, and whether it is exact; None before its first copy."""
+    try:
+        found = lookup.offset(partition, offset).found
+    except RefusedError:
+        raise
+    except ClusterError:
+        return None
+    return None if found is None else (int(found.offset), found.exact)
+
+
+def _by_canary(lookup: Lookup, partition: TopicPartition, committed: SourceOffset, history: SyncHistory) -> int | None:
+    """The offset in MirrorMaker 2's copy of the next record of a group; None if the canary lacks the records.
+
+    The canary's exact map counts the records between the group's offset and an offset sync of MirrorMaker 2, also if
+    source offsets have holes. MirrorMaker 2's copy has the same records, as the comparison of records shows.
+    """
+    anchors = history.anchors(partition)
+    here = _place(lookup, partition, committed)
+    if here is None or not here[1]:
+        return None
+    for anchor in reversed(anchors[-MOST_ANCHORS:]):
+        there = _place(lookup, partition, anchor.source)
+        if there is not None and there[1]:
+            return anchor.target + here[0] - there[0]
+    return None
