@@ -73,7 +73,10 @@ def _jars() -> Path | None:
 def sign(command: str, sums: Path) -> None:
     """Run a command that signs the checksums; the path of the file is its last argument. Raises ReleaseError."""
     words = [*shlex.split(command), str(sums)]
-    code = subprocess.run(words, check=False).returncode
+    try:
+        code = subprocess.run(words, check=False).returncode
+    except OSError as error:
+        raise ReleaseError(f"{words[0]} cannot be run ({error.strerror}): install it, or sign later") from None
     if code:
         raise ReleaseError(f"`{shlex.join(words)}` ended with {code}: {SUMS} is complete, and has no signature")
 
@@ -106,7 +109,7 @@ def main() -> int:
     try:
         checkout = Checkout.read(ROOT, snapshot=asked.snapshot)
         print(f"Building twinlog {checkout.version} of commit {checkout.commit[:12]} ...", flush=True)
-        _empty(dist)
+        empty_folder(dist)
         release = build(checkout, dist)
         (python,) = metadata(next(dist.glob("*.whl")))["Requires-Python"]
         table = _test(release, asked, python)
@@ -139,7 +142,7 @@ def _test(release: Release, asked: argparse.Namespace, allowed: str) -> Table:
     return Matrix(release, pythons, javas, quick=asked.quick, say=lambda line: print(line, flush=True)).run()
 
 
-def _empty(dist: Path) -> None:
+def empty_folder(dist: Path) -> None:
     """Remove the files of an earlier release; a folder with other files stays as it is. Raises ReleaseError."""
     if dist.exists():
         strange = [path.name for path in dist.iterdir() if not path.name.startswith(KNOWN)]

@@ -212,6 +212,7 @@ def mirror(
         "east->west.topics": topic,
         "replication.factor": "1",
         "west.offset.storage.replication.factor": "1",
+        **{f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")},
         "twinlog.bridge": "false",
     }
     file.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
