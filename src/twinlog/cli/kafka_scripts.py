@@ -263,7 +263,7 @@ def _run(script: Script) -> None:
     warnings = java_warnings(os.environ, reads_login_file=True, reads_levels=levels is not None)
 
     try:
-        config = load_worker(arguments.worker, distributed=script.distributed)
+        config = load_worker(arguments.worker, distributed=script.distributed, lenient=True)
         code = EXIT_CONNECTOR
         if script.distributed and arguments.more:
             names = ", ".join(map(str, arguments.more))

@@ -20,7 +20,7 @@ from typing import Literal, cast, get_args
 from twinlog.config.file_kind import FileKind, is_json, require_kind
 from twinlog.config.flow.flow import build_flow
 from twinlog.config.keys.connector import CLASS_KEYS
-from twinlog.config.keys.key import Effect
+from twinlog.config.keys.key import Effect, Key
 from twinlog.config.keys.scope import connector_key, spelled
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER
 from twinlog.config.properties import PropertyEntry, parse_properties, require_text
@@ -286,6 +286,12 @@ def refused_class(class_name: str) -> str:
     )
 
 
+def working_key(name: str) -> Key | None:
+    """The key that counts for `name` in a connector's settings; None if the name has no effect."""
+    key, prefix = connector_key(name)
+    return key if no_effect(name, prefix) is None else None
+
+
 def connector_entries(
     name: str, config: Mapping[str, str | None], worker: WorkerConfig, warnings: list[ConfigWarning]
 ) -> dict[str, PropertyEntry]:
@@ -293,7 +299,7 @@ def connector_entries(
     out."""
     origin = f"connector {name}"
     return {
-        key: resolve_entry(PropertyEntry(key, value, origin, None, value), None, worker.providers, warnings)
+        key: resolve_entry(PropertyEntry(key, value, origin, None, value), working_key(key), worker.providers, warnings)
         for key, value in config.items()
         if value is not None
     }

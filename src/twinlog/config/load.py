@@ -134,7 +134,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     if problems.all():
         # From top to bottom, as a user fixes the file; problems that lack a line come last.
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
-        raise ConfigError(in_order, found.warnings)
+        raise ConfigError(in_order, _without_repeats(in_order, found.warnings))
     return MirrorConfig(
         tuple(flows),
         found.aliases,
@@ -144,6 +144,16 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
         metrics,
         driver,
     )
+
+
+def _without_repeats(problems: Sequence[ConfigProblem], warnings: Sequence[ConfigWarning]) -> list[ConfigWarning]:
+    """The warnings without those of providers that a problem with a value names, too."""
+    lost = [problem.text for problem in problems if problem.kind is MistakeKind.LOST_REFERENCE]
+    return [
+        one
+        for one in warnings
+        if one.kind is not MistakeKind.PROVIDER or not any(f"({one.key} of line {one.line})" in text for text in lost)
+    ]
 
 
 def _check_filter(found: ParsedFile, clusters: Sequence[str] | None, problems: Problems) -> None:

@@ -21,7 +21,7 @@ from twinlog.config.keys.table import CLIENTS, WORKER, WORKER_CLIENT, WORKER_FIL
 from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.security.tls import read_tls
 from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
-from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.text.entries import check_value, read_providers, refuse_useless, resolve_entry, without_duplicates
 from twinlog.config.text.precedence import Layer
 from twinlog.config.text.providers import Providers
 from twinlog.config.text.values import Lookup, ValueRefusedError, parse_header_rules, parse_listener
@@ -222,19 +222,20 @@ class WorkerConfig:
     warnings: tuple[ConfigWarning, ...] = ()
 
 
-def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerConfig:
+def load_worker(path: str | Path, *, distributed: bool | None = None, lenient: bool = False) -> WorkerConfig:
     """The settings of the file at `path`, for example connect-distributed.properties.
 
     If `distributed` is None, the file's keys decide the kind of worker: a standalone worker has a file for its offsets,
-    and lacks `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads
-    only this file, the targets of its `${...}` references, and its key stores, before any contact with a cluster.
+    and lacks `group.id`. Unknown keys are warnings, as in Connect; with `lenient` so is a reference to an undeclared
+    provider. Raises ConfigError with every problem found. Reads only this file, the targets of its `${...}` references,
+    and its key stores, before any contact with a cluster.
     """
     require_kind(path, FileKind.WORKER)
     entries = list(read_properties(Path(path)))
     if distributed is None:
         names = {entry.key for entry in entries}
         distributed = "group.id" in names or OFFSET_FILE not in names
-    return worker_of(entries, str(path), distributed=distributed)
+    return worker_of(entries, str(path), distributed=distributed, lenient=lenient)
 
 
 def worker_of(
@@ -242,6 +243,7 @@ def worker_of(
     file: str,
     *,
     distributed: bool = True,
+    lenient: bool = True,
     lookups: Mapping[str, Lookup] = MappingProxyType({}),
     classes: Mapping[str, Lookup] = MappingProxyType({}),
 ) -> WorkerConfig:
@@ -274,6 +276,10 @@ def worker_of(
         first = layer[unused[0]]
         text = "these keys are ignored here: " + ", ".join(unused)
         warnings.append(ConfigWarning(first.file, first.line, "", text, kind=MistakeKind.IGNORED))
+    if not lenient:
+        more: list[ConfigProblem] = []
+        refuse_useless(more, warnings)
+        problems.add_new(more)
     settings = _read(layer, file, problems, warnings, distributed)
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config import load
 from twinlog.config.connector import ConnectorFile, build_connector, line_of, read_connector_file
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UnknownKeys
-from twinlog.config.text.entries import refuse_impossible
+from twinlog.config.text.entries import refuse_useless
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.connectors.model import VERSION
 from twinlog.errors import ConfigError, RequestError
@@ -51,7 +51,7 @@ def read_connectors(
         else:
             found[connector.name] = connector
     if not lenient:
-        refuse_impossible(problems, warnings)
+        refuse_useless(problems, warnings)
     if problems:
         raise ConfigError(problems, warnings)
     return list(found.values()), warnings
@@ -71,7 +71,7 @@ def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[
         flow = build_connector(connector.name, connector.config, worker)
     except ConfigError as error:
         problems = [_problem(path, one.key, one.text, one.expected, one.kind) for one in error.problems]
-        raise ConfigError(problems, error.warnings) from None
+        raise ConfigError(problems, _in_file(path, error.warnings)) from None
     from twinlog.connectors.validation import validate  # noqa: PLC0415 - only who has connectors waits for it
 
     try:
@@ -80,8 +80,14 @@ def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[
         raise ConfigError([_problem(path, "connector.class", str(error), "a connector of MirrorMaker 2")]) from None
     problems = [_invalid(path, value.name, error) for _, value in checked.configs for error in value.errors]
     if problems:
-        raise ConfigError(problems, flow.warnings)
-    return flow.warnings
+        raise ConfigError(problems, _in_file(path, flow.warnings))
+    return _in_file(path, flow.warnings)
+
+
+def _in_file(path: Path, warnings: Sequence[ConfigWarning]) -> tuple[ConfigWarning, ...]:
+    """The warnings of a connector with the lines of its file."""
+    text = path.read_text("utf-8", "replace")
+    return tuple(replace(one, file=str(path), line=line_of(text, one.key) if one.key else None) for one in warnings)
 
 
 def _invalid(path: Path, name: str, error: str) -> ConfigProblem:

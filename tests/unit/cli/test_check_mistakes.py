@@ -204,7 +204,6 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         + "config.providers = vault\nconfig.providers.vault.class = org.example.Vault\n"
         + PLAIN.format("${vault:east:pw}"),
         [
-            "mm2.properties:7: warning: config.providers.vault.class: the Java class org.example.Vault is unsupported here; a value that refers to it as ${vault:...} is unreadable [TW-FILE-07]",
             "mm2.properties:10: error: east.sasl.jaas.config: ${vault:...} needs the Java class org.example.Vault (config.providers.vault.class of line 7), which is unsupported here; mount the secret as a file, as Kubernetes or an agent of the store does, and write in config.providers.vault.class: org.apache.kafka.common.config.provider.DirectoryConfigProvider for ${vault:/FOLDER:FILE}, or org.apache.kafka.common.config.provider.FileConfigProvider for ${vault:/FILE:KEY} [TW-FILE-08]",
         ],
     ),
@@ -262,7 +261,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         "mm2.properties",
         BASE + "west->east.enabled = true\n" + IDENTITY,
         [
-            "mm2.properties:6: error: west->east.enabled: flows east->west and west->east both mirror orders and keep the name (identity policy): MirrorMaker 2 would copy each record to and fro for ever, and twinlog copies these topics in neither direction; write topics that differ, for example east->west.topics = east-.* and west->east.topics = west-.*, or leave out the settings that keep names [TW-FILE-37]",
+            "mm2.properties:6: error: west->east.enabled: flows east->west and west->east both mirror orders and keep the name (identity policy): MirrorMaker 2 would copy each record to and fro for ever, and twinlog copies these topics in neither direction; write topics that differ, for example east-.* and west-.*, or leave out the settings that keep names [TW-FILE-37]",
         ],
     ),
     # Blanks between topics.

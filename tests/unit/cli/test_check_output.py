@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.unit.config import kafkas_files, worker_files
+from tests.unit.config.said import said
 from twinlog.cli.main import app
+from twinlog.config.properties import parse_properties
+from twinlog.config.worker import load_worker, worker_of
+from twinlog.console.flow_files import read_connectors
 from twinlog.explain.table import MESSAGES
 from twinlog.mistakes import MistakeKind
 
@@ -158,3 +163,84 @@ def test_notes_are_lines_too_and_fail_nothing(tmp_path: Path) -> None:
     for wrong in ("2.8", "4.9", "three"):
         answer = CliRunner().invoke(app, ["check", str(tmp_path / "mm2.properties"), "--was", wrong])
         assert answer.exit_code == 2
+
+
+CONNECTOR = {
+    "name": "s",
+    "connector.class": "MirrorSourceConnector",
+    "source.cluster.alias": "a",
+    "source.cluster.bootstrap.servers": "a:1",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"topics": "orders payments"}, "topics: 'orders payments' matches no topic"),
+        ({"source.cluster.sasl.jaas.config": "${env:X}"}, "${env:X} stays as it is, because config.providers lacks"),
+        # A key without effect may have any value.
+        ({"producer.sasl.jaas.config": "${env:X}"}, None),
+    ],
+)
+def test_a_connector_that_would_copy_too_little_is_an_error(
+    tmp_path: Path, settings: dict[str, str], words: str | None
+) -> None:
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps({**CONNECTOR, **settings}, indent=1))
+    found = CliRunner().invoke(app, ["check", str(file)])
+    assert found.exit_code == (0 if words is None else 1), found.output
+    assert (words or "") in found.stderr
+    if words is not None:
+        assert f"{file}:6: error: " in found.stderr
+        worker = worker_of(parse_properties(worker_files.distributed(), "w"), "w")
+        # As Connect: the connector starts, and its worker logs a warning.
+        assert words in "\n".join(said(read_connectors([file], worker, lenient=True)[1]))
+
+
+def test_a_worker_with_an_undeclared_provider_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "w.properties"
+    file.write_text(f"{kafkas_files.DISTRIBUTED}client.id = ${{env:X}}\nplugin.path = ${{env:X}}\n")
+    found = CliRunner().invoke(app, ["check", str(file)])
+    (line,) = [line for line in found.stderr.splitlines() if ": error: " in line]
+    assert "client.id: ${env:X} stays as it is, because config.providers lacks 'env'; write config.providers" in line
+    assert found.exit_code == 1
+    assert any("${env:X} stays" in line for line in said(load_worker(file, lenient=True).warnings))
+
+
+RESOURCE = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: m}
+spec:
+  replicas: 1
+  connectCluster: west
+  clusters:
+    - {alias: east, bootstrapServers: "east-1:9092"}
+    - {alias: west, bootstrapServers: "west-1:9092"}
+    - {alias: south, bootstrapServers: "south-1:9092"}
+  mirrors:
+    - sourceCluster: east
+      targetCluster: west
+      sourceConnector: &identity
+        config: {replication.policy.class: org.apache.kafka.connect.mirror.IdentityReplicationPolicy}
+      topicsPattern: orders
+    - sourceCluster: south
+      targetCluster: west
+      sourceConnector: *identity
+      topicsPattern: PATTERN
+"""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("stock.*", None),
+        ("orders", "both write orders on west, because topic names are kept"),
+        ("orders stock", "'orders stock' matches no topic"),
+    ],
+)
+def test_a_resource_that_would_copy_too_little_is_an_error(tmp_path: Path, pattern: str, words: str | None) -> None:
+    found = check(tmp_path, RESOURCE.replace("PATTERN", pattern), name="m.yaml")
+    assert found.exit_code == (0 if words is None else 1), found.output
+    assert (words or "") in found.stderr
+    assert words is None or f"{tmp_path}/m.yaml:20: error: spec.mirrors[1].topicsPattern" in found.stderr

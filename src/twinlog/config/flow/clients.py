@@ -13,7 +13,7 @@ from twinlog.config.keys.table import ADMIN, CONSUMER, PRODUCER
 from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.security.client_security import Called, read_security
 from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
-from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.text.entries import check_value, read_providers, refuse_useless, resolve_entry, without_duplicates
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import read_reset
 from twinlog.errors import ConfigError
@@ -180,6 +180,9 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[ConfigWarning]]:
             warnings.append(entry.warning("unknown key, ignored", MistakeKind.UNKNOWN_KEY))
         else:
             problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
+    refused: list[ConfigProblem] = []
+    refuse_useless(refused, warnings)
+    problems.add_new(refused)
     settings = read_connection(ConfigReader(layer, ADMIN, problems), str, file, warnings, "twinlog")
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))

@@ -42,15 +42,18 @@ def keeping(one: FlowSettings, other: FlowSettings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SharedTopics:
-    """Looks for such topics among the enabled flows of `file`. `layers` are the layers of the flows, by their names.
+    """Looks for such topics among the enabled flows of `file`.
 
-    With `first_writes` the user accepts that a remote topic of two sources is copied from a single source.
+    `layers` are the layers of the flows, by `source->target`.
+
+    With `first_writes` the user accepts that a remote topic of two sources is copied from a single source; None if the
+    file has no such key.
     """
 
     file: str
     flows: Sequence[FlowSettings]
     layers: Mapping[str, FlowLayers]
-    first_writes: bool = False
+    first_writes: bool | None = None
 
     def find(self, wrong: Sequence[ConfigProblem]) -> list[Mistake]:
         """The problems, and a warning for each pair of flows with lists that may or may not overlap.
@@ -69,7 +72,7 @@ class SharedTopics:
         return [*found, *self._cycles([*rules.values()])]
 
     def _rule(self, flow: FlowSettings, wrong: set[tuple[str, int | None]]) -> Topology | None:
-        layer = self.layers[flow.name].connector
+        layer = self.layers[_ends(flow)].connector
         entries = [layer[name] for name in _DECIDE if name in layer]
         if any(entry.unresolved is not None or (entry.file, entry.line) in wrong for entry in entries):
             return None
@@ -90,10 +93,8 @@ class SharedTopics:
                     f"({keeping(one, other)}): MirrorMaker 2 would copy each record to and fro for ever, and twinlog "
                     "copies these topics in neither direction"
                 )
-                expected = (
-                    f"topics that differ, for example {one.name}.topics = {one.source}-.* and {other.name}.topics = "
-                    f"{other.source}-.*, or leave out the settings that keep names"
-                )
+                sides = f"for example {one.source}-.* and {other.source}-.*"
+                expected = f"topics that differ, {sides}, or leave out the settings that keep names"
                 return [self._problem(other, text, expected, MistakeKind.BOTH_WAYS)]
             if _are_apart(one, other):
                 return []
@@ -114,7 +115,9 @@ class SharedTopics:
             "sources have no order in it"
         )
         expected = (
-            "topics that differ, or leave out the settings that keep names; if the two clusters have no topic in "
+            "topics that differ, or leave out the settings that keep names"
+            if self.first_writes is None
+            else "topics that differ, or leave out the settings that keep names; if the two clusters have no topic in "
             f"common, write {SHARED_TOPICS} = first"
         )
         return [self._problem(other, text, expected, MistakeKind.SAME_TOPIC)]
@@ -164,17 +167,21 @@ class SharedTopics:
         return first.warning(text, MistakeKind.CYCLE, expected)
 
     def _flow(self, rule: Topology) -> FlowSettings:
-        return next(flow for flow in self.flows if flow.name == rule.name)
+        return next(flow for flow in self.flows if _ends(flow) == rule.name)
 
     def _problem(self, flow: FlowSettings, text: str, expected: str, kind: MistakeKind) -> ConfigProblem:
         return self._entry(flow).problem(text, expected, kind)
 
     def _entry(self, flow: FlowSettings) -> PropertyEntry:
         """The line to change: the flow's own topics, or the line that enables it."""
-        layers = self.layers[flow.name]
+        layers = self.layers[_ends(flow)]
         name = layers.names.connector("topics")
         own = [layers.connector[key] for key in ("topics", "enabled") if key in layers.connector]
         return next((entry for entry in own if entry.line), PropertyEntry(name, "", self.file, None, ""))
+
+
+def _ends(flow: FlowSettings) -> str:
+    return f"{flow.source}->{flow.target}"
 
 
 def _are_apart(one: FlowSettings, other: FlowSettings) -> bool:

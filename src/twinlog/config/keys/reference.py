@@ -84,7 +84,10 @@ counts for the topic `orders`.
 - A comment after a value (`topics = .* # all`), which is part of the value in a properties file, is cut off with a
   warning.
 - A UTF-8 byte order mark at the beginning of the file is left out, with a warning.
-- A `${...}` reference to something missing is an error as soon as a flow needs its value.
+- A `${...}` reference to something missing, or to a provider that `config.providers` lacks, is an error as soon as a
+  flow needs its value. MirrorMaker 2 takes the text of the reference for the value.
+- Files that would copy too little are errors, for example `topics = orders payments`, or two sources that keep
+  topic names for one target: see [Checking a file](check.md#files-that-would-copy-too-little).
 - Work that repeats does so more often: the intervals for topics, groups, settings, ACLs, checkpoints and offsets of
   groups have shorter defaults, because only differences are written. A value in the file wins over the default. With an
   interval of 0, MirrorMaker 2 is always busy, and twinlog pauses for a tenth of a second.
@@ -141,10 +144,11 @@ follow if the separator is empty and the policy is the default policy, in Mirror
   `A->B.target.cluster.alias`, or an empty alias, they are mirrored.
 
 MirrorMaker 2 adds partitions only to remote topics whose names it recognises, and stops at the first record of a new
-partition of all others; twinlog adds the partition. Names that are kept hide the origin of a topic: topics that two
-flows would copy to and fro are left out by both, see [Active and active](guides/active-active.md); MirrorMaker 2 copies
-them for ever. If the identity policy meets the same alias for both clusters, MirrorMaker 2 mirrors heartbeats alone,
-and so does twinlog, with a warning.
+partition of all others; twinlog adds the partition. Names that are kept hide the origin of a topic: a file with two
+directions that would copy a topic to and fro is refused, see [Active and active](guides/active-active.md);
+MirrorMaker 2 copies the topic for ever. `connect-mirror-maker` starts with this file, and leaves the topic out in both
+directions. If the identity policy meets the same alias for both clusters, MirrorMaker 2 mirrors heartbeats alone, and
+so does twinlog, with a warning.
 
 ## Flows and heartbeats
 

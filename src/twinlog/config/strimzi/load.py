@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from twinlog.config.connector import ConnectorFlow, read_connector
+from twinlog.config.connector import ConnectorFlow, read_connector, working_key
 from twinlog.config.flow.shared_topics import SharedTopics
 from twinlog.config.keys.connector import CHECKPOINT_KEYS
 from twinlog.config.keys.scope import SourceAndTarget
@@ -16,7 +16,7 @@ from twinlog.config.strimzi import DEFAULT_LISTENER
 from twinlog.config.strimzi.fields import STORAGE
 from twinlog.config.strimzi.resource import CONVERTER, KINDS, MirrorMaker2Resource, PlannedConnector, read_resource
 from twinlog.config.text.config_reader import Problems
-from twinlog.config.text.entries import ParsedFile, refuse_impossible, resolve_entry
+from twinlog.config.text.entries import ParsedFile, refuse_useless, resolve_entry
 from twinlog.config.text.precedence import resolve_flow
 from twinlog.config.worker import WorkerConfig, worker_of
 from twinlog.errors import ConfigError
@@ -58,10 +58,10 @@ def load_resource(path: str | Path, secrets: Path | None = None, listen: str = D
 def _require_apart(config: ResourceConfig) -> None:
     """Raises ConfigError for topics that the mirrors together would leave out, and for names that no topic can have."""
     problems, warnings = list[ConfigProblem](), list(config.warnings)
-    refuse_impossible(problems, warnings)
+    refuse_useless(problems, warnings)
     found = flows_of(config)
     flows = [one.settings for one in config.flows if one.kind == "source" and not one.idle]
-    layers = {flow.name: resolve_flow(found, flow.source, flow.target) for flow in flows}
+    layers = {f"{flow.source}->{flow.target}": resolve_flow(found, flow.source, flow.target) for flow in flows}
     for mistake in SharedTopics(config.resource.file, flows, layers).find(problems):
         if isinstance(mistake, ConfigProblem):
             problems.append(_with_path(config.resource, mistake))
@@ -88,7 +88,9 @@ def config_of(resource: MirrorMaker2Resource, listen: str = DEFAULT_LISTENER) ->
     for one in resource.connectors:
         more: list[ConfigWarning] = []
         found = Problems([])
-        resolved = {key: resolve_entry(entry, None, worker.providers, more) for key, entry in one.entries.items()}
+        resolved = {
+            key: resolve_entry(entry, working_key(key), worker.providers, more) for key, entry in one.entries.items()
+        }
         flow = read_connector(one.name, resolved, worker, found, more)
         problems.add_new(found.all())
         warnings += more if works else ()

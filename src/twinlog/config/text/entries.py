@@ -87,10 +87,10 @@ def resolve_entry(
 ) -> PropertyEntry:
     """The entry with its references resolved, and its comment cut off if the value of `key` excludes comments.
 
-    A reference to an unknown provider stays text, as in Kafka, and is a warning.
+    A reference to an unknown provider stays text, as in Kafka, and is a warning if the key has an effect.
     """
     entry = resolve_known(entry, key, providers, warnings)
-    if entry.kept_reference is not None:
+    if entry.kept_reference is not None and key is not None and key.effect is Effect.WORKS:
         warnings.append(entry.warning(entry.kept_reference, MistakeKind.UNDECLARED, entry.way_out))
     return entry
 
@@ -185,7 +185,7 @@ def parse_file(entries: Iterable[PropertyEntry], file: str, unknown: UnknownKeys
         else:
             found.top[item.name] = item.entry
     if not lenient:
-        refuse_impossible(found.problems, warnings)
+        refuse_useless(found.problems, warnings)
     _judge_unknown_keys(scoped, scopes, found, unknown)
     _report_effects(scoped, warnings)
     return found
@@ -248,10 +248,14 @@ def _check(scope: KeyScope, found: ParsedFile) -> None:
         found.problems.append(problem)
 
 
-def refuse_impossible(problems: list[ConfigProblem], warnings: list[ConfigWarning]) -> None:
-    """Turns warnings of names that no topic can have into problems, since a flow would copy less than its file asks
-    for. MirrorMaker 2's own commands start with these files, and so do their replacements."""
-    for warning in [one for one in warnings if one.kind is MistakeKind.IMPOSSIBLE_NAME]:
+_USELESS = frozenset({MistakeKind.IMPOSSIBLE_NAME, MistakeKind.UNDECLARED})
+
+
+def refuse_useless(problems: list[ConfigProblem], warnings: list[ConfigWarning]) -> None:
+    """Turns warnings of names that no topic can have, and of undeclared providers, into problems: a flow would copy
+    less than its file asks for, or fail to log in. Kafka's own commands start with these files, and so do their
+    replacements."""
+    for warning in [one for one in warnings if one.kind in _USELESS]:
         warnings.remove(warning)
         problems.append(warning.as_problem())
 
