@@ -95,6 +95,7 @@ reference: .venv/.ready ## renew what is written from code: docs/configuration.m
 	@$(PYTHON) -m twinlog.config.strimzi.reference > build.reference && mv build.reference docs/strimzi.md
 	@$(PYTHON) -m twinlog.ops.acls.reference docs
 	@$(PYTHON) -m twinlog.explain.reference docs
+	@$(PYTHON) -m twinlog.cli.reference > build.reference && mv build.reference docs/commands.md
 	@$(PYTHON) -m tests.unit.lease.contract
 
 docs: .venv/docs/.ready ## the documentation as a site, in build/docs/site: strict, every link followed

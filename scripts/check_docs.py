@@ -22,6 +22,7 @@ from typing import Any
 
 from scripts.check_messages import stale_pages, wrong_messages
 from scripts.check_pages import wrong_pages
+from twinlog.cli.reference import render
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -171,6 +172,8 @@ def main() -> int:
         return 1
     cli = typer.main.get_command(app)
     found = list(problems(ROOT, cli))
+    if (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") != render():
+        found.append("docs/commands.md differs from the help of the commands: make reference")
     print("\n".join(found) or "The documents name only commands, targets, files, functions and messages that exist.")
     return 1 if found else 0
 

@@ -45,7 +45,7 @@ OLD_NAMES = (
     OldName("--check", "dry_run", True, only=("create",)),
     OldName("--to", "form", only=("convert",)),
     OldName("--version", "api_version", only=("convert",)),
-    OldName("-o", "folder", only=("convert",)),
+    OldName("-o", "folder", only=("convert", "write")),
     OldName("--output", "folder", only=("convert",)),
 )
 

@@ -123,7 +123,7 @@ def beside(
                 return (COPY, 0) in there and there[COPY, 0].offset > BEFORE
 
             wait_for(came, DEADLINE_S, "the group's offset comes across", every_s=1.0)
-            here.report("watched", file, canary, "--watch", "12", "--pid", process.pid, "--mm2-pid", mm2.pid)
+            here.report("watched", file, canary, "--observe", "12", "--pid", process.pid, "--mm2-pid", mm2.pid)
             load.stop()
         end = offsets(source_cluster, TOPIC)[1]
         here.copied(COPY, end)
@@ -131,14 +131,14 @@ def beside(
         here.stored()
         here.topics_after = set(topics(target_cluster))
         here.source_topics = here.source_topics[0], set(topics(source_cluster))
-        here.report("full", file, canary, "--watch", "0", "--full")
+        here.report("full", file, canary, "--observe", "0", "--full")
         # Two records of another producer in MirrorMaker 2's copy.
         produce(target_cluster, COPY, numbered(2, start=90_000))
         produce(source_cluster, TOPIC, numbered(300, start=50_000))
         here.copied(COPY, end + 302)
         here.copied(CANARY_COPY, end + 300)
         here.stored()
-        here.report("damaged", file, canary, "--watch", "0")
+        here.report("damaged", file, canary, "--observe", "0")
         assert process.terminate() == 0, process.log
         assert mm2.stop(120.0)
         yield here
@@ -219,5 +219,5 @@ def test_a_silent_cluster_ends_with_3(beside: Beside, tmp_path: Path) -> None:
     text = properties(beside.source, beside.target).replace(beside.target.bootstrap, "127.0.0.1:1")
     (tmp_path / "mm2.properties").write_text(text)
     assert run(tmp_path / "mm2.properties", "--topic", TOPIC, "-o", tmp_path / "out").exit_code == 0
-    result = run("report", tmp_path / "mm2.properties", tmp_path / "out/canary.properties", "--watch", "0")
+    result = run("report", tmp_path / "mm2.properties", tmp_path / "out/canary.properties", "--observe", "0")
     assert result.exit_code == 3

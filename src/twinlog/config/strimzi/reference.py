@@ -114,8 +114,8 @@ for are named with file, line and key. Existing files stay as they are.
 | exit code | of `convert` |
 |---|---|
 | 0 | everything was converted |
+| 1 | a part was impossible to convert; the rest was written |
 | 2 | the input or the command line is wrong, or a file exists; DIR is as before |
-| 3 | a part was impossible to convert; the rest was written |
 
 Positions go by the name of the source connector: `MirrorSourceConnector` in a dedicated MirrorMaker 2, and
 `A->B.MirrorSourceConnector` in a resource. `convert` names the flows that would therefore begin again.

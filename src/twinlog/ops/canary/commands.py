@@ -79,7 +79,7 @@ def canary() -> None:
 
     Exit codes: 0; 1; 2; 3; 4.
 
-    Example: twinlog canary mm2.properties --topic orders -o canary
+    Example: twinlog canary mm2.properties --topic orders --output-dir canary
 
     Example: twinlog canary report mm2.properties canary/canary.properties
     """
@@ -96,7 +96,6 @@ def write(
     folder: Annotated[
         Path,
         typer.Option(
-            "-o",
             "--output-dir",
             metavar="DIR",
             help=f"The directory for {FILE_NAME}; existing files stay.",
@@ -135,9 +134,9 @@ def write(
     Exit codes: 0; 2 FILE or an option is wrong, or the canary would touch something of MirrorMaker 2, and nothing is
     written; 4.
 
-    Example: twinlog canary mm2.properties --topic orders --topic payments -o canary
+    Example: twinlog canary mm2.properties --topic orders --topic payments --output-dir canary
 
-    Example: twinlog canary mm2.properties --flow east:west --topic orders --start latest -o canary
+    Example: twinlog canary mm2.properties --flow east:west --topic orders --start latest --output-dir canary
     """
     with ends_if_wrong(WRONG):
         flows = read_flows(file, connectors or [], secrets)
@@ -183,7 +182,10 @@ def report(
     ],
     connectors: ConnectorFiles = None,
     watch: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="How long lag and processes are observed.")
+        float,
+        typer.Option(
+            "--observe", min=0, metavar="SECONDS", help="How long lag and processes are observed, in seconds."
+        ),
     ] = 60.0,
     pid: Annotated[
         int | None,
@@ -304,7 +306,7 @@ def _entries(file: Path, connectors: Sequence[Path], vault: Path) -> tuple[list[
 def _write(files: dict[Path, tuple[str, int]]) -> None:
     there = next((path for path in files if path.exists()), None)
     if there is not None:
-        print_error(f"{there} exists, and nothing was written; remove it, or choose another -o DIR")
+        print_error(f"{there} exists, and nothing was written; remove it, or choose another --output-dir")
         raise typer.Exit(WRONG)
     try:
         for path, (text, mode) in files.items():

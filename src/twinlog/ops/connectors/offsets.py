@@ -72,22 +72,22 @@ def _offset(entry: Entry) -> str:
     return str(offset["offset"]) if set(offset) == {"offset"} else str(offset)
 
 
-def offset_entries(words: Sequence[str], config: dict[str, str], group: str | None) -> list[Entry]:
+def offset_entries(words: Sequence[str], config: dict[str, str], groups: Sequence[str] = ()) -> list[Entry]:
     """The offsets that `words` of a command line name, of the connector with this configuration. Raises ConfigError."""
     kind = connector_kind(config.get("connector.class", ""))
     if kind is None:
         raise _wrong("OFFSET", "words for another connector than MirrorMaker 2's", "--file")
-    if group is not None and kind != "checkpoint":
-        raise _wrong("--group", repr(group), "none, since only checkpoints have groups")
-    if kind == "checkpoint" and group is None:
+    if groups and kind != "checkpoint":
+        raise _wrong("--group", repr(groups[0]), "none, since only checkpoints have groups")
+    if kind == "checkpoint" and not groups:
         raise _wrong("--group", "missing", "the group whose checkpoints are meant")
     source = config.get("source.cluster.alias", "source").strip()
     if kind == "heartbeat":
         target = config.get("target.cluster.alias", "target").strip()
         pair = {"sourceClusterAlias": source, "targetClusterAlias": target}
         return [{"partition": pair, "offset": _number(word, word, kind)} for word in words]
-    own = {"cluster": source} if kind == "source" else {"group": group}
-    return [_of_topic(word, own, kind) for word in words]
+    owners = [{"cluster": source}] if kind == "source" else [{"group": group} for group in groups]
+    return [_of_topic(word, own, kind) for own in owners for word in words]
 
 
 def _of_topic(word: str, own: dict[str, Any], kind: ConnectorKind) -> Entry:
@@ -157,7 +157,8 @@ def alter(
         ),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(metavar="GROUP", help="Of a checkpoint connector.", show_default=False)
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="The group of a checkpoint; may be repeated.", show_default=False),
     ] = None,
     file: Annotated[
         Path | None,
@@ -179,11 +180,11 @@ def alter(
     if bool(words) == (file is not None):
         raise typer.BadParameter("give either TOPIC:PARTITION=OFFSET or --file")
     if file is not None:
-        if group is not None:
+        if group:
             raise typer.BadParameter("FILE has the groups in it", param_hint="--group")
         entries = _read(file)
     else:
-        entries = offset_entries(words or [], rest.get("connectors", name, "config"), group)
+        entries = offset_entries(words or [], rest.get("connectors", name, "config"), group or ())
     _change(rest, "PATCH", name, {"offsets": entries})
 
 

@@ -78,11 +78,13 @@ Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help=_MOME
 class _OrList(TwinlogGroup):
     """`twinlog topics FILE` lists."""
 
+    default_command = "list"
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         # A word beside FILE is a command, be it misspelled.
         misspelled = len(args) > 1 and args[0].replace("-", "").isalpha() and not Path(args[0]).exists()
         if args and args[0] not in self.commands and not args[0].startswith("-") and not misspelled:
-            args = ["list", *args]
+            args = [self.default_command, *args]
         return super().resolve_command(ctx, args)
 
 

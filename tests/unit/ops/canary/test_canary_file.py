@@ -129,7 +129,7 @@ def test_existing_files_stay(tmp_path: Path) -> None:
     _, text, _ = written(tmp_path, PROPERTIES, "--topic", "orders")
     again = run(tmp_path / "mm2.properties", "--topic", "orders.eu", "-o", tmp_path / "out")
     assert again.exit_code == 2
-    assert "exists, and nothing was written; remove it, or choose another -o DIR" in again.output
+    assert "exists, and nothing was written; remove it, or choose another --output-dir" in again.output
     assert (tmp_path / "out/canary.properties").read_text() == text
 
 

@@ -145,7 +145,7 @@ def report(folder: Path, canary: str) -> str:
         "east->west.enabled = true\neast->west.topics = orders\n"
     )
     other.write_text(canary)
-    result = CliRunner().invoke(app, ["canary", "report", str(file), str(other), "--watch", "0"])
+    result = CliRunner().invoke(app, ["canary", "report", str(file), str(other), "--observe", "0"])
     assert result.exit_code == 2, result.output
     return " ".join(result.output.split())
 
