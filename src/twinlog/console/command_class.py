@@ -121,10 +121,13 @@ class CommandApp(typer.Typer):
 def _log_options(
     *,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Log each step on stderr, too.", show_default=False)
+        bool, typer.Option("-v", "--verbose", help="Log each step on stderr.", show_default=False)
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="Print the result and errors only.", show_default=False)
+        bool,
+        typer.Option(
+            "-q", "--quiet", help="Leave out progress and notes: only results, warnings and errors.", show_default=False
+        ),
     ] = False,
     log_format: Annotated[
         LogFormat,

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from twinlog.config.strimzi import DIRECTORY_VARIABLE
+from twinlog.console.command_log import print_warning_line
 from twinlog.console.data_format import DataFormat
 from twinlog.model.amounts import read_moment, shown_moment
 from twinlog.settings.flow import FlowSettings
@@ -77,11 +78,11 @@ Partitions = Annotated[
     ),
 ]
 Output = Annotated[
-    DataFormat, typer.Option("-o", "--output", help="How the result is printed: table is for people, stdout has it.")
+    DataFormat, typer.Option("-o", "--output", help="The form of the result on stdout; table is for people.")
 ]
 AnswerTimeout = Annotated[
     float,
-    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a silent cluster is waited for, in seconds."),
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for a silent cluster, in seconds."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes, and make none.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question before a change.")]
@@ -122,7 +123,8 @@ def moment_ms(text: str | None, option: str, forms: str = MOMENT_HELP) -> int | 
     if moment is None:
         raise typer.BadParameter(f"{text!r} is an unknown moment; write {forms}", param_hint=option)
     if digits.isdecimal() and 0 < moment < SECONDS_BELOW:
-        typer.echo(f"twinlog: {option} {text} is {shown_moment(moment)}: numbers are milliseconds since 1970", err=True)
+        note = f"{option} {text} is {shown_moment(moment)}: numbers are milliseconds since 1970"
+        print_warning_line(f"twinlog: {note}")
     return moment
 
 

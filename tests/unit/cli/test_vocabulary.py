@@ -158,6 +158,37 @@ def test_options_are_of_the_vocabulary(words: tuple[str, ...], command: Any, con
     assert {"-v", "-q", "--log-format"} <= names
 
 
+OFFLINE = {
+    *(("run",), ("connect",), ("check",), ("explain",), ("convert",), ("canary", "write")),
+    *(("warm-up",), ("launcher",), ("completion",)),
+}
+"""The commands that ask no cluster, or serve until a signal ends them."""
+
+WITHOUT_DATA = {("acls",)} | {
+    ("connectors", *words)
+    for words in (
+        ("pause",),
+        ("resume",),
+        ("stop",),
+        ("restart",),
+        ("delete",),
+        ("offsets", "alter"),
+        ("offsets", "reset"),
+    )
+}
+"""The commands that ask a cluster, and print no data: `acls` has a `--format` of its own."""
+
+
+@pytest.mark.parametrize(("words", "command", "context"), [pytest.param(*one, id=" ".join(one[0])) for one in LEAVES])
+def test_commands_that_ask_a_cluster_have_a_timeout_and_data(
+    words: tuple[str, ...], command: Any, context: Any
+) -> None:
+    names = {opt for param in command.params if not getattr(param, "hidden", False) for opt in param.opts}
+    assert ("--timeout" in names) == (words not in OFFLINE)
+    if words not in OFFLINE:
+        assert ("-o" in names) == (words not in WITHOUT_DATA)
+
+
 def test_no_option_of_a_single_command_is_left_over() -> None:
     used: dict[str, set[str]] = defaultdict(set)
     for words, command, _ in LEAVES:

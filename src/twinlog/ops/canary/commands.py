@@ -28,6 +28,7 @@ from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, WRONG
 from twinlog.console.flow_files import read_flow_file, read_flows
 from twinlog.console.options import (
+    AnswerTimeout,
     Conf,
     ConnectorFiles,
     Everything,
@@ -43,6 +44,7 @@ from twinlog.console.options import (
 )
 from twinlog.console.spark_batch import SparkSignalHandler
 from twinlog.errors import TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings
 
@@ -208,6 +210,7 @@ def report(
         ),
     ] = 1_000,
     output: Output = DataFormat.TABLE,
+    timeout: AnswerTimeout = COMMAND_CONNECT_S,
     everything: Everything = False,
     master: Master = None,
     conf: Conf = None,
@@ -250,14 +253,16 @@ def report(
     )
 
     if watch:
-        print_note(f"observing both programs for {watch:g} seconds (--watch)")
+        print_note(f"observing both programs for {watch:g} seconds (--observe)")
     try:
         base = flow_beside(flows[0], at_work(known.flows))
         compared = ComparedFlows(base, tuple(at_work(known.flows)), flows[0], known.worker)
         with ReadingProgress() as progress:
             compare = compare_all(spark_master, settings, stop) if full else compare_sample(progress)
             options = CanaryReportOptions(full, sample, watch, pid, mm2_pid)
-            found = CanaryReader(compared, options, compare, progress=progress, clock=SYSTEM).report()
+            found = CanaryReader(
+                compared, options, compare, progress=progress, connect_s=timeout, clock=SYSTEM
+            ).report()
     except TwinlogError as error:
         stop.end_command(error)
     print_result(output, found.as_json, lambda: report_lines(found, everything=everything))

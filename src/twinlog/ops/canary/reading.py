@@ -111,6 +111,7 @@ class CanaryReader:
         *,
         progress: Progress = lambda flow, what, done, total: None,
         connect: Connect = ClusterAdmin,
+        connect_s: float = COMMAND_CONNECT_S,
         clock: Clock,
     ) -> None:
         self._compared = compared
@@ -118,6 +119,7 @@ class CanaryReader:
         self._compare = compare
         self._progress = progress
         self._connect = connect
+        self._connect_s = connect_s
         self._clock = clock
         self._canary_topology = topology_of(compared.canary)
         self._histories: dict[str, SyncHistory] = {}
@@ -164,7 +166,7 @@ class CanaryReader:
         canary = self._compared.canary
         admin = self._connect(canary.source, canary.source_admin.client)
         try:
-            admin.connect(COMMAND_CONNECT_S)
+            admin.connect(self._connect_s)
             found = sorted(name for name in admin.topics() if self._canary_topology.mirrors(name))
         finally:
             admin.close()
@@ -191,8 +193,8 @@ class CanaryReader:
             topology = topology_of(flow)
             source, target = both_clusters(flow, self._connect)
             try:
-                source.connect(COMMAND_CONNECT_S)
-                target.connect(COMMAND_CONNECT_S)
+                source.connect(self._connect_s)
+                target.connect(self._connect_s)
                 names = {topology.remote_name(name) for name in source.topics() if topology.mirrors(name)}
                 copies = [topic for name, topic in target.topics().items() if name in names]
                 total += sum(end for end in target.offsets(partitions_of(copies), latest=True).values() if end > 0)
@@ -287,10 +289,10 @@ class CanaryReader:
         """The offset syncs of a flow, which anchor ranges in the middle of copies of MirrorMaker 2."""
         source, target = both_clusters(flow, self._connect)
         try:
-            source.connect(COMMAND_CONNECT_S)
+            source.connect(self._connect_s)
             here = source
             if flow.offset_syncs_location != "source":
-                target.connect(COMMAND_CONNECT_S)
+                target.connect(self._connect_s)
                 here = target
             ends = dict(source.offsets(wanted, latest=True))
             found = read_history(TopicReader(here, TopicName(flow.offset_syncs_topic), optional=True), wanted, ends)

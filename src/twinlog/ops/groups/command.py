@@ -47,7 +47,7 @@ def groups(
         typer.Option(
             min=0,
             metavar="SECONDS",
-            help=f"How long a silent cluster is waited for, in seconds, or with --wait all of it. Default: "
+            help=f"How long to wait for a silent cluster, or with --wait for all groups, in seconds. Default: "
             f"{LOOK_CONNECT_S:g}, with --wait {WAIT_S:g}.",
             show_default=False,
         ),
