@@ -278,3 +278,12 @@ def test_a_cycle_over_a_flow_of_another_host_is_warned_of(tmp_path: Path) -> Non
         load(file)
     (warning,) = (one for one in said(load(file, unknown_keys="warn").warnings) if "in a cycle" in one)
     assert "they are left out" in warning
+
+
+def test_a_reference_of_a_key_without_effect_may_have_any_provider(tmp_path: Path) -> None:
+    ignored = "producer.acks = ${env:X}\nb.producer.max.block.ms = ${env:X}\n"
+    assert not [one for one in read(tmp_path, BASE + ignored).warnings if one.kind is MistakeKind.UNDECLARED]
+    with pytest.raises(
+        ConfigError, match=r"b\.producer\.acks: \$\{env:X\} stays as it is, because config\.providers lacks"
+    ):
+        read(tmp_path, BASE + "b.producer.acks = ${env:X}\n")

@@ -264,15 +264,12 @@ def _judge_reference(scope: KeyScope, found: ParsedFile, *, lenient: bool) -> No
     """A reference to an undeclared provider is a problem if its value takes effect: as a password the text itself could
     only fail at a broker."""
     entry, key = scope.entry, scope.key
-    if entry.kept_reference is None:
+    if entry.kept_reference is None or key is None or scope.no_effect is not None or key.effect is not Effect.WORKS:
         return
-    works = key is not None and scope.no_effect is None and key.effect is Effect.WORKS
-    if works and not lenient:
-        problem = entry.problem(entry.kept_reference, entry.way_out, MistakeKind.UNDECLARED)
-        if problem not in found.problems:
-            found.problems.append(problem)
-    else:
+    if lenient:
         found.warnings.append(entry.warning(entry.kept_reference, MistakeKind.UNDECLARED, entry.way_out))
+    elif (problem := entry.problem(entry.kept_reference, entry.way_out, MistakeKind.UNDECLARED)) not in found.problems:
+        found.problems.append(problem)
 
 
 def _judge_unknown_keys(scoped: Iterable[KeyScope], scopes: KeyScopes, found: ParsedFile, unknown: UnknownKeys) -> None:
