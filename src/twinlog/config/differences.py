@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from twinlog.config.flow.shared_topics import SharedTopics
 from twinlog.config.keys.key import Effect, Key, Release
 from twinlog.config.keys.scope import connector_key
 from twinlog.config.load import LoadedFile
@@ -62,7 +63,15 @@ def differences(loaded: LoadedFile, was: Release) -> list[ConfigNote]:
     flows = [flow for flow in loaded.config.flows if flow.enabled]
     layers = {flow.name: resolve_flow(loaded.parsed, flow.source, flow.target) for flow in flows}
     reading = _Differences(loaded.parsed.file, flows, layers, was)
-    found = dict.fromkeys((*reading.keys(), *reading.intervals(), *reading.internal_topics(), *reading.copying()))
+    found = dict.fromkeys(
+        (
+            *reading.keys(),
+            *reading.intervals(),
+            *reading.internal_topics(),
+            *reading.copying(),
+            *reading.shared_topics(),
+        )
+    )
     return sorted(found, key=lambda note: (note.line is None, note.line or 0))
 
 
@@ -147,6 +156,14 @@ class _Differences:
                 "for the old names write add.source.alias.to.metrics = false"
             )
             yield self._absent("add.source.alias.to.metrics", text)
+
+    def shared_topics(self) -> Iterator[ConfigNote]:
+        """Remote topics of two sources, which the file allows."""
+        shared = SharedTopics(self.file, self.flows, self.layers, first_writes=False)
+        for mistake in shared.find(()):
+            if mistake.kind is MistakeKind.SAME_TOPIC:
+                text = f"{mistake.text}; {self._release} mixed the records of both sources in this topic"
+                yield ConfigNote(mistake.file, mistake.line, mistake.key, text, kind=MistakeKind.OTHER_THAN_BEFORE)
 
     def _has_new_tag(self) -> bool:
         return any(self._lacks(flow, "add.source.alias.to.metrics") for flow in self.flows)

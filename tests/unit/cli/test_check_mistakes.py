@@ -127,7 +127,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         "mm2.properties",
         BASE.replace("orders", "orders, payments.(x"),
         [
-            "mm2.properties:5: error: east->west.topics: an unclosed parenthesis, at character 10 of 'payments.(x'; write a regular expression, for example orders[.].* for all names that begin with orders. [TW-FILE-04]",
+            "mm2.properties:5: error: east->west.topics: an unclosed parenthesis, at character 10 of 'payments.(x'; write a regular expression, for example orders.* for all names that begin with orders [TW-FILE-04]",
         ],
     ),
     # A pattern of a shell.

@@ -154,6 +154,17 @@ def test_only_differences_that_the_file_has_are_named(
     assert (words or "") in found.get(key, "")
 
 
+def test_a_remote_topic_of_two_sources_was_mixed(tmp_path: Path) -> None:
+    text = (
+        "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
+        "a->c.enabled = true\nb->c.enabled = true\ntopics = t\ntwinlog.shared.topics = first\n"
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    )
+    assert "MirrorMaker 2 of Kafka 3.9 mixed the records of both sources" in notes(tmp_path, text, "3.9")["topics"]
+    apart = notes(tmp_path, text + "b->c.topics = u\n", "3.9")
+    assert not any("mixed the records" in note for note in apart.values())
+
+
 def test_notes_are_lines_too_and_fail_nothing(tmp_path: Path) -> None:
     found = check(tmp_path, BASE + "topics.blacklist = x\n", "--was", "4.2", "--strict")
     assert found.exit_code == 1  # The old name is a warning.

@@ -276,7 +276,7 @@ def _check_value(item: DocumentNode, table_path: str, one: Field, found: Resourc
     if choices and item.text not in choices:
         found.wrong(item, repr(item.text), " or ".join(choices))
     elif one.minimum is not None and int(item.text, 0) < one.minimum:
-        found.wrong(item, item.text, f"at least {one.minimum}")
+        found.wrong(item, f"{item.text} is too small", f"{one.minimum} or more")
     elif one.pattern is not None and not re.search(one.pattern, item.text):
         found.wrong(item, repr(item.text), f"a text that matches {one.pattern}")
 

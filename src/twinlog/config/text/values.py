@@ -339,7 +339,7 @@ def regex_of_glob(item: str) -> str:
 def _regex_instead(item: str) -> str:
     if item.startswith("*") and _GLOB.fullmatch(item):
         return f"{regex_of_glob(item)}, because names are matched by regular expressions, unlike a shell's patterns"
-    return "a regular expression, for example orders[.].* for all names that begin with orders."
+    return "a regular expression, for example orders.* for all names that begin with orders"
 
 
 def _check_topic(item: str, form: ValueForm) -> None:
