@@ -117,6 +117,8 @@ def main() -> int:
         print(table.to_markdown())
         if table.failed:
             raise ReleaseError(f"The wheel failed in at least one row; {SUMS} was not written")
+        if not asked.untested and not table.tried:
+            raise ReleaseError(f"No row was tried; {SUMS} was not written. Name a Java by --java, a Python by --python")
         sums = write_sums(dist)
         if asked.sign:
             sign(asked.sign, sums)

@@ -55,6 +55,11 @@ class Table:
     def failed(self) -> bool:
         return any(result.startswith("failed") for _, result in self.rows)
 
+    @property
+    def tried(self) -> bool:
+        """Whether the wheel passed in any row."""
+        return any(result.startswith("passed") for _, result in self.rows)
+
     def add_untested(self, reason: str) -> None:
         """Add a row for all combinations."""
         self.rows.append((Cell("all", "all", "all"), reason))
@@ -95,6 +100,16 @@ class Release:
         return {**found[0], **found[1], "twinlog": self.version}
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The environment of a Python and a PySpark; if it lacks one, `reason` is the result of its row."""
+
+    python: str
+    spark: str
+    environment: Environment | None
+    reason: str = ""
+
+
 class Matrix:
     """Runs all combinations of `pythons`, both PySparks and `javas`; `quick` only the first. `say` prints progress."""
 
@@ -113,78 +128,78 @@ class Matrix:
         self._quick = quick
         self._say = say
         self._sparks = {release.locked["pyspark"]: None, pins(OTHER_SPARK.read_text())["pyspark"]: OTHER_SPARK}
-        self._number = 0
 
     def run(self) -> Table:
-        """Try everything. Raises HarnessError if the brokers do not start."""
+        """Install all environments, then try each of them. Raises HarnessError if the brokers do not start."""
         table = Table(self._release.version)
-        with side_by_side(KafkaCluster("east"), KafkaCluster("west")) as (source, target):
-            for python in PYTHONS:
-                found = self._pythons.get(python)
-                if found is None:
-                    table.rows.append((Cell(python, "all", "all"), "not tested here: this machine lacks this Python"))
-                elif not self._quick or found is next(iter(self._pythons.values())):
-                    self._try_python(found, source, target, table)
-                else:
-                    table.rows.append((Cell(found.full, "all", "all"), "not tested: --quick"))
-        return table
-
-    def _try_python(self, python: Interpreter, source: KafkaCluster, target: KafkaCluster, table: Table) -> None:
         # A short path: Spark's sockets have names of at most 107 bytes.
         with tempfile.TemporaryDirectory(prefix="twr-", dir="/tmp") as work:
-            self._say(f"Python {python.full}: installing the release into an empty environment ...")
-            try:
-                environment = Environment(Path(work, "env"), python.path)
-                install_release(environment, self._release.folder, self._release.version)
-                _check_packages(environment, self._release.locked)
-                _check_tools(environment)
-                if not table.sizes:
-                    table.sizes = environment.sizes()
-            except ReleaseError as error:
-                self._add(table, Cell(python.full, "all", "all"), f"failed: {error}")
-                return
+            prepared = [each for python in PYTHONS for each in self._prepare(python, Path(work))]
+            first = next((each.environment for each in prepared if each.environment is not None), None)
+            if first is None:
+                table.rows += [(Cell(each.python, each.spark, "all"), each.reason) for each in prepared]
+                return table
+            table.sizes = first.sizes()
+            with side_by_side(KafkaCluster("east"), KafkaCluster("west")) as (source, target):
+                for number, each in enumerate(prepared):
+                    for cell, result in self._try_environment(each, f"env-{number}", source, target):
+                        self._say(f"Python {cell.python}, PySpark {cell.spark}, Java {cell.java}: {result}")
+                        table.rows.append((cell, " ".join(result.partition("\n")[0].replace("|", "\\|").split())))
+        return table
+
+    def _prepare(self, version: str, work: Path) -> Iterator[_Prepared]:
+        python = self._pythons.get(version)
+        if python is None:
+            yield _Prepared(version, "all", None, "not tested here: this machine lacks this Python")
+        elif self._quick and python is not next(iter(self._pythons.values())):
+            yield _Prepared(python.full, "all", None, "not tested: --quick")
+        else:
             for spark, requirements in self._sparks.items():
                 if self._quick and requirements is not None:
-                    self._add(table, Cell(python.full, spark, "all"), "not tested: --quick")
+                    yield _Prepared(python.full, spark, None, "not tested: --quick")
                     continue
+                self._say(
+                    f"Python {python.full}, PySpark {spark}: installing the release into an empty environment ..."
+                )
                 try:
-                    if requirements is not None:
-                        environment.install(
-                            "--require-hashes", "--no-build-isolation", "--no-deps", "-r", str(requirements)
-                        )
-                        environment.run([str(environment.home / "bin/python"), "-m", "pip", "check"])
+                    home = work / f"{version}-{spark}"
+                    yield _Prepared(python.full, spark, self._install(home, python, spark, requirements))
                 except ReleaseError as error:
-                    self._add(table, Cell(python.full, spark, "all"), f"failed: {error}")
-                    continue
-                for cell, java in self._java_cells(python, spark):
-                    self._add(table, cell, self._try_java(environment, java, source, target))
+                    yield _Prepared(python.full, spark, None, f"failed: {error}")
 
-    def _java_cells(self, python: Interpreter, spark: str) -> Iterator[tuple[Cell, Java | str]]:
-        first = next(iter(self._javas), None)
+    def _install(self, home: Path, python: Interpreter, spark: str, requirements: Path | None) -> Environment:
+        environment = Environment(home, python.path)
+        install_release(environment, self._release.folder, self._release.version)
+        if requirements is not None:
+            environment.install("--require-hashes", "--no-build-isolation", "--no-deps", "-r", str(requirements))
+        _check_packages(environment, {**self._release.locked, "pyspark": spark})
+        return environment
+
+    def _try_environment(
+        self, prepared: _Prepared, name: str, source: KafkaCluster, target: KafkaCluster
+    ) -> Iterator[tuple[Cell, str]]:
+        if prepared.environment is None:
+            yield Cell(prepared.python, prepared.spark, "all"), prepared.reason
+            return
         for version in JAVAS:
             java = self._javas.get(version)
+            cell = Cell(prepared.python, prepared.spark, str(version) if java is None else java.full)
             if java is None:
-                yield Cell(python.full, spark, str(version)), "not tested here: this machine lacks this Java"
-            elif self._quick and version != first:
-                yield Cell(python.full, spark, java.full), "not tested: --quick"
+                yield cell, "not tested here: this machine lacks this Java"
+            elif self._quick and java is not next(iter(self._javas.values())):
+                yield cell, "not tested: --quick"
             else:
-                yield Cell(python.full, spark, java.full), java
+                yield cell, self._try_java(prepared.environment, java, f"{name}-{version}", source, target)
 
-    def _try_java(self, environment: Environment, java: Java | str, source: KafkaCluster, target: KafkaCluster) -> str:
-        if isinstance(java, str):
-            return java
-        self._number += 1
+    def _try_java(
+        self, environment: Environment, java: Java, topic: str, source: KafkaCluster, target: KafkaCluster
+    ) -> str:
         began = time.monotonic()
         try:
-            mirror(environment, java, self._release.version, source, target, f"cell-{self._number}")
+            mirror(environment, java, self._release.version, source, target, topic)
         except (ReleaseError, HarnessError, TimeoutError) as error:
             return f"failed: {error}"
         return f"passed in {time.monotonic() - began:.0f} s"
-
-    def _add(self, table: Table, cell: Cell, result: str) -> None:
-        self._say(f"Python {cell.python}, PySpark {cell.spark}, Java {cell.java}: {result}")
-        short = " ".join(result.partition("\n")[0].replace("|", "\\|").split())
-        table.rows.append((cell, short))
 
 
 def mirror(
@@ -253,14 +268,13 @@ def _look(run: Child, javas: set[Path]) -> bool:
 
 
 def _check_packages(environment: Environment, locked: dict[str, str]) -> None:
+    """Check that an environment has exactly the locked packages. Raises ReleaseError."""
     wrong = list(differing(environment.packages(), locked))
     if wrong:
         raise ReleaseError(f"the environment differs from the lock: {'; '.join(wrong)}")
-    environment.run([str(environment.home / "bin/python"), "-m", "pip", "check"])
-
-
-def _check_tools(environment: Environment) -> None:
+    python = str(environment.home / "bin/python")
+    environment.run([python, "-m", "pip", "check"])
     code = f"import importlib.util as u; print([m for m in {DEVELOPMENT!r} if u.find_spec(m)])"
-    found = environment.run([str(environment.home / "bin/python"), "-c", code]).strip()
+    found = environment.run([python, "-c", code]).strip()
     if found != "[]":
         raise ReleaseError(f"the environment has development tools: {found}")

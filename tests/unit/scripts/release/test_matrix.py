@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.other_spark import REQUIREMENTS as OTHER_SPARK
 from scripts.release.checkout import ReleaseError
-from scripts.release.environments import Environment, Java, differing, find_javas, find_pythons
-from scripts.release.matrix import Cell, Table
+from scripts.release.environments import PYTHONS, Environment, Interpreter, Java, differing, find_javas, find_pythons
+from scripts.release.matrix import Cell, Matrix, Release, Table
+from scripts.release.packages import pins
 
 
 def program(path: Path, text: str) -> Path:
@@ -49,6 +51,7 @@ def test_javas_are_found_by_what_they_print(tmp_path: Path, monkeypatch: pytest.
 def test_a_failure_and_a_missing_java_are_no_success() -> None:
     table = Table("1.2.0")
     table.rows.append((Cell("3.11.7", "4.2.0", "17.0.1"), "passed in 20 s"))
+    assert table.tried
     assert not table.failed
     table.rows.append((Cell("3.11.7", "4.2.0", "21"), "not tested here: this machine lacks this Java"))
     assert not table.failed
@@ -58,6 +61,26 @@ def test_a_failure_and_a_missing_java_are_no_success() -> None:
     assert "| 3.11.7 | 4.2.0 | 17.0.1 | passed in 20 s |" in text
     assert "| 3.11.7 | 4.2.0 | 21 | not tested here: this machine lacks this Java |" in text
     assert text.count("passed") == 1
+
+
+def test_a_machine_without_any_of_them_tries_nothing(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("pyspark==4.2.0\n")
+    (tmp_path / "requirements-build.txt").write_text("")
+    table = Matrix(Release(tmp_path, "1.2.0"), {}, {}, quick=False, say=print).run()
+    assert {result for _, result in table.rows} == {"not tested here: this machine lacks this Python"}
+    assert len(table.rows) == len(PYTHONS)
+    assert not table.tried
+
+
+def test_a_release_that_pip_refuses_is_a_failure_of_both_pysparks(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("pyspark==4.2.0\n")
+    (tmp_path / "requirements-build.txt").write_text("no-hash==1\n")
+    here = Interpreter(PYTHONS[0], "3.11.0", Path(os.path.realpath(sys.executable)))
+    table = Matrix(Release(tmp_path, "1.2.0"), {PYTHONS[0]: here}, {}, quick=False, say=print).run()
+    failed = [(cell, result) for cell, result in table.rows if cell.python == "3.11.0"]
+    assert [cell.spark for cell, _ in failed] == ["4.2.0", pins(OTHER_SPARK.read_text())["pyspark"]]
+    assert all(result.startswith("failed: `") for _, result in failed)
+    assert table.failed
 
 
 def test_sizes_are_listed_from_the_largest_on() -> None:

@@ -184,6 +184,27 @@ def test_the_image_is_built_of_the_wheel(built: Built, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
+def test_the_recipe_installs_the_wheel_by_its_hash(built: Built, tmp_path: Path) -> None:
+    folder = write_image(built.tree, tmp_path, built.wheel)
+    recipe = (folder / "Containerfile").read_text()
+    (command,) = re.findall(r"^RUN (/opt/twinlog/bin/python -m pip install .*dist.*)$", recipe, re.MULTILINE)
+    home = tmp_path / "env"
+    venv.create(home, with_pip=False, symlinks=True)
+    pip = f"{sys.executable} -m pip --python {home} install"
+
+    def install() -> subprocess.CompletedProcess[str]:
+        words = command.replace("/opt/twinlog/bin/python -m pip install", pip)
+        return subprocess.run(["/bin/sh", "-c", words], cwd=folder, capture_output=True, text=True, check=False)
+
+    done = install()
+    assert done.returncode == 0, done.stderr
+    assert (home / "bin/connect-distributed.sh").is_file()
+    (folder / "dist" / built.wheel.name).write_bytes(built.wheel.read_bytes() + b"\0")
+    refused = install()
+    assert refused.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in refused.stderr
+
+
 def test_a_recipe_that_builds_otherwise_is_refused(built: Built, tmp_path: Path) -> None:
     (tmp_path / "Containerfile").write_text("FROM scratch\nCOPY src src\nRUN pip install src\n")
     with pytest.raises(ReleaseError, match=r"Containerfile must copy pyproject\.toml and src"):
