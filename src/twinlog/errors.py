@@ -46,15 +46,18 @@ class TwinlogError(Exception):
     """Base of all errors raised on purpose; with `retriable` the same call may succeed later.
 
     `way_out` names the setting or the command that ends the trouble, if there is any; the text of the error ends with
-    it.
+    it. `message_id` is the id of the cause, as `twinlog explain` knows it. Without a known cause the log has the id of
+    the step that fails, or `kind_id`, the id of the class.
     """
 
     retriable: ClassVar[bool] = False
+    kind_id: ClassVar[str] = ""
 
-    def __init__(self, message: str, *, way_out: str = "") -> None:
+    def __init__(self, message: str, *, way_out: str = "", message_id: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.way_out = way_out
+        self.message_id = message_id
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self)._rebuild, (self.message, dict(self.__dict__)))
@@ -127,9 +130,10 @@ class RefusedError(ClusterError):
     """
 
     retriable = False
+    kind_id = "TW-RIGHT-02"
 
-    def __init__(self, message: str, *, resource: str = "", way_out: str = "") -> None:
-        super().__init__(message, way_out=way_out)
+    def __init__(self, message: str, *, resource: str = "", way_out: str = "", message_id: str = "") -> None:
+        super().__init__(message, way_out=way_out, message_id=message_id)
         self.resource = resource
 
 
@@ -148,6 +152,8 @@ class GroupGoneError(ClusterError):
 class GroupTakenError(ClusterError):
     """Joining a group fails while its members use another protocol, for example workers of MirrorMaker 2."""
 
+    kind_id = "TW-LEADER-15"
+
 
 class NotAppendedError(ClusterError):
     """A broker refused a batch of our own; `code` is the protocol's error code, `size` the batch's bytes."""
@@ -161,9 +167,13 @@ class NotAppendedError(ClusterError):
 class CopyError(TwinlogError):
     """A batch is impossible to copy; its partition's flow stops on it."""
 
+    kind_id = "TW-RECORD-05"
+
 
 class CorruptBatchError(CopyError):
     """A batch from the source fails its CRC32C or has an invalid layout."""
+
+    kind_id = "TW-RECORD-03"
 
 
 class RecordTooLargeError(CopyError):
@@ -171,6 +181,8 @@ class RecordTooLargeError(CopyError):
 
     `source_offset` is the record's offset on the source; `size` and `limit` are bytes.
     """
+
+    kind_id = "TW-RECORD-02"
 
     def __init__(
         self, message: str, *, source_offset: int = -1, size: int = 0, limit: int = 0, way_out: str = ""
@@ -184,6 +196,8 @@ class RecordTooLargeError(CopyError):
 class RefusedRecordError(CopyError):
     """The target refuses the record at `source_offset`, as INVALID_TIMESTAMP and INVALID_RECORD do (KIP-467)."""
 
+    kind_id = "TW-RECORD-01"
+
     def __init__(self, message: str, *, source_offset: int = -1, way_out: str = "") -> None:
         super().__init__(message, way_out=way_out)
         self.source_offset = source_offset
@@ -192,17 +206,25 @@ class RefusedRecordError(CopyError):
 class NotAcknowledgedError(CopyError):
     """A batch is still unacknowledged after `delivery.timeout.ms` or `retries`; the target may have it."""
 
+    kind_id = "TW-TARGET-01"
+
 
 class TransformError(CopyError):
     """A transform is missing, raises, or returns something else than rows."""
+
+    kind_id = "TW-RECORD-04"
 
 
 class NoPartitionError(TransformError):
     """A transform routes a record to a partition that its topic lacks at present, and may get."""
 
+    kind_id = "TW-TRANSFORM-02"
+
 
 class FencedError(TwinlogError):
     """Another producer writes under the same transactional id now; this process has to stop its writes."""
+
+    kind_id = "TW-TARGET-06"
 
 
 class ForgottenError(FencedError):
@@ -216,8 +238,12 @@ class GapError(TwinlogError):
     (`mirror.gaps.Gap`).
     """
 
-    def __init__(self, message: str, *, kind: str = "", resume_at: int = -1, way_out: str = "") -> None:
-        super().__init__(message, way_out=way_out)
+    kind_id = "TW-GAP-01"
+
+    def __init__(
+        self, message: str, *, kind: str = "", resume_at: int = -1, way_out: str = "", message_id: str = ""
+    ) -> None:
+        super().__init__(message, way_out=way_out, message_id=message_id)
         self.kind = kind
         self.resume_at = resume_at
 
@@ -225,11 +251,14 @@ class GapError(TwinlogError):
 class NoStartError(TwinlogError):
     """A partition lacks a stored position, and `auto.offset.reset = none` forbids a default."""
 
+    kind_id = "TW-START-01"
+
 
 class DriverLostError(TwinlogError):
     """The driver that gave a lease has stopped answering; the task has to stop its writes."""
 
     retriable = True
+    kind_id = "TW-LEASE-01"
 
 
 class MessageError(TwinlogError):
@@ -238,6 +267,8 @@ class MessageError(TwinlogError):
 
 class VersionMismatchError(MessageError):
     """Driver and task have different versions of twinlog; the task copies no record."""
+
+    kind_id = "TW-LEASE-05"
 
 
 class RequestError(TwinlogError):

@@ -1,35 +1,70 @@
 """Ids of messages: `TW-GAP-01` at the beginning of a log line, in traces and in reasons.
 
-A line has a single id. `twinlog explain TW-GAP-01` prints the meaning, from `twinlog.explain.areas`. Code that logs has
-the id as a literal, so that tasks of Spark load none of these texts.
+A line has a single id. `twinlog explain TW-GAP-01` prints the meaning, from `twinlog.explain`. Code that logs has the
+id as a literal, so that tasks of Spark load none of these texts.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 ID = re.compile(r"\bTW-[A-Z]+-\d\d\b")
 """Any id in a text."""
 
+EVENT_IDS: Mapping[str, str] = {
+    "dead-letter": "TW-RECORD-08",
+    "fenced": "TW-TARGET-06",
+    "foreign": "TW-TARGET-04",
+    "gap": "TW-GAP-01",
+    "heartbeats": "TW-TARGET-09",
+    "limit": "TW-RECORD-06",
+    "oversized": "TW-RECORD-09",
+    "positions": "TW-TARGET-07",
+    "progress": "TW-INTERNAL-06",
+    "refused": "TW-RECORD-09",
+    "routed": "TW-TRANSFORM-02",
+    "syncs": "TW-TARGET-08",
+    "target": "TW-TARGET-02",
+    "transaction": "TW-TARGET-05",
+    "transform": "TW-RECORD-07",
+    "waiting": "TW-WAIT-05",
+}
+"""The id of each kind of event that a copier reports. The text of an event has a more specific id in front, if any."""
+
 _MARKED = re.compile(r"\b(TW-[A-Z]+-\d\d): ")
+_BRACKETED = re.compile(r" ?\[(TW-[A-Z]+-\d\d)\]$")
 
 
 def id_of(error: BaseException, default: str) -> str:
-    """The id that an error was raised with, `default` for every other error."""
+    """The id of an error's cause, `default` for an error without a known cause."""
     return getattr(error, "message_id", "") or default
 
 
 def with_id(text: str, default: str) -> str:
     """`text` with an id in front: the first id that is in it already, else `default`.
 
-    An id in brackets, as the problems of a file have it, stays in its place.
+    A problem of a file has its id in brackets at the end; a text of several problems stays as it is.
     """
     found = _MARKED.search(text)
     if found is not None:
         return f"{found[0]}{text[: found.start()]}{text[found.end() :]}"
-    return text if ID.search(text) else f"{default}: {text}"
+    ids = ID.findall(text)
+    bracketed = _BRACKETED.search(text)
+    if len(ids) == 1 and bracketed is not None:
+        return f"{bracketed[1]}: {text[: bracketed.start()]}"
+    return text if ids else f"{default}: {text}"
 
 
-def told(error: BaseException, default: str) -> str:
-    """The text of an error with its id in front, for a reason or a trace."""
-    return with_id(str(error), id_of(error, default))
+def with_event_id(kind: str, text: str) -> str:
+    """An event of a copier as a line: `TW-TARGET-04: foreign: east.orders-0: ...`."""
+    return with_id(f"{kind}: {text}", EVENT_IDS[kind])
+
+
+def told(error: BaseException, default: str = "") -> str:
+    """The text of an error with an id in front: of its cause, of its class, or `default`.
+
+    Without any of them it is the text alone.
+    """
+    message_id = getattr(error, "message_id", "") or getattr(error, "kind_id", "") or default
+    return with_id(str(error), message_id) if message_id else str(error)

@@ -27,6 +27,7 @@ from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
 from twinlog.errors import TwinlogError
+from twinlog.message_ids import id_of, with_id
 from twinlog.spark.given_session import GivenSession
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reload_requests import ReloadRequests
@@ -85,7 +86,7 @@ class Mirroring:
     def begin(self) -> None:
         """Begin to copy. Raises OSError if the file asks for metrics at an address that is in use."""
         for warning in self._config.warnings:
-            log.warning("%s", warning)
+            log.warning("%s", with_id(str(warning), "TW-FILE-21"))
         settings = self._config.metrics
         if settings.listeners:
             from twinlog.clock import SYSTEM  # noqa: PLC0415 - nobody else needs a web server
@@ -165,7 +166,8 @@ class Mirroring:
         try:
             self._outcome = self._runner.run()
         except Exception as error:
-            log.error("twinlog ends: %s", error if isinstance(error, (TwinlogError, OSError)) else repr(error))
+            text = error if isinstance(error, (TwinlogError, OSError)) else repr(error)
+            log.error("%s: twinlog ends: %s", id_of(error, "TW-FLOW-07"), text)
             log.debug("it ends here:", exc_info=error)
             self._error = error
         finally:

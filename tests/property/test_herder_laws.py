@@ -198,7 +198,7 @@ def test_failures_are_seen_and_shown_while_the_config_topic_cannot_be_read(monke
         runs.failure = "the group was refused"
         world.advance(10.0)
         (task,) = worker.herder.status(name).tasks.values()
-        assert (task.state, task.trace) == (ConnectorState.FAILED, "the group was refused")
+        assert (task.state, task.trace) == (ConnectorState.FAILED, "TW-FLOW-01: the group was refused")
 
 
 def test_offsets_are_written_only_once_everything_has_ended() -> None:

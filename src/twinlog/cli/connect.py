@@ -22,6 +22,7 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import Conf, Master, spark_options
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
+from twinlog.message_ids import id_of, with_id
 
 if TYPE_CHECKING:
     from twinlog.connect.log4j_file import Log4jFile
@@ -132,7 +133,7 @@ def run_worker(
     """
     log_to_stderr()
     for warning in (*config.warnings, *warnings, *(() if users is None else users.warnings)):
-        log.warning("%s", warning)
+        log.warning("%s", with_id(str(warning), "TW-FILE-21"))
     allow_many_files()
     asked = threading.Event()
 
@@ -161,7 +162,7 @@ def run_worker(
             )
             return _run(config, users, exits, connectors, spark, beside, asked)
     except EngineError as error:
-        log.error("twinlog ends: %s", error)
+        log.error("%s: twinlog ends: %s", id_of(error, "TW-FLOW-07"), error)
         return UNREACHABLE
 
 
@@ -181,10 +182,10 @@ def _run(
         worker.start()
     except ConfigError as error:
         print_warnings(error.warnings)
-        log.error("%s", error)
+        log.error("%s", with_id(str(error), "TW-FILE-22"))
         return WRONG
     except OSError as error:
-        log.error("the worker failed to start: %s", error.strerror or error)
+        log.error("%s", with_id(f"the worker failed to start: {error.strerror or error}", "TW-WORKER-20"))
         return exits.listening
     code = 0
     other = None if beside is None else beside(worker)
@@ -193,7 +194,7 @@ def _run(
     try:
         worker.create(connectors, asked)
     except RequestError as error:
-        log.error("stopping: %s", error)
+        log.error("TW-REST-06: stopping: %s", error)
         code = exits.connector
     else:
         code = _wait(asked, spark.given)
@@ -201,7 +202,7 @@ def _run(
         other.stop()
     worker.stop()
     if worker.failure is not None:
-        log.error("twinlog ends: %s", worker.failure)
+        log.error("%s", with_id(f"twinlog ends: {worker.failure}", "TW-FLOW-07"))
         return FOUND
     log.info("stopped")
     return code
@@ -214,6 +215,6 @@ def _wait(asked: threading.Event, given: GivenSession | None) -> int:
             assert given is not None
             given.require_alive()
         except EngineLostError as error:
-            log.error("twinlog ends: %s", error)
+            log.error("%s: twinlog ends: %s", id_of(error, "TW-FLOW-07"), error)
             return UNREACHABLE
     return 0

@@ -22,6 +22,7 @@ from twinlog.console.command_log import end_process, log_to_stderr
 from twinlog.console.log_options import shows_progress
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import EngineError, TwinlogError
+from twinlog.message_ids import id_of, with_id
 from twinlog.settings.worker import MetricsSettings
 from twinlog.spark.submitted import is_submitted
 
@@ -118,7 +119,7 @@ def run_flows(
     terminal = _terminal() if shows_progress() and sys.stderr.isatty() and not is_submitted() else None
     log_to_stderr(terminal)
     for warning in (*warnings, *config.warnings):
-        log.warning("%s", warning)
+        log.warning("%s", with_id(str(warning), "TW-FILE-21"))
     try:
         stop = _RunSignalHandler(file)
         signals.call(stop, stop.hang_up)
@@ -129,11 +130,12 @@ def run_flows(
             spark = SparkOptions(master, conf or {}, bridge, listener=config.driver, given=given)
             return _run(config, terminal, codes, stop, spark, until_caught_up, file)
     except EngineError as error:
-        log.error("twinlog ends: %s", error)
+        log.error("%s: twinlog ends: %s", id_of(error, "TW-FLOW-07"), error)
         return codes.broken
     except Exception as error:
         known = isinstance(error, (TwinlogError, OSError))
-        log.error("twinlog ends: %s", error if known else f"internal error: {error!r}")
+        text = error if known else f"internal error: {error!r}"
+        log.error("%s: twinlog ends: %s", id_of(error, "TW-FLOW-07"), text)
         log.debug("it ends here:", exc_info=error)
         return codes.failed
 
@@ -156,7 +158,7 @@ class _RunSignalHandler:
     def hang_up(self) -> None:
         """Read the file again, now or once there is something that runs by it."""
         if self._file is None:
-            log.warning("SIGHUP: a run that ends once all is copied keeps its settings")
+            log.warning("TW-RELOAD-05: SIGHUP: a run that ends once all is copied keeps its settings")
             return
         with self._lock:
             self._hung_up, reloader = True, self._reloader

@@ -22,6 +22,7 @@ from twinlog.console.command_class import CommandApp, TwinlogGroup
 from twinlog.console.command_log import print_error
 from twinlog.console.exit_codes import UNREACHABLE
 from twinlog.errors import TwinlogError
+from twinlog.message_ids import told
 
 
 def launcher() -> None:
@@ -63,7 +64,7 @@ def warm_up() -> None:
         if ended_by:
             print_error(f"ended by {ended_by[0].name}")
             raise typer.Exit(signals.exit_code()) from None
-        print_error(str(error))
+        print_error(told(error))
         raise typer.Exit(UNREACHABLE) from None
     typer.echo(f"done: {path} ({path.stat().st_size / 1e6:.0f} MB)")
 

@@ -71,7 +71,7 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
     try:
         return refusals([text], ask=ask).get(text)
     except EngineError as error:
-        log.warning("%s: the check of its query of transform.sql failed: %s", flow.name, error)
+        log.warning("TW-SQL-05: %s: the check of its query of transform.sql failed: %s", flow.name, error)
         return None
 
 

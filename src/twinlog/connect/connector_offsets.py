@@ -146,7 +146,9 @@ class ConnectorOffsets:
         except ClusterError as error:
             self._failed[name] = error
             if self._logged.is_new((name, str(error)), AGAIN_S):
-                log.warning("connector %s: its positions cannot be read yet, trying again: %s", name, error)
+                log.warning(
+                    "TW-WORKER-15: connector %s: its positions cannot be read yet, trying again: %s", name, error
+                )
             self._clock.sleep(CONNECTOR_POSITIONS.first_s)
         except (RuntimeError, OSError) as error:
             log.debug("connector %s: its positions are read later: %s", name, error)

@@ -79,8 +79,8 @@ class LeaderDuties:
             restored = self._state.recreate_config_topic() if self._group.leads_for_s(term) > 0 else ()
         if restored:
             log.error(
-                "the config topic (config.storage.topic) was deleted, or recreated without its connectors: this worker "
-                "has written those that it knows again: %s",
+                "TW-WORKER-08: the config topic (config.storage.topic) was deleted, or recreated without its "
+                "connectors: this worker has written those that it knows again: %s",
                 ", ".join(sorted(restored)),
             )
 

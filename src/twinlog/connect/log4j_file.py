@@ -93,11 +93,14 @@ class Log4jFile:
                 return
             values = {str(key): str(value) for key, value in javaproperties.loads(text).items()}
         except (OSError, ValueError) as error:
-            log.warning("%s: the levels of loggers stay as they are: %s", self._path, error)
+            log.warning("TW-STRIMZI-16: %s: the levels of loggers stay as they are: %s", self._path, error)
             return
         wanted = logger_levels(values)
         for name, level in [one for one in wanted.items() if one[1] not in LEVELS]:
-            log.warning("%s: %s: %r is no level; expected any of %s", self._path, name, level, ", ".join(LEVELS))
+            log.warning(
+                "TW-STRIMZI-16: %s: %s: %r is no level; expected any of %s",
+                *(self._path, name, level, ", ".join(LEVELS)),
+            )
             del wanted[name]
         gone = dict.fromkeys(self._levels.keys() - wanted.keys(), wanted.get(ROOT, "INFO"))
         ordered = {name: wanted[name] for name in wanted if name == ROOT} | gone | wanted

@@ -21,6 +21,7 @@ from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.message_ids import told, with_id
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.bridge import may_bridge
@@ -121,7 +122,7 @@ class RunningConnectors:
             log.info("connector %s: its configuration was updated", name)
         if flow is not None and (found is None or found.flow != flow):
             for warning in flow.warnings:
-                log.warning("%s", warning)
+                log.warning("%s", with_id(str(warning), "TW-FILE-21"))
         if found is None:
             self._running[name] = WorkerConnector(name, flow, target, refused, tasks=tasks)
             return
@@ -142,7 +143,7 @@ class RunningConnectors:
         found = self._running.get(name)
         if found is not None:
             if text is not None and text != found.remark:
-                log.warning("connector %s: %s", name, text)
+                log.warning("TW-WORKER-11: connector %s: %s", name, text)
             found.remark = text
 
     def restart(self, restart: RestartRequest) -> None:
@@ -196,8 +197,8 @@ class RunningConnectors:
                 self._attend(running)
             except Exception as error:
                 # An error of a connector leaves the other connectors running.
-                log.exception("connector %s", name)
-                running.failure = f"internal error: {type(error).__name__}"
+                log.exception("TW-FAULT-03: connector %s", name)
+                running.failure = f"TW-FAULT-03: internal error: {type(error).__name__}"
                 self._end(running)
             if running.ending and running.instance is None:
                 del self._running[name]
@@ -225,7 +226,7 @@ class RunningConnectors:
 
     def _lose_spark(self, reason: str) -> None:
         """Fail all connectors that copy here; a restart of any of them starts Spark again."""
-        log.error("Spark ends, and with it all that copies here: %s", reason)
+        log.error("TW-WORKER-13: Spark ends, and with it all that copies here: %s", reason)
         self._end_spark()
         for running in self._running.values():
             if isinstance(running.instance, SourceConnector):
@@ -328,9 +329,9 @@ class RunningConnectors:
                 self.begun += 1
         except (RuntimeError, OSError) as error:
             log.debug("%s: begins later: %s", running.name, error)
-            running.waits = f"it begins later: {error}"
+            running.waits = f"TW-LEADER-06: it begins later: {error}"
         except TwinlogError as error:
-            running.failure = str(error)
+            running.failure = told(error, "TW-FLOW-01")
             self.not_begun += 1
 
     def _may_begin_now(self, running: WorkerConnector, flow: ConnectorFlow) -> bool:
@@ -339,7 +340,7 @@ class RunningConnectors:
         except ClusterError as error:
             if not error.retriable:
                 raise
-            running.waits, may = str(error), False
+            running.waits, may = told(error, "TW-NET-14"), False
         if may:
             running.waits = None
         return may

@@ -9,6 +9,7 @@ from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.instances import ConnectorInstance, Work
 from twinlog.connectors.model import Config, ConnectorName, ConnectorState, RestartRequest, Status, TargetState
 from twinlog.connectors.task_configs import task_configs
+from twinlog.message_ids import with_id
 
 TROUBLE_S = 5.0
 """How long a trouble lasts before it is shown, and how long it is shown before the next trouble, in seconds."""
@@ -80,11 +81,14 @@ class WorkerConnector:
         if self.restarts and self.target is not TargetState.STOPPED:
             return Status(ConnectorState.RESTARTING, worker_id, generation)
         if self.trace is not None and self.target is not TargetState.STOPPED:
-            return Status(ConnectorState.FAILED, worker_id, generation, self.trace)
-        state = self._state
-        return Status(
-            state, worker_id, generation, (self.waits or self.remark) if state is ConnectorState.RUNNING else None
-        )
+            message_id = "TW-FLOW-01" if self.refused is None else "TW-FILE-22"
+            return Status(ConnectorState.FAILED, worker_id, generation, with_id(self.trace, message_id))
+        state, trace = self._state, None
+        if state is ConnectorState.RUNNING and self.waits is not None:
+            trace = with_id(self.waits, "TW-LEADER-06")
+        elif state is ConnectorState.RUNNING and self.remark is not None:
+            trace = with_id(self.remark, "TW-WORKER-11")
+        return Status(state, worker_id, generation, trace)
 
     def task_states(self, worker_id: str, generation: int) -> dict[int, Status]:
         """The states of its tasks by their numbers."""
@@ -93,9 +97,11 @@ class WorkerConnector:
             return {}
         # Held partitions are tried again, even while the tasks are FAILED because all their partitions are held.
         failure = None if self.instance is None else self.instance.failure or self.instance.nothing_copied
-        status = Status(state, worker_id, generation, self.trouble if state is ConnectorState.RUNNING else None)
+        status = Status(state, worker_id, generation)
         if failure is not None:
-            status = Status(ConnectorState.FAILED, worker_id, generation, failure)
+            status = Status(ConnectorState.FAILED, worker_id, generation, with_id(failure, "TW-FLOW-01"))
+        elif state is ConnectorState.RUNNING and self.trouble is not None:
+            status = Status(state, worker_id, generation, with_id(self.trouble, "TW-WAIT-05"))
         states = dict.fromkeys(range(self.tasks), status)
         restarting = Status(ConnectorState.RESTARTING, worker_id, generation)
         return states | {number: restarting for number in self.restarting_tasks if number in states}

@@ -68,12 +68,15 @@ def users_in(path: Path) -> Users:
 
 def _warnings(named: str, passwords: Mapping[str, str]) -> Iterator[str]:
     if not passwords:
-        yield f"{named} has no users: everybody may use the REST API without a login"
+        yield f"TW-REST-02: {named} has no users: everybody may use the REST API without a login"
     for user, password in passwords.items():
         if not password:
-            yield f"{named}: user {user!r} has an empty password, so that the name is enough to log in as this user"
+            yield (
+                f"TW-REST-03: {named}: user {user!r} has an empty password, so that the name is enough to log in as "
+                "this user"
+            )
         elif password.startswith(("$2", "$scrypt$")) and not hashed(password):
-            yield f"{named}: the hash of user {user!r} is malformed, and counts as a plain password"
+            yield f"TW-REST-04: {named}: the hash of user {user!r} is malformed, and counts as a plain password"
 
 
 def _text(path: Path, encoding: str, key: str) -> str:

@@ -187,7 +187,7 @@ class WorkerThread:
             return running is not None and running.instance is None and self._task_offsets.at_rest
 
     def _crash(self, error: Exception) -> None:
-        log.error("the worker's herder ended", exc_info=error)
+        log.error("TW-FAULT-03: the worker's herder ended", exc_info=error)
         self._fail(f"internal error: {type(error).__name__}")
 
     def _fail(self, why: str) -> None:
@@ -246,7 +246,7 @@ class WorkerThread:
             self._stages.enter_stage(READS_TOPICS, f"It tries again: {error}")
             if self._logged.is_new(str(error), AGAIN_S):
                 level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
-                log.log(level, "the worker's topics cannot be read yet, trying again: %s", error)
+                log.log(level, "TW-WORKER-03: the worker's topics cannot be read yet, trying again: %s", error)
 
         if not retry_until_stopped(self._clock, WORKER_TOPICS, read_topics, self._stopping, failed=failed):
             return False
@@ -281,7 +281,7 @@ class WorkerThread:
         self._note_ended()
         if troubles:
             if self._logged.is_due(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
-                log.warning("the worker's topics do not answer, trying again: %s", _shown(troubles[0]))
+                log.warning("TW-WORKER-05: the worker's topics do not answer, trying again: %s", _shown(troubles[0]))
         # Only a turn that reads shows whether the topics answer.
         elif reads and self._logged.end_condition(_OUTAGE):
             log.info("the worker's topics answer again")
@@ -341,9 +341,10 @@ class WorkerThread:
             self._logged.end_condition(_UNKNOWN)
         elif self._logged.is_due(_UNKNOWN, UNKNOWN_AFTER_S, *DOUBLING_S):
             log.error(
-                "nobody runs %s: the leader of the group gives this worker connectors that are missing in its config "
-                "topic, as when config.storage.topic was deleted. Save the connectors of the leader with GET "
-                "/connectors?expand=info, then start all workers again, and create what is missing",
+                "TW-WORKER-09: nobody runs %s: the leader of the group gives this worker connectors that are missing "
+                "in "
+                "its config topic, as when config.storage.topic was deleted. Save the connectors of the leader with "
+                "GET /connectors?expand=info, then start all workers again, and create what is missing",
                 ", ".join(sorted(names)),
             )
 

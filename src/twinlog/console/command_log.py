@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 HOLD_S = 2.0
 """The seconds that a warning waits for equal warnings."""
 
-_TOPICS = "\0"
-_FLOW = re.compile(r"(\S+->\S+): (.*)", re.DOTALL)
+_TOPICS, _FLOWS = "\0", "\1"
+_FLOW = re.compile(r"(TW-[A-Z]+-\d\d: )?(\S+->\S+): (.*)", re.DOTALL)
 
 EXIT_CONFIG = 2
 """A file that is wrong, with programs that would have copied."""
@@ -125,10 +125,11 @@ class WarningMergeHandler(logging.Handler):
         found = _FLOW.fullmatch(record.getMessage())
         if found is None or record.levelno != logging.WARNING or record.exc_info:
             # Otherwise a resumed flow would look as if it had just been stopped.
-            self._pass_on({text: held for text, held in self._held.items() if found and found[1] in held.flows})
+            self._pass_on({text: held for text, held in self._held.items() if found and found[2] in held.flows})
             self._to.handle(record)
             return
-        flow, text = found.groups()
+        message_id, flow, text = found.groups(default="")
+        text = f"{message_id}{_FLOWS}{text}"
         topics = getattr(record, "of", ())
         held = self._held.setdefault(text.replace(listed(topics), _TOPICS, 1) if topics else text, _Held(record))
         held.flows[flow] = None
@@ -159,7 +160,7 @@ class WarningMergeHandler(logging.Handler):
             del self._held[text]
             record = copy.copy(held.record)
             joined = text.replace(_TOPICS, listed(held.topics), 1)
-            record.msg, record.args = f"{', '.join(held.flows)}: {joined}", ()
+            record.msg, record.args = joined.replace(_FLOWS, f"{', '.join(held.flows)}: ", 1), ()
             self._to.handle(record)
 
 

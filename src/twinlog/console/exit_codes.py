@@ -23,6 +23,7 @@ from twinlog.errors import (
     TopicGoneError,
     TwinlogError,
 )
+from twinlog.message_ids import told
 
 FINE, FOUND, WRONG, UNREACHABLE = range(4)
 
@@ -54,5 +55,5 @@ def end_with(error: TwinlogError) -> NoReturn:
     if isinstance(error, ConfigError):
         print_problems(error)
     else:
-        print_error(str(error))
+        print_error(told(error))
     raise typer.Exit(code_of(error)) from None

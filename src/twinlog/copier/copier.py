@@ -348,5 +348,5 @@ class Copier:
         if isinstance(error, TwinlogError):
             self.context.report_lost(error)
         elif not self.stopped:
-            log.error("copier of %s crashed", self.settings.name, exc_info=error)
+            log.error("TW-FAULT-02: copier of %s crashed", self.settings.name, exc_info=error)
             self.context.listener.report_failure(None, TwinlogError(f"internal error: {error!r}"))

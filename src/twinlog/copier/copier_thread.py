@@ -46,6 +46,7 @@ from twinlog.lease.messages import (
     TaskEnded,
 )
 from twinlog.lease.progress import Report
+from twinlog.message_ids import told
 from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
@@ -107,7 +108,7 @@ class DriverReports(CopierListener):
         self._thread = thread
 
     def report_failure(self, partition: TopicPartition | None, error: TwinlogError) -> None:
-        self._thread.send_message(Failed(partition, type(error).__name__, str(error)))
+        self._thread.send_message(Failed(partition, type(error).__name__, told(error, "TW-FLOW-01")))
 
     def report_event(self, kind: str, text: str) -> None:
         self._thread.reporter.add_event(kind, text)
@@ -224,7 +225,7 @@ class CopierThread:
                 self.error = DriverLostError(f"the connection to the driver broke: {error!r}")
         except Exception as error:
             # The task raises any error.
-            log.exception("copier %s", self.name)
+            log.exception("TW-FAULT-02: copier %s", self.name)
             self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
         finally:
             self._copier.stop()

@@ -167,7 +167,8 @@ class PartitionStarter:
             since, _ = self._held.get(source, (self._loop.clock.monotonic(), ""))
             self._held[source] = since, str(error)
         if self._logged.is_due(source, PATIENCE_S):
-            self._context.report_event("waiting", f"{source} is not copied yet, and tried again: {error}")
+            text = f"{source} is not copied yet, and tried again: {error}"
+            self._context.report_event("waiting", f"{error.message_id}: {text}" if error.message_id else text)
 
 
 class PartitionReleaser:

@@ -67,7 +67,7 @@ class StallReasons:
         leader = self._target.leader(part.remote)
         if leader is None:
             return "target: no leader is known"
-        return f"target: {throttles(leader.node)}" if self._target.throttled_s(leader.node) else None
+        return f"TW-WAIT-07: target: {throttles(leader.node)}" if self._target.throttled_s(leader.node) else None
 
     def _open_transaction(self, part: PartitionCopy) -> str | None:
         since = part.read.open_since
@@ -75,7 +75,7 @@ class StallReasons:
             return None
         age = shown_age(self._now() - since)
         kept = f"a transaction that has been open for {age} keeps the records from offset {part.read.end} on"
-        return f"source: {kept}; kafka-transactions.sh find-hanging names it"
+        return f"TW-WAIT-06: source: {kept}; kafka-transactions.sh find-hanging names it"
 
     def _silent_source(self, part: PartitionCopy) -> str | None:
         if part.paused or part.held_back:
@@ -88,7 +88,7 @@ class StallReasons:
             return "source: no leader is known"
         throttled_by = self._reader.throttled_by(part.source)
         if throttled_by is not None:
-            return f"source: {throttles(throttled_by)}"
+            return f"TW-WAIT-07: source: {throttles(throttled_by)}"
         return None if answered_at is None else f"source: no answer from broker {leader.node}"
 
 

@@ -27,7 +27,7 @@ def report_loss(why: str, *, fail: bool) -> None:
     """Report lost records: raise GapError, or log the loss."""
     if fail:
         raise GapError(_DATA_LOSS + why)
-    log.warning("some data may have been lost, and failOnDataLoss is false: %s", why)
+    log.warning("TW-DATA-01: some data may have been lost, and failOnDataLoss is false: %s", why)
 
 
 @dataclass(frozen=True, slots=True)

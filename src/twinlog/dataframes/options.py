@@ -228,7 +228,7 @@ class _Options:
         if self.use == "batch":
             for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
                 if name.lower() in self.given:
-                    log.warning("%s option ignored in batch queries", name)
+                    log.warning("TW-DATA-04: %s option ignored in batch queries", name)
         return TopicOptions(
             consumer=consumer,
             starting=starting,
@@ -316,11 +316,12 @@ class _Options:
             raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
         if "kafka.group.id" in kafka:
             log.warning(
-                "option kafka.group.id is ignored: partitions are assigned directly, by-passing consumer groups"
+                "TW-DATA-02: option kafka.group.id is ignored: partitions are assigned directly, by-passing consumer "
+                "groups"
             )
         consumer, warnings = read_consumer(kafka)
         for warning in warnings:
-            log.warning("%s", warning)
+            log.warning("TW-DATA-03: %s", warning)
         return consumer
 
     def _limit(self, side: Literal["starting", "ending"], default: Limit) -> Limit:

@@ -208,7 +208,7 @@ class TopicPlanner:
 
     def _again(self, question: Callable[[], T]) -> T:
         def failed(error: TwinlogError) -> None:
-            log.warning("offsets are asked for again: %s", error)
+            log.warning("TW-DATA-05: offsets are asked for again: %s", error)
             self.close()
 
         pause_s = self._options.offset_retry_ms / 1000

@@ -244,13 +244,13 @@ class RecordAppender:
             late = [part for part, queue in self._queues.items() if queue.overdue(self._now(), troubled_s)]
             if late and logged.is_due("late", again_s=AGAIN_S):
                 log.warning(
-                    "%s accept no records, waiting for up to kafka.delivery.timeout.ms = %d: %s",
+                    "TW-DATA-06: %s accept no records, waiting for up to kafka.delivery.timeout.ms = %d: %s",
                     listed(map(str, late)),
                     limit_ms,
                     self._troubles.get(late[0], "no answer yet"),
                 )
             if not late and logged.end_condition("late"):
-                log.warning("all partitions accept records again")
+                log.warning("TW-DATA-06: all partitions accept records again")
             for partition in late:
                 if self._queues[partition].overdue(self._now(), limit_ms / 1000):
                     why = self._troubles.get(partition, "no answer yet")

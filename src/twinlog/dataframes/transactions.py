@@ -68,7 +68,8 @@ class BatchTransactions:
                 return replace(part, committed=True, decided=True), None
             part = replace(part, decided=True)
             log.warning(
-                "%s: its transaction was to be committed, but the target has aborted it; its rows are written again",
+                "TW-DATA-07: %s: its transaction was to be committed, but the target has aborted it; its rows are "
+                "written again",
                 coordinator.transactional_id,
             )
         return part, await self._retry(coordinator.init)

@@ -167,5 +167,5 @@ def _producer(options: Mapping[str, str]) -> ProducerSettings:
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
     producer, warnings = read_producer(kafka)
     for warning in warnings:
-        log.warning("%s", warning)
+        log.warning("TW-DATA-03: %s", warning)
     return producer

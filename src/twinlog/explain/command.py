@@ -68,6 +68,9 @@ def _found(asked: Sequence[str]) -> tuple[list[Message], list[str]]:
     """The messages of the arguments, and a sentence for each argument without a message."""
     found: dict[str, Message] = {}
     unknown = []
+    if any(text != "-" and " " not in text and _by_id(text) is None for text in asked):
+        # A log line without quotes comes as words.
+        asked = [" ".join(asked)]
     for text in asked:
         lines = sys.stdin.read() if text == "-" else text
         known = _by_id(lines)

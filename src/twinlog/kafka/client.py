@@ -17,6 +17,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from twinlog.errors import ClusterError, RefusedError, ThrottledError, TwinlogError
+from twinlog.kafka.auth.refusal import cause_id
 from twinlog.kafka.metadata import Leader, MetadataRounds, TopicMetadata, described, incompatible, newest
 from twinlog.kafka.net.connections import Connections, connection_options, principal
 from twinlog.kafka.net.contact import Contact, reasons, throttles, unreachable
@@ -105,12 +106,12 @@ class ClusterClient:
                 why = unreachable(
                     self._control.failures, settings.bootstrap_servers, settings.security_protocol, timeout_s
                 )
-                raise ClusterError(f"cluster {self.alias}: {why}") from error
+                raise ClusterError(f"cluster {self.alias}: {why}", message_id=cause_id(why)) from error
             raise error_codes.from_kafka(refusal or error, self.alias, principal(self.settings)) from error
         self.contact.record_answer(asked)
         unfit = incompatible(self._control.broker_version_data.api_versions)
         if unfit is not None:
-            raise RefusedError(f"cluster {self.alias}: {unfit}")
+            raise RefusedError(f"cluster {self.alias}: {unfit}", message_id="TW-BROKER-01")
 
     @property
     def connected(self) -> bool:
@@ -125,7 +126,7 @@ class ClusterClient:
         """The error for a missing permission: the principal, the operation, the resource and the purpose."""
         who = principal(self.settings)
         text = f"cluster {self.alias}: {who} lacks {operation} on {resource}, needed for {purpose}"
-        return RefusedError(text, resource=resource)
+        return RefusedError(text, resource=resource, message_id="TW-RIGHT-02")
 
     async def nodes(self, age_s: float = 0.0) -> list[int]:
         """Ids of the cluster's brokers, by metadata that is younger than `age_s` seconds."""
@@ -157,7 +158,8 @@ class ClusterClient:
                 if self._control.cut_off:
                     self._control.rebootstrap()
                     why = self._why_unreachable()
-                    raise ClusterError(f"cluster {self.alias}: no broker can be reached: {why}") from error
+                    text = f"cluster {self.alias}: no broker can be reached: {why}"
+                    raise ClusterError(text, message_id=cause_id(why)) from error
                 if self._control.closed or not tries_left or self.loop.clock.monotonic() + pause_s >= give_up_at:
                     raise
             await self.loop.sleep(pause_s)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from twinlog.clock import Clock
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import id_of
 from twinlog.settings.flow import ClientSettings
 
 if TYPE_CHECKING:
@@ -132,7 +133,9 @@ class _Tries:
         if not worth or self._failures >= policy.tries or self._now() > self._give_up_at:
             return None
         if self._logged is not None and self._logged.is_due(self, TROUBLED_S, AGAIN_S):
-            log.warning("%s; it is tried again for %g s in all", error, policy.patience_s)
+            log.warning(
+                "%s: %s; it is tried again for %g s in all", id_of(error, "TW-NET-11"), error, policy.patience_s
+            )
         if self._failed is not None:
             self._failed(error)
         return policy.pause_s(self._failures)

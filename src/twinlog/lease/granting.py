@@ -13,6 +13,7 @@ from twinlog.lease.channel import VALID_S
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.ledger import CopierSession, LeaseState
 from twinlog.lease.messages import Grant, Grants, Release, Stop
+from twinlog.message_ids import told
 from twinlog.model.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -56,10 +57,10 @@ class PartitionGranter:
             try:
                 self._grant_share(session)
             except TwinlogError as error:
-                self._failed(type(error).__name__, str(error))
+                self._failed(type(error).__name__, told(error, "TW-FLOW-01"))
             except Exception as error:
-                log.exception("%s: partitions of copier %s", self._flow, session.name)
-                self._failed(type(error).__name__, str(error))
+                log.exception("TW-FAULT-01: %s: partitions of copier %s", self._flow, session.name)
+                self._failed(type(error).__name__, told(error, "TW-FAULT-01"))
 
         try:
             self._granters.submit(grant)
@@ -106,7 +107,8 @@ class PartitionGranter:
             slow = in_the_way(session, wanted)
             for other in slow:
                 log.warning(
-                    "%s: copier %s does not release its partitions, its connection is closed", self._flow, other.name
+                    "TW-LEASE-02: %s: copier %s does not release its partitions, its connection is closed",
+                    *(self._flow, other.name),
                 )
                 other.close()
                 if self._ids is not None:

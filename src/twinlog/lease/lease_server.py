@@ -171,7 +171,7 @@ class LeaseServer:
         with self._lock:
             new = self._news.is_new((what, repr(error)), AGAIN_S)
         if new:
-            log.warning("%s: %r", what, error)
+            log.warning("TW-LEASE-04: %s: %r", what, error)
 
     def _serve(self, line: Channel) -> None:
         try:
@@ -190,7 +190,7 @@ class LeaseServer:
             if isinstance(caller, IncompatiblePeer):
                 self._report(caller)
         except AuthenticationError:
-            log.warning("a connection was refused: its caller does not know the secret")
+            log.warning("TW-LEASE-03: a connection was refused: its caller does not know the secret")
             line.close()
         except RuntimeError as error:
             # The thread limit is reached again: the caller's partitions are treated as lost.
@@ -208,7 +208,7 @@ class LeaseServer:
         with self._lock:
             new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
         if new:
-            log.error("%s", stranger.text)
+            log.error("TW-LEASE-05: %s", stranger.text)
         leases = None if stranger.flow is None else self.flows.get(stranger.flow)
         if leases is not None:
             leases.refuse(stranger.text)
@@ -272,10 +272,12 @@ def _refused(host: str, port: int, error: OSError) -> EngineError:
     if error.errno == errno.EADDRINUSE:
         return EngineError(
             f"copiers cannot reach this process: port {port} of {host} (twinlog.driver.port) is taken, as by another "
-            "process with this file; give each on this machine one of its own, or 0 for any that is free"
+            "process with this file; give each on this machine one of its own, or 0 for any that is free",
+            message_id="TW-LEASE-06",
         )
     return EngineError(
         f"copiers cannot reach this process: it cannot wait for them at {host}:{port} ({error.strerror or error}); set "
         "twinlog.driver.bind.address to an address of this machine, or 0.0.0.0 for all of them, and "
-        "twinlog.driver.host to what copiers know it by"
+        "twinlog.driver.host to what copiers know it by",
+        message_id="TW-LEASE-07",
     )

@@ -35,6 +35,7 @@ from twinlog.lease.messages import (
     TaskEnded,
 )
 from twinlog.lease.progress import Report
+from twinlog.message_ids import told
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
@@ -210,7 +211,9 @@ class Leases:
                     if session.closed:
                         return
                     if self._clock.monotonic() - session.last_beat > DEAD_S:
-                        log.warning("%s: copier %s is silent, its partitions are given to another", self.flow, name)
+                        log.warning(
+                            "TW-LEASE-01: %s: copier %s is silent, its partitions are given to another", self.flow, name
+                        )
                         return
                 if not self._take(session, line.receive()):
                     in_order = True
@@ -238,7 +241,7 @@ class Leases:
     def refuse(self, text: str) -> None:
         """A copier of another version was refused; `text` names both versions."""
         self.refused = text
-        self._mismatch(text)
+        self._mismatch(f"TW-LEASE-05: {text}")
 
     def _take(self, session: CopierSession, message: Message) -> bool:
         """Do a copier's request; False when the copier ends. Raises MessageError for any other message."""
@@ -282,7 +285,7 @@ class Leases:
         try:
             lent = self._ids.lend_id(session.name)
         except TwinlogError as error:
-            self._failed(type(error).__name__, str(error))
+            self._failed(type(error).__name__, told(error, "TW-FLOW-01"))
             return
         with self._ledger.changed:
             gone = session not in self._ledger.sessions

@@ -77,6 +77,11 @@ _WAYS_OUT: dict[HeldReason, str] = {
 """The ways out for errors that lack a way out of their own."""
 
 
+def gap_id(kind: str) -> str:
+    """The message id of a gap of this kind (`mirror.gaps.Gap`)."""
+    return _IDS[kind]
+
+
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
     """Source partition `partition` of `topic` is copied up to `source_offset`, and held there for a `reason`.

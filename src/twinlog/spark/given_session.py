@@ -94,7 +94,9 @@ class GivenSession:
     def __init__(self, session: SparkSession, *, slots: int | None = None, shared: bool = True) -> None:
         refuse_remote(session)
         if is_stopped(session):
-            raise EngineError("the SparkSession that is given to twinlog is stopped: make a new session")
+            raise EngineError(
+                "the SparkSession that is given to twinlog is stopped: make a new session", message_id="TW-SPARK-25"
+            )
         self.session = session
         self.most_slots = slots
         self.shared = shared
@@ -115,7 +117,7 @@ class GivenSession:
     def require_alive(self) -> None:
         """Raises EngineLostError once the session has been stopped."""
         if is_stopped(self.session):
-            raise EngineLostError(_ENDED)
+            raise EngineLostError(_ENDED, message_id="TW-SPARK-25")
 
 
 class GivenEngine(OfSession):
@@ -141,12 +143,13 @@ class GivenEngine(OfSession):
         theirs = self._given.settings
         if theirs.get("spark.speculation", "false").lower() == "true":
             log.warning(
-                "this Spark has spark.speculation = true: a task that lives as long as a lease is started a second "
-                "time, and its copy only takes a slot; turn it off"
+                "TW-SPARK-14: this Spark has spark.speculation = true: a task that lives as long as a lease is started "
+                "a second time, and its copy only takes a slot; turn it off"
             )
         if theirs.get("spark.python.worker.reuse", "true").lower() != "true":
             log.warning(
-                "this Spark has spark.python.worker.reuse = false: copying pauses at the end of each lease; leave it on"
+                "TW-SPARK-15: this Spark has spark.python.worker.reuse = false: copying pauses at the end of each "
+                "lease; leave it on"
             )
         try:
             self._scratch = Scratch(scratch_parent())
@@ -236,17 +239,17 @@ class GivenEngine(OfSession):
             raise
         except Exception as error:
             if is_stopped(self._given.session):
-                raise EngineLostError(_ENDED) from error
+                raise EngineLostError(_ENDED, message_id="TW-SPARK-25") from error
             if isinstance(error, (Py4JNetworkError, OSError)):
                 raise EngineLostError(f"Spark's JVM has stopped answering: {error}") from error
             if not isinstance(error, (Py4JError, PySparkException)):
                 raise
-            raise EngineError(f"Spark refuses: {reason_in(error)}") from error
+            raise EngineError(f"Spark refuses: {reason_in(error)}", message_id="TW-SPARK-24") from error
 
     @property
     def _running(self) -> SparkSession:
         if self._session is None or self._over.is_set():
-            raise EngineLostError(_ENDED)
+            raise EngineLostError(_ENDED, message_id="TW-SPARK-25")
         return self._session
 
 

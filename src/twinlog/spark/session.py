@@ -102,7 +102,7 @@ class SparkEngine(OfSession):
             self._start()
         except OSError as error:
             # The machine is short of memory for a process, or of room for its files.
-            raise EngineError(f"Spark cannot be started: {error}") from error
+            raise EngineError(f"Spark cannot be started: {error}", message_id="TW-SPARK-24") from error
 
     def _start(self) -> None:
         self._scratch = Scratch(scratch_parent())
@@ -223,7 +223,7 @@ class SparkEngine(OfSession):
             stopping.join(timeout_s * 0.8)
             if stopping.is_alive():
                 log.warning(
-                    "Spark takes longer than %.0f s to stop and is ended: %s may keep idle executors",
+                    "TW-SPARK-16: Spark takes longer than %.0f s to stop and is ended: %s may keep idle executors",
                     timeout_s * 0.8,
                     self._master,
                 )

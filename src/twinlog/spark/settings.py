@@ -264,8 +264,8 @@ def _few_slots(
         return None
     have = f"{slots} slot{'' if slots == 1 else 's'}"
     return (
-        f"Spark's settings leave {have} for {need.tasks} tasks of tasks.max, by {words}: flows get what there is; set "
-        f"{wanted}, or a smaller tasks.max"
+        f"TW-SPARK-20: Spark's settings leave {have} for {need.tasks} tasks of tasks.max, by {words}: flows get what "
+        f"there is; set {wanted}, or a smaller tasks.max"
     )
 
 
@@ -287,7 +287,7 @@ def _little_memory(need: TaskResources, settings: Mapping[str, str], copiers: in
     budget = need.copier_bytes / (1 << 20)
     beside = ", and a JVM for transform.sql beside each," if need.sql else ""
     return (
-        f"spark.executor.memoryOverhead is {overhead} MB, where {_copiers(copiers)} of {budget:.0f} MB "
+        f"TW-SPARK-21: spark.executor.memoryOverhead is {overhead} MB, where {_copiers(copiers)} of {budget:.0f} MB "
         f"(twinlog.copier.memory.bytes){beside} may take {least} MB: the executor would be ended for it; set "
         f"{OVERHEAD} = {least}m, or fewer {CORES}"
     )
@@ -300,8 +300,8 @@ def _little_python(need: TaskResources, settings: Mapping[str, str], copiers: in
     if not own or own >= least:
         return None
     return (
-        f"spark.executor.pyspark.memory = {own} MB limits the addresses of {_copiers(copiers)}, which need {least} MB: "
-        f"leave it out, {OVERHEAD} has their memory"
+        f"TW-SPARK-22: spark.executor.pyspark.memory = {own} MB limits the addresses of {_copiers(copiers)}, which "
+        f"need {least} MB: leave it out, {OVERHEAD} has their memory"
     )
 
 
@@ -309,9 +309,9 @@ def _dynamic(settings: Mapping[str, str]) -> str | None:
     if not _is_on(settings, DYNAMIC) or MOST in settings:
         return None
     return (
-        "spark.dynamicAllocation.enabled is on, and spark.dynamicAllocation.maxExecutors is missing: tasks of a "
-        f"lease last for minutes, and Spark may ask for any number of executors; set {DYNAMIC} = false, or {LEAST} "
-        f"and {MOST}"
+        "TW-SPARK-23: spark.dynamicAllocation.enabled is on, and spark.dynamicAllocation.maxExecutors is missing: "
+        f"tasks of a lease last for minutes, and Spark may ask for any number of executors; set {DYNAMIC} = false, or "
+        f"{LEAST} and {MOST}"
     )
 
 
@@ -319,8 +319,8 @@ def _speculates(settings: Mapping[str, str]) -> str | None:
     if not _is_on(settings, "spark.speculation"):
         return None
     return (
-        "spark.speculation is on: a task of a lease is meant to last for minutes, and a second attempt of it would "
-        "only occupy a slot; set spark.speculation = false"
+        "TW-SPARK-14: spark.speculation is on: a task of a lease is meant to last for minutes, and a second attempt of "
+        "it would only occupy a slot; set spark.speculation = false"
     )
 
 

@@ -225,7 +225,7 @@ class LeaseQuery:
         except EngineLostError as error:
             log.debug("a query ended with its JVM: %s", error)
         except EngineError as error:
-            log.warning("stopping a query failed: %s", error)
+            log.warning("TW-SPARK-17: stopping a query failed: %s", error)
         finally:
             self.stopped = True
             shutil.rmtree(self._checkpoint, ignore_errors=True)

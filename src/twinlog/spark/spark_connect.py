@@ -28,15 +28,19 @@ def refuse_connect(master: str | None, settings: Mapping[str, str], environment:
         ("SPARK_CONNECT_MODE", "1" if environment.get("SPARK_CONNECT_MODE") == "1" else None),
     ):
         if value:
-            raise EngineError(f"{asked} = {value} asks for Spark Connect: leave it out. {WAY_OUT}")
+            raise EngineError(
+                f"{asked} = {value} asks for Spark Connect: leave it out. {WAY_OUT}", message_id="TW-SPARK-26"
+            )
     if find_spec("pyspark") is not None and find_spec("pyspark.core") is None:
-        raise EngineError(f"only Spark's client is installed (pyspark-client): install pyspark. {WAY_OUT}")
+        raise EngineError(
+            f"only Spark's client is installed (pyspark-client): install pyspark. {WAY_OUT}", message_id="TW-SPARK-26"
+        )
 
 
 def refuse_remote(session: object) -> None:
     """Raises EngineError for a session of Spark Connect, and for any object but a SparkSession."""
     kinds = type(session).__mro__
     if any(kind.__module__.startswith("pyspark.sql.connect.") for kind in kinds):
-        raise EngineError(f"this is a session of Spark Connect. {WAY_OUT}")
+        raise EngineError(f"this is a session of Spark Connect. {WAY_OUT}", message_id="TW-SPARK-26")
     if not any((kind.__module__, kind.__name__) == ("pyspark.sql.session", "SparkSession") for kind in kinds):
         raise EngineError(f"a SparkSession is expected, and this is {type(session).__name__}")

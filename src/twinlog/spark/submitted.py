@@ -52,7 +52,7 @@ def adopt(settings: Mapping[str, str]) -> GivenSession:
     try:
         session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
-        raise EngineError(f"Spark refuses: {reason_in(error)}") from error
+        raise EngineError(f"Spark refuses: {reason_in(error)}", message_id="TW-SPARK-24") from error
     given = GivenSession(session, shared=False)
     log.info("flows run on the Spark that spark-submit has started, %s", given.master)
     return given

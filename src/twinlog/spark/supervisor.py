@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.message_ids import id_of
 from twinlog.spark.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -115,9 +116,10 @@ class SupervisedEngine:
         if self._engine is not None or self._error is not None:
             return None
         if self._loss is not None:
-            return f"{self._loss}: Spark is started again, and {self._meanwhile}"
+            return f"{id_of(self._loss, 'TW-SPARK-03')}: {self._loss}: Spark is started again, and {self._meanwhile}"
         if self._clock.monotonic() - self._began >= SLOW_S:
-            return f"Spark has not started within {SLOW_S:.0f} s: twinlog waits for Spark, and {self._meanwhile}"
+            waited = f"Spark has not started within {SLOW_S:.0f} s"
+            return f"TW-SPARK-04: {waited}: twinlog waits for Spark, and {self._meanwhile}"
         return None
 
     def report_loss(self, engine: Engine, error: EngineLostError) -> None:
@@ -163,9 +165,12 @@ class SupervisedEngine:
                 self._loss = loss
                 wait_s = self._restarts.count_loss(self._clock.monotonic())
                 if wait_s is None:
-                    raise EngineLostError(f"{loss}, again after its restart {self._restarts.rule}")
+                    raise EngineLostError(
+                        f"{loss}, again after its restart {self._restarts.rule}", message_id="TW-SPARK-12"
+                    )
                 log.warning(
-                    "%s: Spark is started again %s (%d of %s), and %s",
+                    "%s: %s: Spark is started again %s (%d of %s), and %s",
+                    id_of(loss, "TW-SPARK-03"),
                     loss,
                     f"in {wait_s:.0f} s" if wait_s else "now",
                     self._restarts.count,

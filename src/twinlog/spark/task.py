@@ -12,6 +12,7 @@ from typing import Any
 
 from twinlog.copier.copier_thread import CopierThread
 from twinlog.lease.channel import LeaseTicket
+from twinlog.message_ids import id_of
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,9 @@ def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> N
     if broken and len(copiers) == 1:
         raise broken[0]
     for error in broken:
-        log.warning("a copier ended, the other copiers of its task continue: %s", error)
+        log.warning(
+            "%s: a copier ended, the other copiers of its task continue: %s", id_of(error, "TW-SPARK-18"), error
+        )
     if broken:
         time.sleep(PAUSE_S)
     for ticket, copier in zip(tickets, copiers, strict=True):

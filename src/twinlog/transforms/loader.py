@@ -134,7 +134,9 @@ class TransformLoader:
         try:
             self._function = build(settings, self._sql)
         except TransformError as error:
-            raise TransformError(f"{flow.key('transform')} is unusable in this task: {error}") from error
+            raise TransformError(
+                f"{flow.key('transform')} is unusable in this task: {error}", message_id="TW-TRANSFORM-01"
+            ) from error
 
     @property
     def trouble(self) -> str | None:
@@ -152,7 +154,7 @@ class TransformLoader:
         try:
             self._sql.start()
         except TransformError as error:
-            raise TransformError(f"{self._query_key} is unusable: {error}") from error
+            raise TransformError(f"{self._query_key} is unusable: {error}", message_id="TW-SQL-02") from error
 
     def close(self) -> None:
         """Stop changing records."""

@@ -118,7 +118,11 @@ class Bridge:
         self._clock = clock
         self._process: BridgeProcess | None = None
         self._delay = RetryDelay(
-            "the bridge", clock, what="it cannot run yet, flows wait for Spark", policy=BRIDGE_START
+            "the bridge",
+            clock,
+            what="it cannot run yet, flows wait for Spark",
+            policy=BRIDGE_START,
+            message_id="TW-SPARK-07",
         )
         self._asked: dict[tuple[str, int, int], float] = {}
         """When the bridge was asked for a share: flow, lease and number of the share."""

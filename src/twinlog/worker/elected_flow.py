@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from twinlog.kafka.retry import READ_AHEAD
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
+from twinlog.message_ids import with_id
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.member import Leadership, LeaderTerm
@@ -124,7 +125,7 @@ class ElectedFlow(FlowHost):
         heir = None if flow is None else self._better_placed(flow)
         if heir is not None:
             log.warning(
-                "%s: %s was out of reach from here for %.0f s: handed over to %s, which may reach it",
+                "TW-LEADER-04: %s: %s was out of reach from here for %.0f s: handed over to %s, which may reach it",
                 *(self.settings.name, self.settings.source, AWAY_S, heir),
             )
             self._away_since = None
@@ -216,7 +217,7 @@ class ElectedFlow(FlowHost):
     def _withdraw(self, reason: str) -> None:
         """Fail and leave the group: the election must never appoint a member that has given the flow up."""
         self._fail(reason)
-        log.error("%s: FAILED: %s", self.settings.name, reason)
+        log.error("%s", with_id(f"{self.settings.name}: FAILED: {reason}", "TW-FLOW-01"))
         self._run_steps(self._leave)
 
     def hand_over(self, heir: str, *, unfit_s: float = 0.0) -> None:

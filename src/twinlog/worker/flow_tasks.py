@@ -169,7 +169,8 @@ class FlowTasks:
         elif lost:
             count = sum(len(before[number]) for number in lost)
             log.warning(
-                "%s: the copier of %d partitions is gone, other copiers take them over", self._settings.name, count
+                "TW-SPARK-13: %s: the copier of %d partitions is gone, other copiers take them over",
+                *(self._settings.name, count),
             )
             self._granted_by = now + GRANT_S
         self._divide(level=bool(opened), same_lease=bool(closed))

@@ -15,6 +15,7 @@ from twinlog.errors import TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import FLOW_STEP, retry_until_stopped
 from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.message_ids import id_of, told, with_id
 from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.offsets.map_store import MapStore
@@ -276,12 +277,12 @@ class GroupsFlow(FlowWithoutSpark):
                 )
                 begin_publishing(self._jobs, self.settings, self._target, self.report)
         except TwinlogError as error:
-            self.failure = str(error)
-            log.error("%s: FAILED: %s", self.settings.name, error)
+            self.failure = told(error, "TW-FLOW-01")
+            log.error("%s", with_id(f"{self.settings.name}: FAILED: {self.failure}", "TW-FLOW-01"))
         except Exception as error:
             if not self._stopping.is_set():
-                log.exception("flow %s", self.settings.name)
-                self.failure = f"internal error: {error!r}"
+                log.exception("TW-FAULT-01: flow %s", self.settings.name)
+                self.failure = f"TW-FAULT-01: internal error: {error!r}"
 
     def _connected(self) -> bool:
         """Connect to both clusters, with tries until success; False if `stop` is called meanwhile."""
@@ -294,7 +295,10 @@ class GroupsFlow(FlowWithoutSpark):
 
         def failed(error: TwinlogError) -> None:
             if logged.is_due("connect", LOG_AFTER_S, *DOUBLING_S):
-                log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
+                log.warning(
+                    "%s: %s: cannot connect yet, trying again: %s",
+                    *(id_of(error, "TW-NET-13"), self.settings.name, error),
+                )
             self._note("connect", str(error))
 
         if not retry_until_stopped(self._clock, FLOW_STEP, connect, self._stopping, failed=failed):

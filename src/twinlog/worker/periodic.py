@@ -139,7 +139,7 @@ class PeriodicJob:
                 # before.
                 known = self.trouble is not None or not self._succeeded
                 level = logging.DEBUG if known else logging.WARNING
-                log.log(level, "%s: could not %s a last time: %s", self._flow, self.what, error)
+                log.log(level, "TW-FLOW-03: %s: could not %s a last time: %s", self._flow, self.what, error)
 
     def _rest(self, rest_s: float, least_s: float) -> None:
         """Wait for the next turn, at least `least_s` seconds even with new work, and do urgent work meanwhile."""
@@ -189,7 +189,7 @@ class PeriodicJob:
             return self._failed(str(error), refused=isinstance(error, RefusedError))
         except Exception as error:
             if not self._stopping and self._logged.is_due(repr(error)):
-                log.exception("%s: %s", self._flow, self.what)
+                log.exception("TW-FAULT-01: %s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
         self._backoff.reset_failures()
         self._succeeded = self._worked = True
@@ -219,12 +219,12 @@ class PeriodicJob:
         """Log a refusal once, with the way out."""
         if not self._stopping and self._logged.is_due(text):
             way_out = f"; {self._way_out}" if self._way_out else ""
-            log.log(level, "%s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
+            log.log(level, "TW-FLOW-04: %s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
 
     def _faulty(self, text: str) -> None:
         """Log a lasting fault, at growing intervals."""
         if not self._excused() and self._logged.is_due(_FAULT, LOG_AFTER_S, *DOUBLING_S):
-            log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
+            log.warning("TW-FLOW-04: %s: cannot %s, trying again: %s", self._flow, self.what, text)
 
     def _show(self, trouble: str | None) -> None:
         self.trouble = trouble
@@ -303,7 +303,10 @@ class PeriodicJobs:
                 self._waiting[0].start()
             except RuntimeError as error:
                 if self._logged.is_new("threads", DOUBLING_S[0]):
-                    log.warning("%s: cannot %s yet, trying again: %s", self._flow, self._waiting[0].what, error)
+                    log.warning(
+                        "TW-LEADER-06: %s: cannot %s yet, trying again: %s",
+                        *(self._flow, self._waiting[0].what, error),
+                    )
                 return
             del self._waiting[0]
 
@@ -346,4 +349,8 @@ class PeriodicJobs:
             job.ask_to_stop()
             if not job.join(max(0.0, deadline - self._clock.monotonic())):
                 level = logging.DEBUG if cut_off else logging.WARNING
-                log.log(level, "%s: could not %s to the end within %.1f s", self._flow, job.what, timeout_s)
+                log.log(
+                    level,
+                    "TW-FLOW-03: %s: could not %s to the end within %.1f s",
+                    *(self._flow, job.what, timeout_s),
+                )

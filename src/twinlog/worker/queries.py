@@ -211,7 +211,7 @@ class SupervisedQuery:
             return str(error)
 
     def _begin_later(self, fault: str) -> None:
-        log.warning("%s: the query is started again in %.0f s: %s", self.name, self._wait_s, _brief(fault))
+        log.warning("TW-SPARK-06: %s: the query is started again in %.0f s: %s", self.name, self._wait_s, _brief(fault))
         self.end()
         self._not_before = self._clock.monotonic() + self._wait_s
         self._wait_s = min(2 * self._wait_s, RESTART_S[1])
@@ -310,7 +310,7 @@ class Queries:
     def _log_shared(self) -> None:
         """Log the flows that share a task, after a while: the executors of a cluster start in sequence."""
         if self._sharing is not None and self._logged.is_due(self._sharing, LOG_AFTER_S):
-            log.warning(self._sharing)
+            log.warning("TW-SPARK-09: %s", self._sharing)
 
     def _name(self, names: Sequence[str]) -> str:
         """An unused name for a query, which Spark's web UI shows."""

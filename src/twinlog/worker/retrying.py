@@ -10,6 +10,7 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import FEW_THREADS, FLOW_STEP, RetryPolicy, retry_until_stopped
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import id_of, with_id
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.outage import OutageDetector
 
@@ -22,7 +23,8 @@ LOG_AFTER_S = 2.0
 class RetryDelay:
     """The delay of a flow; a limit of the host or container is temporary, and the process has other flows.
 
-    `what` is logged at `level`, once a minute. The step is tried again by `policy`, None for `FEW_THREADS`.
+    `what` is logged at `level` with the id `message_id`, once a minute. The step is tried again by `policy`, None for
+    `FEW_THREADS`.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class RetryDelay:
         what: str = "cannot be run here yet, trying again",
         level: int = logging.WARNING,
         policy: RetryPolicy | None = None,
+        message_id: str = "TW-LEADER-06",
     ) -> None:
         self._clock = clock
         self.why: str | None = None
@@ -41,6 +44,7 @@ class RetryDelay:
         self._what = what
         self._level = level
         self._policy = policy
+        self._message_id = message_id
         self._until = LONG_AGO
         self._logged = LogOnce(clock)
 
@@ -51,10 +55,10 @@ class RetryDelay:
 
     def set_failure(self, error: Exception) -> None:
         """Note that a try failed with this error of Python."""
-        self.why = f"{self._what}: {error}"
+        self.why = f"{self._message_id}: {self._what}: {error}"
         self._until = self._clock.monotonic() + (self._policy or FEW_THREADS).first_s
         if self._logged.is_new("threads", AGAIN_S):
-            log.log(self._level, "%s: %s", self._name, self.why)
+            log.log(self._level, "%s", with_id(f"{self._name}: {self.why}", self._message_id))
 
     def clear_delay(self) -> None:
         """The step began, or is unneeded now."""
@@ -84,7 +88,9 @@ class FlowRetrier:
         def failed(error: TwinlogError) -> None:
             lasts = self._clock.monotonic() - began > LOG_AFTER_S
             if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
-                log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
+                log.warning(
+                    "%s: %s: cannot %s yet, trying again: %s", id_of(error, "TW-NET-14"), self._name, what, error
+                )
             self._flow_status.set_job_trouble(what, str(error))
 
         if not retry_until_stopped(self._clock, FLOW_STEP, step, self._stopping, failed=failed):

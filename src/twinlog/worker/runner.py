@@ -209,11 +209,11 @@ class Runner:
             watch.start()
         except RuntimeError as error:
             # The caller may be a signal's handler, in the middle of any operation.
-            log.warning("a silent JVM would hold up the end: %s", error)
+            log.warning("TW-SPARK-19: a silent JVM would hold up the end: %s", error)
 
     def _wait_no_longer(self) -> None:
         if self._spark_runs and not self._stop_begun.is_set():
-            log.warning("Spark's JVM does not answer, it is killed")
+            log.warning("TW-SPARK-19: Spark's JVM does not answer, it is killed")
             self.spark.interrupt()
 
     def run(self, started: Callable[[Runner], None] = lambda _: None) -> Outcome:

@@ -11,6 +11,7 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineLostError
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import with_id
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.settings.worker import DriverListener
 from twinlog.spark.engine import Engine
@@ -221,7 +222,7 @@ class SparkFlows:
         self._leaving = frozenset()
         if self._wanted > self._slots:
             log.warning(
-                "Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
+                "TW-SPARK-10: Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
                 self._slots,
                 "" if self._slots == 1 else "s",
                 self._wanted,
@@ -304,11 +305,12 @@ class SparkFlows:
             return
         if self._no_executor is None:
             self._no_executor = (
-                f"Spark at {self._options.master} has no executor for twinlog, and {self._meanwhile}: has a worker a "
-                f"core and {engine.executor_memory} of memory free, and can it reach this machine as {engine.host}?"
+                f"TW-SPARK-02: Spark at {self._options.master} has no executor for twinlog, and {self._meanwhile}: has "
+                f"a worker a core and {engine.executor_memory} of memory free, and can it reach this machine as "
+                f"{engine.host}?"
             )
         if self._logged.is_new("no executor", AGAIN_S):
-            log.warning(self._no_executor)
+            log.warning("%s", with_id(self._no_executor, "TW-SPARK-02"))
 
     def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
         """Set the number of tasks of each flow that runs here, and the tasks that it has to leave."""
@@ -343,7 +345,7 @@ class SparkFlows:
     def _warn_of(self, master: str, need: TaskResources, settings: Mapping[str, str]) -> None:
         for sentence in contradictions(master, need, settings):
             if self._logged.is_new(sentence):
-                log.warning("%s", sentence)
+                log.warning("%s", with_id(sentence, "TW-SPARK-20"))
 
     def _settings(self) -> Sequence[FlowSettings]:
         """The settings of all flows that may start here now, in the form that copiers get."""
@@ -371,6 +373,6 @@ def all_at_once(steps: Sequence[Callable[[], None]]) -> None:
         try:
             step()
         except Exception:
-            log.exception("at the end")
+            log.exception("TW-FAULT-05: at the end")
     for thread in threads:
         thread.join()

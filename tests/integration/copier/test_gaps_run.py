@@ -87,4 +87,4 @@ def test_gaps_stop_their_flow_or_are_recorded(
     # A run of more than a minute shows its state as well.
     errors = [line for line in twinlog.log.splitlines() if " ERROR " in line]
     (held,) = [line for line in errors if "is held at source offset 50" in line]
-    assert f"holds->holey: TW-GAP-01: {topics['holds']}-0 is held" in held
+    assert f"TW-GAP-01: holds->holey: {topics['holds']}-0 is held" in held

@@ -134,7 +134,7 @@ def test_a_record_without_a_key_for_a_compacted_topic_is_named_as_the_refused_re
     settings = {"topics": topic, "twinlog.refused.record.policy": policy, "sync.topic.configs.enabled": "false"}
     process = run_twinlog("left, right", flow_properties("left->right", source, target, settings))
     if policy == "hold":
-        line = process.wait_for_line(rf"TW-RECORD-01: {topic}-0 is held at source offset 2")
+        line = process.wait_for_line(rf"TW-RECORD-01: left->right: {topic}-0 is held at source offset 2")
         assert "where the topic is compacted and the record has no key" in line
         assert "skip or dead-letter" in line
         expected = [b"1", b"2"]
@@ -223,7 +223,8 @@ def test_a_recreated_topic_is_held_and_its_new_records_are_copied_once_that_is_a
     wait_for(lambda: (count(again), count(other)) == (50, 50), DEADLINE_S, "all is copied")
     recreate(source, again)
     produce(source, again, numbered(10, start=1000))
-    process.wait_for_line(rf"TW-GAP-03: {again}-0 is held at source offset 50: the source topic was deleted and")
+    held = rf"TW-GAP-03: left->right: {again}-0 is held at source offset 50: the source topic was deleted and"
+    process.wait_for_line(held)
     produce(source, other, numbered(50, start=50))
     wait_for(lambda: count(other) == 100, DEADLINE_S, "the other topic is copied")
     command = [sys.executable, "-m", "twinlog", "topics", "accept-gap", str(process.file), again]

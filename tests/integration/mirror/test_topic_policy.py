@@ -49,7 +49,7 @@ def test_a_topic_is_created_without_the_settings_that_a_policy_refuses(
     assert [topic_config(picky, name) for name in found] == [kept] * 3
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert warnings == [
-        f"north->south: cluster south refuses {setting} of {both}; created without"
+        f"TW-TOPIC-14: north->south: cluster south refuses {setting} of {both}; created without"
         for setting, both in (
             ("segment.ms", f"{remote('both')}, {remote('named')} (Topic config 'segment.ms' is not allowed here.)"),
             ("retention.bytes", f"{remote('both')}, {remote('unnamed')} (Not allowed, see the rules of this cluster.)"),

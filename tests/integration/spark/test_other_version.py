@@ -80,14 +80,15 @@ def test_the_flow_ends_with_one_line_that_names_both_versions_and_the_way_out(
     errors = [line.split(" ERROR ", 1)[1] for line in process.log.splitlines() if " ERROR " in line[:40]]
     logged, failed = errors
     assert re.fullmatch(
-        rf"{caller} has protocol version {OLDER} \(twinlog 0\.0\.1\), its driver protocol version {VERSION} "
-        rf"\(twinlog {re.escape(__version__)}\): they cannot work together\. the executors \(or Spark's driver\) have "
-        "the older wheel: install the same one in both places, then start twinlog again",
+        rf"TW-LEASE-05: {caller} has protocol version {OLDER} \(twinlog 0\.0\.1\), its driver protocol version "
+        rf"{VERSION} \(twinlog {re.escape(__version__)}\): they cannot work together\. the executors "
+        r"\(or Spark's driver\) have the older wheel: install the same one in both places, then start twinlog again",
         logged,
     )
     # Spark tried a task four times, each with a copier of its own.
-    assert failed.startswith("left->right: FAILED: ")
-    assert re.sub(r"copier \S+", "copier", failed).endswith(re.sub(r"copier \S+", "copier", logged))
+    assert failed.startswith("TW-LEASE-05: left->right: FAILED: ")
+    reason = logged.removeprefix("TW-LEASE-05: ")
+    assert re.sub(r"copier \S+", "copier", failed).endswith(re.sub(r"copier \S+", "copier", reason))
     # On a busy machine Spark may have given up a Python before that one could say what version it has.
     again = re.findall(r"the query is started again in \d+ s: (.*)", process.log)
     assert set(again) <= {"Python worker failed to connect back."}

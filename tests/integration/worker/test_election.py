@@ -219,7 +219,7 @@ def test_the_right_that_it_needs_is_named_until_it_is_there(
         member.start()
         wait_for(lambda: member.standing is ElectionState.REFUSED, ENOUGH_S, "it is refused")
         assert member.reason == (
-            f"cluster south: User:mirrormaker lacks READ on group {group}, needed for choosing "
+            f"TW-RIGHT-02: cluster south: User:mirrormaker lacks READ on group {group}, needed for choosing "
             "which process runs the flow"
         )
         create_acls(fragile, [Acl(group, "User:mirrormaker", "READ", resource="GROUP")])

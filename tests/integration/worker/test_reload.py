@@ -250,7 +250,7 @@ def test_every_process_of_a_file_is_asked_from_any_host(
     ("policy", "trouble"),
     [
         pytest.param("stop", "left->right: FAILED: .*gap.policy", marks=pytest.mark.scenario),
-        ("hold", "left->right: TW-GAP-01: .* is held at source offset 10"),
+        ("hold", "TW-GAP-01: left->right: .* is held at source offset 10"),
     ],
 )
 def test_what_a_policy_keeps_from_being_copied_is_copied_with_another_one(

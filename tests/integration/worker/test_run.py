@@ -196,7 +196,7 @@ def test_a_record_too_large_holds_its_partition_and_a_wrong_password_stops_its_f
         for word in ("cluster barred", "login was refused", "check sasl.jaas.config"):
             assert word in line
 
-    line = process.wait_for_line(r"left->right: TW-RECORD-", COPY_S)
+    line = process.wait_for_line(r"TW-RECORD-\d\d: left->right: ", COPY_S)
     for word in (
         f"{large}-0 is held",
         "source offset 1",

@@ -198,7 +198,7 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
 
     # The group forgets its members meanwhile, and whoever comes back first leads it: there is one only.
     target.suspend()
-    text = mirror.wait_for("status", 3, rf"^{flow}: unknown: the target is silent: ")
+    text = mirror.wait_for("status", 3, rf"^{flow}: unknown: TW-[A-Z]+-\d\d: the target is silent: ")
     assert not re.search("run by|rate|standing by", text), text
     target.resume()
     # The last report from before is believed for some seconds.

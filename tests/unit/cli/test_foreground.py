@@ -82,7 +82,7 @@ def test_only_what_is_sparks_ends_with_3(
             program()
         assert ended.value.code == code
         loud = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
-        assert loud == [f"twinlog ends: {logged}"]
+        assert loud == [f"TW-FLOW-07: twinlog ends: {logged}"]
         assert any(one.exc_info for one in caplog.records if one.levelno == logging.DEBUG) == (code != 3)
 
 

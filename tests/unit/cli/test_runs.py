@@ -157,7 +157,7 @@ def test_quiet_leaves_out_notes_and_verbose_adds_lines(file: Path) -> None:
     quiet = twinlog("groups", file, "--wait", "--timeout", "1", "-q")
     assert "of 1 s: " not in quiet.stderr
     assert (usual.returncode, quiet.returncode) == (3, 3)
-    assert quiet.stderr.startswith("twinlog: cluster ")
+    assert quiet.stderr.startswith("twinlog: TW-NET-01: cluster ")
     done = twinlog("status", file, "-v", "-q")
     assert (done.returncode, "give either -v or -q" in done.stderr) == (2, True)
 

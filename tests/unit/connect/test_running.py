@@ -77,7 +77,9 @@ def test_what_will_not_work_beside_the_others_is_logged_once(
     for text in ("no syncs", "no syncs", None, "no syncs", "another separator"):
         running.remark(C, text)
     running.remark(ConnectorName("elsewhere"), "no syncs")
-    assert caplog.messages == ["connector c: no syncs", "connector c: no syncs", "connector c: another separator"]
+    assert caplog.messages == [
+        f"TW-WORKER-11: connector c: {text}" for text in ("no syncs", "no syncs", "another separator")
+    ]
 
 
 def test_a_connector_runs_and_follows_its_configuration(running: RunningConnectors, made: list[Groups]) -> None:
@@ -113,11 +115,11 @@ def test_what_is_doubtful_in_a_configuration_is_logged_once(
     doubtful = replace(flow(), warnings=("connector c: topic: an unknown key, ignored",))
     for _ in range(2):
         have(running, flow=doubtful)
-    assert caplog.messages == ["connector c: topic: an unknown key, ignored"]
+    assert caplog.messages == ["TW-FILE-21: connector c: topic: an unknown key, ignored"]
     have(running, flow=replace(doubtful, warnings=("connector c: topik: an unknown key, ignored",)))
     assert caplog.messages[1:] == [
         "connector c: its configuration was updated",
-        "connector c: topik: an unknown key, ignored",
+        "TW-FILE-21: connector c: topik: an unknown key, ignored",
     ]
 
 
@@ -168,7 +170,7 @@ def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnec
     made[0].failure = "no permission"
     attend(running)
     assert states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED])
-    assert running.connectors[C].task_states("w", 1)[0].trace == "no permission"
+    assert running.connectors[C].task_states("w", 1)[0].trace == "TW-FLOW-01: no permission"
     # Pausing fixes nothing, as in Connect.
     have(running, TargetState.PAUSED)
     assert states(running) == (ConnectorState.PAUSED, [ConnectorState.FAILED])
@@ -223,11 +225,11 @@ def test_nothing_is_paused_or_stopped_before_it_has_ended(
 def test_what_cannot_begin_fails_with_its_reason(running: RunningConnectors, made: list[Groups]) -> None:
     have(running, flow=None, refused="tasks.max: many")
     assert states(running) == (ConnectorState.FAILED, [])
-    assert running.connectors[C].connector_state("w", 1).trace == "tasks.max: many"
+    assert running.connectors[C].connector_state("w", 1).trace == "TW-FILE-22: tasks.max: many"
     Groups.error = ClusterError("no such host")
     have(running)
     assert states(running) == (ConnectorState.FAILED, [])
-    assert running.connectors[C].connector_state("w", 1).trace == "no such host"
+    assert running.connectors[C].connector_state("w", 1).trace == "TW-FLOW-01: no such host"
     # Nobody asked for another try.
     Groups.error = None
     have(running)
@@ -273,7 +275,7 @@ def test_what_a_connector_waits_for_is_told_until_it_begins(made: list[Groups]) 
     running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, may_begin=may_begin)
     have(running)
     status = running.connectors[C].connector_state("w", 1)
-    assert (status.state, status.trace, made) == (ConnectorState.RUNNING, "the target does not answer", [])
+    assert (status.state, status.trace, made) == (ConnectorState.RUNNING, "TW-NET-14: the target does not answer", [])
     del reasons[0]
     attend(running)
     status = running.connectors[C].connector_state("w", 1)
@@ -283,7 +285,7 @@ def test_what_a_connector_waits_for_is_told_until_it_begins(made: list[Groups]) 
     have(running, TargetState.STOPPED)
     have(running)
     status = running.connectors[C].connector_state("w", 1)
-    assert (status.state, status.trace) == (ConnectorState.FAILED, "it lacks READ")
+    assert (status.state, status.trace) == (ConnectorState.FAILED, "TW-RIGHT-02: it lacks READ")
 
 
 def test_what_ends_does_so_without_a_thread_for_it(
@@ -315,7 +317,10 @@ def test_what_will_not_work_and_what_does_not_just_now_is_told_of_what_runs(
     connector.update_trouble(float("inf"))
     told = connector.connector_state("w", 1), connector.task_states("w", 1)[0]
     assert [one.state for one in told] == [ConnectorState.RUNNING, ConnectorState.RUNNING]
-    assert [one.trace for one in told] == ["nobody writes offset syncs", "the source does not answer"]
+    assert [one.trace for one in told] == [
+        "TW-WORKER-11: nobody writes offset syncs",
+        "TW-WAIT-05: the source does not answer",
+    ]
     made[0].trouble = None
     attend(running)
     assert connector.task_states("w", 1)[0].trace is None

@@ -66,7 +66,7 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
     have(running, flow=source)
     attend(running)
     assert states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED])
-    assert running.connectors[C].task_states("w", 1)[0].trace == "no Java"
+    assert running.connectors[C].task_states("w", 1)[0].trace == "TW-FLOW-01: no Java"
     assert Spark.made[0].ended.wait(60)
     # Only when it is asked for.
     attend(running)
@@ -127,7 +127,7 @@ def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
         return bool(states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED]))
 
     wait_for(failed, 60, "its task has failed")
-    assert running.connectors[C].task_states("w", 1)[0].trace == reason
+    assert running.connectors[C].task_states("w", 1)[0].trace == f"TW-FLOW-01: {reason}"
     assert len(started) == 1 + ahead
     running.stop()
 
@@ -164,7 +164,7 @@ def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypat
     Spark.reason = "killed too often"
     attend(running)
     assert not running.ready
-    assert running.connectors[C].task_states("w", 1)[0].trace == "no such topic"
+    assert running.connectors[C].task_states("w", 1)[0].trace == "TW-FLOW-01: no such topic"
     assert Spark.made[0].ended.wait(60)
     Spark.reason = None
     running.restart(RestartRequest(C, include_tasks=True, only_failed=True))
@@ -188,7 +188,7 @@ def test_what_keeps_spark_from_copying_is_told_of_what_it_copies(monkeypatch: py
     connector = running.connectors[C]
     connector.update_trouble(float("inf"))
     status = connector.task_states("w", 1)[0]
-    assert (status.state, status.trace) == (ConnectorState.RUNNING, "Spark's JVM was killed by SIGKILL")
+    assert (status.state, status.trace) == (ConnectorState.RUNNING, "TW-WAIT-05: Spark's JVM was killed by SIGKILL")
     monkeypatch.setattr(Spark, "trouble", None)
     attend(running)
     assert connector.task_states("w", 1)[0].trace is None
@@ -208,7 +208,10 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     running.set_connector(C, source, TargetState.STARTED, None)
     running.poll_connectors()
     waits = running.connectors[C].connector_state("w", 1)
-    assert (waits.state, waits.trace) == (ConnectorState.RUNNING, "it begins later: can't start new thread")
+    assert (waits.state, waits.trace) == (
+        ConnectorState.RUNNING,
+        "TW-LEADER-06: it begins later: can't start new thread",
+    )
     for _ in range(3):
         attend(running)
     assert running.connectors[C].connector_state("w", 1).trace is None

@@ -54,6 +54,19 @@ def test_where_no_thread_can_be_started_nothing_waits(
     assert len(kept.lines) == 1
 
 
+def test_the_id_of_joined_warnings_stays_in_front(
+    log: logging.Logger, together: WarningMergeHandler, kept: Kept
+) -> None:
+    log.warning("TW-WAIT-01: a->b: waiting: cluster b unreachable")
+    log.warning("TW-WAIT-01: c->b: waiting: cluster b unreachable")
+    log.warning("TW-WAIT-02: d->b: waiting: cluster b unreachable")
+    together.flush()
+    assert kept.lines == [
+        "WARNING TW-WAIT-01: a->b, c->b: waiting: cluster b unreachable",
+        "WARNING TW-WAIT-02: d->b: waiting: cluster b unreachable",
+    ]
+
+
 def test_equal_warnings_of_several_flows_are_one(
     log: logging.Logger, together: WarningMergeHandler, kept: Kept
 ) -> None:

@@ -66,7 +66,7 @@ def test_a_transaction_of_the_source_that_never_ends_is_told() -> None:
         assert trouble() is None
         here.pass_by(120)
         assert (trouble() or "").startswith(
-            "source: a transaction that has been open for 16 min keeps the records from offset 1 on"
+            "TW-WAIT-06: source: a transaction that has been open for 16 min keeps the records from offset 1 on"
         )
         log.mark(7, 0, commit=True)
         here.source.news()
@@ -367,7 +367,7 @@ def test_a_source_that_throttles_is_waited_for_and_named() -> None:
         here.feed(VALUES[3:])
         asked = here.source.asked[FETCH]
         here.pass_by(SILENT_S + 30)
-        trouble = "source: broker 1 throttles this client, as it is over a quota"
+        trouble = "TW-WAIT-07: source: broker 1 throttles this client, as it is over a quota"
         assert copier.troubles.find_reason(copier.partitions[part()]) == trouble
         # It is there, and nobody asks it in vain.
         assert copier.source.contact.reach().out_s < 0
@@ -387,7 +387,7 @@ def test_a_target_that_throttles_is_waited_for_and_named() -> None:
         here.pass_by(1)
         here.feed(VALUES[3:])
         here.pass_by(SILENT_S + 30)
-        trouble = "target: broker 1 throttles this client, as it is over a quota"
+        trouble = "TW-WAIT-07: target: broker 1 throttles this client, as it is over a quota"
         assert copier.troubles.find_reason(copier.partitions[part()]) == trouble
         assert copier.target.contact.reach().out_s < 0
         here.until(lambda: here.copied() == VALUES)

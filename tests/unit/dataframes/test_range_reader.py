@@ -76,8 +76,8 @@ def test_a_partition_that_stands_still_is_said_long_before_it_fails(
     cluster.fault(FETCH, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=40)
     assert read(cluster, whole(cluster), patience_s=120) == list(range(20))
     first, last = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
-    assert first.startswith("t-0 returns nothing from offset 0 on, and is fetched again for up to 120 s: ")
-    assert last == "t-0 is read again, from offset 0 on"
+    assert first.startswith("TW-NET-12: t-0 returns nothing from offset 0 on, and is fetched again for up to 120 s: ")
+    assert last == "TW-NET-12: t-0 is read again, from offset 0 on"
 
 
 def test_goes_on_with_another_leader(cluster: VirtualCluster) -> None:

@@ -90,6 +90,6 @@ def test_what_nobody_takes_is_said_long_before_it_fails_and_that_it_is_taken_aga
     appender.close()
     said = [record.getMessage() for record in caplog.records if record.name == "twinlog.dataframes.record_appender"]
     assert said == [
-        "rows-1 accept no records, waiting for up to kafka.delivery.timeout.ms = 120000: no answer",
-        "all partitions accept records again",
+        "TW-DATA-06: rows-1 accept no records, waiting for up to kafka.delivery.timeout.ms = 120000: no answer",
+        "TW-DATA-06: all partitions accept records again",
     ]

@@ -61,7 +61,7 @@ def test_an_unknown_id_names_near_ones() -> None:
 
 def test_a_log_line_as_argument_and_on_stdin() -> None:
     line = "2026-11-29 08:00:00,123 ERROR TW-GAP-02: east->west: orders-3 is held at source offset 5: cut back"
-    for result in (explain(line), explain("-", lines=f"INFO other\n{line}\n{line}\n")):
+    for result in (explain(line), explain(*line.split()), explain("-", lines=f"INFO other\n{line}\n{line}\n")):
         assert result.exit_code == 0
         assert [text for text in result.stdout.splitlines() if text.startswith("TW-")] == [
             "TW-GAP-02: The source log was cut back (error)"

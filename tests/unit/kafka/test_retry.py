@@ -57,7 +57,7 @@ def test_what_lasts_is_said_now_and_then(down_s: float, said: int, caplog: pytes
 
         assert loop.run(retry, loop, RetryPolicy.of(client.settings, 120, warns=True), step) == "done"
         assert [record.getMessage() for record in caplog.records] == [
-            "cluster west: no coordinator; it is tried again for 120 s in all"
+            "TW-NET-11: cluster west: no coordinator; it is tried again for 120 s in all"
         ] * said
         client.close()
 

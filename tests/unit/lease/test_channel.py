@@ -104,8 +104,10 @@ def test_a_copier_of_another_version_is_sent_away_and_the_driver_reports_it(
         f"(twinlog {__version__}): they cannot work together. the driver has the older wheel: install the same one in "
         "both places, then start twinlog again"
     )
-    assert driver.mismatches[0] == logged
-    assert [record.message for record in caplog.records if record.levelno == logging.ERROR] == [logged]
+    assert driver.mismatches[0] == f"TW-LEASE-05: {logged}"
+    assert [record.message for record in caplog.records if record.levelno == logging.ERROR] == [
+        f"TW-LEASE-05: {logged}"
+    ]
     assert not driver.leases._ledger.sessions
 
 
@@ -114,7 +116,7 @@ def test_a_copier_without_a_version_is_sent_away(driver: Driver) -> None:
     driver.call({"type": "hello", "flow": FLOW, "copier": "host-0"})
     wait_for(lambda: bool(driver.mismatches), 60, "the flow hears of it")
     assert str(driver.mismatches[0]).startswith(
-        "copier host-0 has no protocol version (an earlier twinlog), its driver"
+        "TW-LEASE-05: copier host-0 has no protocol version (an earlier twinlog), its driver"
     )
 
 

@@ -266,7 +266,7 @@ def test_a_lookup_that_fails_fails_the_flow(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(world.leases._granting, "_grants", refuse)
     one = world.copier("one")
     one.claim(world.leases.renew_lease(assignment([0])))
-    require(lambda: world.failures == [("PermissionError", "no READ")], "the failure is reported")
+    require(lambda: world.failures == [("PermissionError", "TW-FAULT-01: no READ")], "the failure is reported")
 
 
 def test_stop_waits_for_all_copiers(world: World) -> None:

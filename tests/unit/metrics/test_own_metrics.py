@@ -280,7 +280,7 @@ def test_nothing_that_is_scraped_fires_too() -> None:
 def test_each_rule_says_what_to_do() -> None:
     for rule in yaml("alerts.yaml")["groups"][0]["rules"]:
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["annotations"].keys() == {"message_id", "runbook_url", "summary", "description"}
 
 
 def test_latency_is_a_histogram_of_records() -> None:

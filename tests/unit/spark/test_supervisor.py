@@ -104,7 +104,7 @@ def test_one_that_was_killed_is_followed_by_another(moment: str, caplog: pytest.
     assert second.stopped.is_set()
     loss, again = caplog.messages
     assert loss == (
-        "Spark's JVM was killed by SIGKILL: Spark is started again now (1 of 2 times within 10 min), "
+        "TW-SPARK-03: Spark's JVM was killed by SIGKILL: Spark is started again now (1 of 2 times within 10 min), "
         "and nothing is copied meanwhile"
     )
     assert again.startswith("Spark runs again after")
@@ -115,7 +115,7 @@ def test_what_runs_none_says_why_until_one_runs(monkeypatch: pytest.MonkeyPatch)
     supervised = supervise(first, second)
     assert second.started.wait(DEADLINE_S)
     assert supervised.trouble == (
-        "Spark's JVM was killed by SIGKILL: Spark is started again, and nothing is copied meanwhile"
+        "TW-SPARK-03: Spark's JVM was killed by SIGKILL: Spark is started again, and nothing is copied meanwhile"
     )
     second.go.set()
     wait_until_it_runs(supervised, second)
@@ -126,7 +126,7 @@ def test_what_runs_none_says_why_until_one_runs(monkeypatch: pytest.MonkeyPatch)
     supervised = supervise(slow)
     assert supervised.trouble is None
     monkeypatch.setattr(module, "SLOW_S", 0.0)
-    assert str(supervised.trouble).startswith("Spark has not started within 0 s")
+    assert str(supervised.trouble).startswith("TW-SPARK-04: Spark has not started within 0 s")
     slow.error = EngineError("no Java")
     slow.go.set()
     assert wait_until_given_up(supervised) == "no Java"

@@ -190,7 +190,7 @@ def test_after_a_failed_start_the_flows_wait_for_spark_and_the_next_start_comes_
     for _ in range(3):
         bridge.poll_flows([flow(0)], SERVER)
         clock.now += AGAIN_S
-    assert caplog.messages == ["the bridge: it cannot run yet, flows wait for Spark: no more processes"]
+    assert caplog.messages == ["TW-SPARK-07: the bridge: it cannot run yet, flows wait for Spark: no more processes"]
     Process.fails = False
     bridge.poll_flows([flow(0)], SERVER)
     assert processes == []

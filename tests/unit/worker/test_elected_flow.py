@@ -345,7 +345,10 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
         threads.left = some
         elected.poll_flow(lease_server)
         assert (elected.flow, lease_server.flows) == (None, {}), some
-        assert elected.status == ("starting", "cannot be run here yet, trying again: can't start new thread")
+        assert elected.status == (
+            "starting",
+            "TW-LEADER-06: cannot be run here yet, trying again: can't start new thread",
+        )
         wait_for(lambda: threading.active_count() <= before, 60, "what was begun is ended")
     assert caplog.text.count("a->z: cannot be run here yet, trying again: can't start new thread") == 1
     threads.left = None
@@ -366,7 +369,7 @@ def test_heartbeats_begin_once_threads_can_start(
     threads.left = 0
     for _ in range(2):
         elected.poll_flow()
-    assert elected.text == "heartbeats only: cannot be run here yet, trying again: can't start new thread"
+    assert elected.text == "heartbeats only: TW-LEADER-06: cannot be run here yet, trying again: can't start new thread"
     threads.left = 1
     for _ in range(2):
         elected.poll_flow()

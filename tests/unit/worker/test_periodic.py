@@ -119,7 +119,7 @@ def test_a_failed_turn_is_logged_once_and_retried_soon(
     logged = [record.getMessage() for record in caplog.records]
     # A cluster that is down is no reason to switch anything off.
     assert logged == [
-        "a->b: cannot write heartbeats, trying again: cluster b: nobody there",
+        "TW-FLOW-04: a->b: cannot write heartbeats, trying again: cluster b: nobody there",
         "a->b: can write heartbeats again",
     ]
     assert ("write heartbeats", "cluster b: nobody there") in notes
@@ -235,7 +235,9 @@ def test_stop_ends_a_wait_at_once_and_names_what_goes_on(caplog: pytest.LogCaptu
     jobs.begin("hang", hang, 3600)
     jobs.stop(0.3)
     release.set()
-    assert [record.getMessage() for record in caplog.records] == ["a->b: could not hang to the end within 0.3 s"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "TW-FLOW-03: a->b: could not hang to the end within 0.3 s"
+    ]
 
 
 def test_what_is_turned_off_never_runs(step: Steps) -> None:
@@ -264,7 +266,7 @@ def test_unfinished_work_of_a_step_is_logged_once_and_slows_nothing_down(
     begin(step, 0.01)
     step.wait_for_turns(6)
     assert [record.getMessage() for record in caplog.records if "group g" in record.getMessage()] == [
-        "a->b: cannot write heartbeats, trying again: group g: no; set a->b.emit.heartbeats.enabled = false"
+        "TW-FLOW-04: a->b: cannot write heartbeats, trying again: group g: no; set a->b.emit.heartbeats.enabled = false"
     ]
     step.undone = None
     wait_for(lambda: notes[-1:] == [("write heartbeats", None)], 60, "the trouble is over")

@@ -224,7 +224,7 @@ def test_what_spark_refuses_is_tried_again_later(flow: Flow, query: Any, caplog:
     engine = Engine(EngineError("Spark refuses: no"))
     query.poll_query(engine, LEASE_SERVER)
     query.poll_query(engine, LEASE_SERVER)
-    assert caplog.messages == ["a->b: the query is started again in 1 s: Spark refuses: no"]
+    assert caplog.messages == ["TW-SPARK-06: a->b: the query is started again in 1 s: Spark refuses: no"]
     engine.error = None
     query.poll_query(engine, LEASE_SERVER)
     assert not engine.queries
@@ -334,4 +334,4 @@ def test_a_shared_task_is_logged_when_it_lasts(
     assert caplog.messages == []
     for _ in range(2):
         queries.poll_queries(Engine(), LEASE_SERVER, flows, 1)
-    assert caplog.messages == ["Spark runs 1 task at once for 2 flows: a->b, b->a share a task"]
+    assert caplog.messages == ["TW-SPARK-09: Spark runs 1 task at once for 2 flows: a->b, b->a share a task"]

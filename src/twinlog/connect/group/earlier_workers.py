@@ -59,7 +59,9 @@ class EarlierLeaders:
             self._state.claim_config_topic()
         except RefusedError as error:
             if self._logged.is_new("claim"):
-                log.warning("an earlier leader of the group may still write to the config topic: %s", error)
+                log.warning(
+                    "TW-WORKER-10: an earlier leader of the group may still write to the config topic: %s", error
+                )
         self._done_in = assignment.generation
 
     def _due(self, assignment: Assignment) -> bool:

@@ -14,6 +14,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
 from twinlog.kafka.retry import GROUP_MEMBER, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.message_ids import with_id
 from twinlog.metrics.meters import RecentTimes
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.group_membership import GroupMembership
@@ -268,7 +269,7 @@ class WorkerGroup(GroupMembership):
         if self.assignment is None or self.leads_for_s() > 0:
             self._note_recovered()
         elif self._logged.is_due(_OUTAGE, 0.0, *DOUBLING_S):
-            log.warning("cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
+            log.warning("TW-WORKER-02: cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
 
     async def _trouble(self, reason: str, wait_s: float = GROUP_MEMBER.first_s) -> None:
         self.reason = reason
@@ -278,7 +279,12 @@ class WorkerGroup(GroupMembership):
             # The reason may change during an outage. A reason with a long pause before the next try lasts until an
             # administrator acts, and is logged at once.
             if self._logged.is_due(_OUTAGE, LOG_AFTER_S if wait_s <= GROUP_MEMBER.first_s else 0.0, *DOUBLING_S):
-                log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
+                log.warning(
+                    "%s",
+                    with_id(
+                        f"cannot take part in group {self._membership.group}, trying again: {reason}", "TW-WORKER-02"
+                    ),
+                )
             until = self._clock.monotonic() + wait_s
             while not self._stopping and (left_s := until - self._clock.monotonic()) > 0:
                 await self._wake.wait(left_s)
@@ -309,8 +315,9 @@ class WorkerGroup(GroupMembership):
         await self._membership.leave_group()
         self._lose_membership()
         raise _OtherTopicsError(
-            f"the worker at {others.leader_url}, which leads it, has its state in {', '.join(others.topics)}, and this "
-            f"worker in {', '.join(self._topics)}; all workers of a group need the same config.storage.topic, "
+            f"TW-WORKER-01: the worker at {others.leader_url}, which leads it, has its state in "
+            f"{', '.join(others.topics)}, and this worker in {', '.join(self._topics)}; all workers of a group need "
+            "the same config.storage.topic, "
             "offset.storage.topic and status.storage.topic, and another set of connectors another group.id"
         )
 

@@ -135,7 +135,9 @@ class GroupState:
         try:
             self._take_statuses(self._statuses.read())
         except TopicGoneError as error:
-            log.warning("%s any more (status.storage.topic): it is recreated, and states are written again", error)
+            log.warning(
+                "TW-WORKER-06: %s any more (status.storage.topic): it is recreated, and states are written again", error
+            )
             self._statuses.ensure()
 
     def query_state(self, question: Callable[[ClusterState, Statuses], T]) -> T:

@@ -215,7 +215,7 @@ class RestResource:
             # The error's text is left out of the log and of the answer: it may contain a value of a configuration.
             what, where = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
             path = request.scope["raw_path"].decode("ascii", "replace")
-            _LOG.error("an unexpected %s at %s %s:\n%s", what, request.method, path, where)
+            _LOG.error("TW-FAULT-04: an unexpected %s at %s %s:\n%s", what, request.method, path, where)
             return responses.error(500, f"The worker failed at this request with {what}; its log has the stack.")
 
     async def _in_time(self, request: Request, method: RestMethod) -> Response:

@@ -138,7 +138,7 @@ class Forwarder:
             if method == "PUT" and isinstance(failure, ConnectionResetError):
                 # The other worker may have fulfilled the request; a PUT can safely be repeated.
                 raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
-            _LOG.warning("cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
+            _LOG.warning("TW-REST-05: cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
             raise RequestError(500, f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
         return _response(answer.status, content)
 

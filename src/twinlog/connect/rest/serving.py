@@ -184,7 +184,7 @@ def _bind(listener: ListenerAddress) -> BoundListener:
     except OSError as error:
         # Python adds the address to the system's words; the error of an unknown name has its own words.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise OSError(error.errno, f"cannot listen at {listener}: {reason}") from None
+        raise OSError(error.errno, f"TW-REST-01: cannot listen at {listener}: {reason}") from None
     return BoundListener(replace(listener, port=found.getsockname()[1]), found)
 
 
@@ -236,7 +236,7 @@ class ServerThread:
         try:
             asyncio.run(self._run())
         except Exception:
-            _LOG.exception("%s has ended", self._name)
+            _LOG.exception("TW-FAULT-03: %s has ended", self._name)
         finally:
             self._ready.set()
 

@@ -159,7 +159,8 @@ class StateTopic(Generic[R]):
             raise RefusedError(
                 f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has {found.partitions} partitions and "
                 "must have a single partition, so that its records keep their order; name another topic, or recreate "
-                "it"
+                "it",
+                message_id="TW-WORKER-21",
             )
         self._check_compaction()
 
@@ -170,7 +171,7 @@ class StateTopic(Generic[R]):
         for name, refusal in refused.items():
             text = f"cluster {self._admin.alias}: topic {name} ({self._key}) could not be created: {refusal.text}"
             if self._factor_key is None or refusal.code != Code.INVALID_REPLICATION_FACTOR:
-                raise RefusedError(text)
+                raise RefusedError(text, message_id="TW-WORKER-04")
             brokers, factor = len(self._admin.identity().brokers), self._topic.replication_factor
             # Brokers never report the number of replicas of their default.
             wanted, instead = (
@@ -180,7 +181,8 @@ class StateTopic(Generic[R]):
             )
             raise TooFewBrokersError(
                 f"{text}; it is to have {wanted}, and the cluster has {brokers} broker{'s' if brokers > 1 else ''}: "
-                f"write {self._factor_key} = {brokers}{instead}, or start the other brokers"
+                f"write {self._factor_key} = {brokers}{instead}, or start the other brokers",
+                message_id="TW-WORKER-04",
             )
 
     def _check_compaction(self) -> None:
@@ -190,7 +192,8 @@ class StateTopic(Generic[R]):
             raise RefusedError(
                 f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has cleanup.policy={policy} and must "
                 "have compact, or the state of the connectors is lost; the topic stays as it is until you repair it "
-                "with: " + alter_command(self._admin.client, self.name, {"cleanup.policy": "compact"})
+                "with: " + alter_command(self._admin.client, self.name, {"cleanup.policy": "compact"}),
+                message_id="TW-INTERNAL-01",
             )
 
     @property
@@ -251,7 +254,9 @@ class StateTopic(Generic[R]):
         for _, record in self._reader.read():
             decoded = self._decode(record.key, record.value)
             if isinstance(decoded, UnreadableRecord):
-                log.error("topic %s: the record %s is passed over: %s", self.name, decoded.key, decoded.reason)
+                log.error(
+                    "TW-WORKER-16: topic %s: the record %s is passed over: %s", self.name, decoded.key, decoded.reason
+                )
             elif decoded is not None:
                 self._found.append(decoded)
         found, self._found = self._found, []

@@ -193,7 +193,9 @@ class FileOffsets:
             stored.refused = error
         except ClusterError as error:
             if self._logged.is_new((name, str(error)), AGAIN_S):
-                log.warning("connector %s: its positions cannot be read yet, trying again: %s", name, error)
+                log.warning(
+                    "TW-WORKER-15: connector %s: its positions cannot be read yet, trying again: %s", name, error
+                )
         except (RuntimeError, OSError) as error:
             log.debug("connector %s: its positions are read later: %s", name, error)
 
@@ -278,8 +280,8 @@ class FileOffsets:
         except OSError as error:
             if self._logged.is_new("save", AGAIN_S):
                 log.warning(
-                    "%s cannot be written: %s; positions are on the targets all the same, but a worker of Kafka's "
-                    "would look for them in the file",
+                    "TW-WORKER-18: %s cannot be written: %s; positions are on the targets all the same, but a worker "
+                    "of Kafka's would look for them in the file",
                     self._file.path,
                     error.strerror,
                 )

@@ -39,6 +39,7 @@ from twinlog.connectors.model import (
 )
 from twinlog.errors import ConfigError, NotOwnerError, RequestError
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import with_id
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ class ResourceFollower:
             try:
                 self.reconcile_resource()
             except Exception:
-                log.exception("%s", self._path)
+                log.exception("TW-FAULT-03: %s", self._path)
             self._clock.wait(self._stopping, LOOK_S)
 
     def reconcile_resource(self) -> None:
@@ -134,7 +135,7 @@ class ResourceFollower:
                 self._auto_restart()
         except RequestError as error:
             if self._logged.is_new(str(error), AGAIN_S):
-                log.warning("%s: tried again: %s", self._path, error)
+                log.warning("TW-STRIMZI-12: %s: tried again: %s", self._path, error)
 
     # -- the file
 
@@ -144,7 +145,9 @@ class ResourceFollower:
         except OSError as error:
             if self._logged.is_new("file", AGAIN_S) and hasattr(self, "_seen"):
                 why = error.strerror or error
-                log.warning("%s cannot be read, what was read before stays in effect: %s", self._path, why)
+                log.warning(
+                    "TW-STRIMZI-11: %s cannot be read, what was read before stays in effect: %s", self._path, why
+                )
             return None
 
     def _look_at_file(self) -> None:
@@ -164,8 +167,8 @@ class ResourceFollower:
             return self._load()
         except ConfigError as error:
             for problem in error.problems:
-                log.error("%s", problem)
-            log.error("%s: this version is wrong, the earlier version stays in effect", self._path)
+                log.error("%s", with_id(str(problem), "TW-FILE-22"))
+            log.error("TW-RELOAD-01: %s: this version is wrong, the earlier version stays in effect", self._path)
             return None
 
     def _take(self, new: ResourceConfig | None) -> None:
@@ -173,14 +176,14 @@ class ResourceFollower:
             return
         if new.worker.settings != self._current.worker.settings:
             log.error(
-                "%s: the target, its login or the worker's own settings have changed: restart this process; until "
-                "then the connectors stay as they are",
+                "TW-STRIMZI-01: %s: the target, its login or the worker's own settings have changed: restart this "
+                "process; until then the connectors stay as they are",
                 self._path,
             )
             return
         for warning in new.warnings:
             if warning not in self._current.warnings:
-                log.warning("%s", warning)
+                log.warning("%s", with_id(str(warning), "TW-FILE-21"))
         log.info("%s has changed", self._path)
         # The comparison precedes the assignment: Kubernetes may bring a changed Secret together with the resource.
         self._begin_anew(new)
@@ -200,7 +203,7 @@ class ResourceFollower:
             new = self._load()
         except ConfigError as error:
             if self._logged.is_new("secrets", AGAIN_S):
-                log.warning("%s", error.problems[0])
+                log.warning("%s", with_id(str(error.problems[0]), "TW-FILE-22"))
             return
         if new.resource.connectors != self._current.resource.connectors:
             if self._read() == self._seen:
@@ -210,7 +213,7 @@ class ResourceFollower:
             return
         self._secrets = version
         if new.worker.settings != self._current.worker.settings:
-            log.error("%s: the worker's own login has changed: restart this process", self._path)
+            log.error("TW-STRIMZI-04: %s: the worker's own login has changed: restart this process", self._path)
         self._begin_anew(new)
         self._current = new
 
@@ -229,7 +232,9 @@ class ResourceFollower:
 
     def _say_if_paused(self) -> None:
         if self._is_paused():
-            log.warning("%s: %s is true: connectors stay as they are, and new connectors wait", self._path, PAUSE)
+            log.warning(
+                "TW-STRIMZI-06: %s: %s is true: connectors stay as they are, and new connectors wait", self._path, PAUSE
+            )
 
     def _apply_levels(self) -> None:
         for logger, level in logger_levels(self._current.resource.loggers).items():
@@ -249,8 +254,9 @@ class ResourceFollower:
             return True
         if found and self._logged.is_new("others", AGAIN_S):
             log.error(
-                "%s: this resource is ignored: connectors of its group belong to another resource (%s), and two "
-                "resources in a group would delete each other's connectors: give this resource a group.id and three "
+                "TW-STRIMZI-07: %s: this resource is ignored: connectors of its group belong to another resource (%s), "
+                "and two resources in a group would delete each other's connectors: give this resource a group.id and "
+                "three "
                 "topics of its own; or, if the other resource was renamed to %s, delete its connectors, as their "
                 "positions stay: twinlog connectors delete %s",
                 self._path,
@@ -267,12 +273,15 @@ class ResourceFollower:
         }
         for name in names:
             if not is_of_a_resource(name) and self._logged.is_new(name):
-                log.warning("%s: connector %s is outside of this resource, and stays as it is", self._path, name)
+                log.warning(
+                    "TW-STRIMZI-02: %s: connector %s is outside of this resource, and stays as it is", self._path, name
+                )
         again = copies_again(self._current.resource.connectors, present)
         for new, old in again.items():
             if self._logged.is_new(new, AGAIN_S):
                 log.error(
-                    "%s: connector %s waits to be created, and %s stays: under another alias it would copy "
+                    "TW-STRIMZI-08: %s: connector %s waits to be created, and %s stays: under another alias it would "
+                    "copy "
                     "everything into the same topics a second time; list the offsets of the old connector, which "
                     "this resource has dropped (twinlog connectors offsets list '%s' -o json), write state: stopped "
                     "at the new connector, alter its offsets to these with the new alias as cluster, and have it run",
@@ -293,7 +302,7 @@ class ResourceFollower:
                 # The other connectors are independent of this connector.
                 refused.add(step.name)
                 if self._logged.is_new(str(error), AGAIN_S):
-                    log.error("connector %s stays as it is: %s", step.name, error)
+                    log.error("TW-STRIMZI-05: connector %s stays as it is: %s", step.name, error)
 
     def _do(self, step: Step) -> None:
         if isinstance(step, PutConnector):
@@ -320,10 +329,10 @@ class ResourceFollower:
             except ValueError as error:
                 self._offsets.set_annotation(None)
                 if new or str(error) != self._vain:
-                    log.error("%s: metadata.annotations: %s", self._path, error)
+                    log.error("TW-STRIMZI-13: %s: metadata.annotations: %s", self._path, error)
                 self._vain = str(error)
         for wrong in found.wrong:
-            log.error("%s: metadata.annotations: %s", self._path, wrong)
+            log.error("TW-STRIMZI-13: %s: metadata.annotations: %s", self._path, wrong)
         self._asked += found.restarts
         self._tasks += found.tasks
 
@@ -350,7 +359,7 @@ class ResourceFollower:
         except RequestError as error:
             if error.status != NOT_FOUND:
                 raise
-            log.error("%s: %s", self._path, error)
+            log.error("TW-STRIMZI-14: %s: %s", self._path, error)
 
     def _auto_restart(self) -> None:
         for one in self._current.resource.connectors:
@@ -364,6 +373,7 @@ class ResourceFollower:
             failed = ConnectorState.FAILED in {status.connector.state, *(task.state for task in status.tasks.values())}
             if self._auto.is_due(one.name, one.auto_restart, failed=failed, now=self._clock.monotonic()):
                 log.warning(
-                    "connector %s failed and is restarted, for the %s. time", one.name, self._auto.count(one.name)
+                    "TW-STRIMZI-10: connector %s failed and is restarted, for the %s. time",
+                    *(one.name, self._auto.count(one.name)),
                 )
                 self._worker.restart(RestartRequest(ConnectorName(one.name), only_failed=True, include_tasks=True))

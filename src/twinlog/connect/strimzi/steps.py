@@ -304,7 +304,7 @@ class OffsetsAnnotationHandler:
             log.info("connector %s: its offsets are left to the worker that has it", asked.connector)
         except (RequestError, MissingError, OSError) as error:
             if self._logged.is_new(str(error), AGAIN_S):
-                log.warning("%s: %s: %s: tried again: %s", self._path, OFFSETS, asked.action, error)
+                log.warning("TW-STRIMZI-09: %s: %s: %s: tried again: %s", self._path, OFFSETS, asked.action, error)
             return
         self._asked = None
 
@@ -328,7 +328,7 @@ class OffsetsAnnotationHandler:
             assert asked.config_map is not None
             offsets = _parsed(self._text(asked.config_map, asked.key, secrets), f"{asked.key} of {asked.config_map}")
             answer = self._worker.alter_offsets(asked.connector, offsets)
-        log.warning("connector %s: an annotation asks for it: %s", asked.connector, answer)
+        log.warning("TW-STRIMZI-15: connector %s: an annotation asks for it: %s", asked.connector, answer)
 
     def _text(self, name: str, key: str, secrets: Secrets) -> str:
         """The offsets that an administrator prepared; otherwise the list of the same name, with later changes."""

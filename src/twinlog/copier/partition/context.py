@@ -11,6 +11,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.retry import COPIER_STEP, retry
 from twinlog.lease.progress import CopierCounters
+from twinlog.message_ids import told, with_event_id, with_id
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -25,15 +26,15 @@ class CopierListener:
 
     def report_failure(self, partition: TopicPartition | None, error: TwinlogError) -> None:
         """An error stops the flow; `partition` is None if the error concerns the whole copier."""
-        log.error("%s: %s", "copier" if partition is None else partition, error)
+        log.error("%s", with_id(f"{partition or 'copier'}: {told(error, 'TW-FLOW-01')}", "TW-FLOW-01"))
 
     def report_event(self, kind: str, text: str) -> None:
         """An event for operators; `kind` groups events of the same origin."""
-        log.warning("%s: %s", kind, text)
+        log.warning("%s", with_event_id(kind, text))
 
     def report_held(self, held: HeldPartition) -> None:
         """The copier holds a partition: it copies the partition no further until the driver takes it back."""
-        log.error("%s is held: %s", held.source, held.text)
+        log.error("%s: %s is held: %s", held.message_id, held.source, held.text)
 
 
 class CopierContext:

@@ -104,7 +104,7 @@ class CopierTransform:
 
     def _report(self, source: TopicPartition, trouble: str | None) -> None:
         if self._logged.is_new(trouble, AGAIN_S):
-            self._context.report_event("transform", f"{source}: {trouble}; no record is skipped for it")
+            self._context.report_event("transform", f"TW-SQL-01: {source}: {trouble}; no record is skipped for it")
 
     def _partitions_of(self, topic: TopicName) -> int | None:
         known = self._context.target.topic(topic)

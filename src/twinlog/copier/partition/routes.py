@@ -293,7 +293,7 @@ class Routes:
                 for topic in topics:
                     text = await self._topics.ensure_topic(topic, unit, dead=unit.topics[topic])
                     if text is not None:
-                        self._context.report_event("routed", text)
+                        self._context.report_event("routed", f"TW-TRANSFORM-03: {text}")
             except RefusedError as error:
                 owner.fail_partition(error)
             except ClusterError as error:

@@ -16,6 +16,7 @@ from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import Gap, find_gap, is_of_another_topic
 from twinlog.mirror.offsets.positions import Position
+from twinlog.model.held import gap_id
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -79,7 +80,8 @@ class GapCheck:
         if now - self._older_since.setdefault(partition, now) <= OLDER_S:
             raise ClusterError(
                 f"source partition {partition}: its leader has an older leader epoch than what was copied; that is "
-                f"believed after {OLDER_S:.0f} s"
+                f"believed after {OLDER_S:.0f} s",
+                message_id="TW-WAIT-10",
             )
         del self._older_since[partition]
         return True
@@ -87,6 +89,7 @@ class GapCheck:
     def handle_gap(self, gap: Gap, grant: Grant, position: Position, topic_id: str | None) -> Position:
         """Report a gap and continue after it, or raise GapError; a gap in heartbeats is always skipped."""
         text = gap.describe(grant.source)
+        event = f"{gap_id(gap.kind)}: {text}"
         if grant.heartbeats:
             # The writer of heartbeats creates a deleted topic again, and users lose no records.
             self._event(
@@ -96,10 +99,10 @@ class GapCheck:
         policy = self._settings.gap_policy.for_topic(grant.source.topic)
         if policy in ("hold", "stop"):
             if policy == "stop":
-                self._event("gap", f"{text}; the flow stops on it")
+                self._event("gap", f"{event}; the flow stops on it")
             way_out = gap.way_out(grant.source, self._settings, with_ids=topic_id is not None)
-            raise GapError(text, kind=gap.kind, resume_at=gap.resume_at, way_out=way_out)
-        self._event("gap", f"{text}; the flow continues at offset {gap.resume_at}")
+            raise GapError(text, kind=gap.kind, resume_at=gap.resume_at, way_out=way_out, message_id=gap_id(gap.kind))
+        self._event("gap", f"{event}; the flow continues at offset {gap.resume_at}")
         return self._after(gap, position, topic_id)
 
     @staticmethod

@@ -125,7 +125,8 @@ async def chunks(
             if now - silent_since > SILENT_S:
                 raise ClusterError(
                     f"cluster {client.alias}: {partition} could not be read for {SILENT_S:.0f} s, as when a quota "
-                    "throttles it"
+                    "throttles it",
+                    message_id="TW-WAIT-09",
                 )
             await client.loop.sleep(ASK_AGAIN_S)
             continue

@@ -283,7 +283,8 @@ class StartPositions:
             return False
         await require_current_id(self._target, grant.remote)
         self._event(
-            "target", f"remote topic {grant.remote.topic} was recreated: what it held before is not copied again"
+            "target",
+            f"TW-TARGET-03: remote topic {grant.remote.topic} was recreated: what it held before is not copied again",
         )
         return True
 

@@ -342,7 +342,7 @@ class Transactions:
             failed = waited_s > PATIENCE_S or any(queue.stopped for queue in late)
             if failed or waited_s > LATE_S:
                 names = listed(str(queue.partition) for queue in late) + self._leaderless.named()
-                self.trouble = f"target: the open transaction waits for {names}"
+                self.trouble = f"TW-WAIT-08: target: the open transaction waits for {names}"
             if failed:
                 for queue in late:
                     self._in_transaction.exclude_queue(queue)

@@ -94,7 +94,6 @@ _COMMAND = Area(
             meaning="An operator's request about [single topics](topics.md), and its result.",
             impact="As the request says: partitions pause, continue, or move to another offset.",
             mend="For information only; a refused request has the reason.",
-            in_line=False,
         ),
         Message(
             "TW-COMMAND-02",

@@ -328,7 +328,6 @@ _CLUSTER = Area(
             meaning="An answer to `twinlog switchover`.",
             impact=NOTHING_CHANGED,
             mend=("Move producers and consumers by hand, or correct the `bootstrap.servers` of source or target."),
-            in_line=False,
         ),
         Message(
             "TW-CLUSTER-04",
@@ -345,6 +344,23 @@ _CLUSTER = Area(
             mend=(
                 "Compare the `bootstrap.servers` of both aliases. If they lead to two clusters, format each cluster "
                 "with its own id at the next opportunity."
+            ),
+        ),
+        Message(
+            "TW-CLUSTER-05",
+            "A client has the address of another cluster",
+            "error",
+            lines=(
+                "`records would be written to ...`",
+                "`records would be read from ...`",
+                "`where topics and positions are looked for`",
+            ),
+            meaning="The settings of source or target name two clusters.",
+            impact=NOTHING_CHANGED,
+            mend=(
+                "Correct `producer.override.bootstrap.servers` and `target.cluster.bootstrap.servers` of a connector, "
+                "or `source.consumer.bootstrap.servers` and `source.cluster.bootstrap.servers`; of a flow "
+                "`target.producer.` and `source.consumer.`."
             ),
         ),
     ),
@@ -367,7 +383,6 @@ _BROKER = Area(
             ),
             impact=COPIES_NOTHING,
             mend="Upgrade that cluster; until then MirrorMaker 2 of Kafka 3.9 can copy from it.",
-            in_line=False,
         ),
         Message(
             "TW-BROKER-02",

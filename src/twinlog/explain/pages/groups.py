@@ -132,6 +132,31 @@ _ACL = Area(
             impact=("Records are copied. Consumers of the remote topic may lack a right that they have on the source."),
             mend=("Grant ALTER on the cluster to the login of twinlog, or set `sync.topic.acls.enabled = false`."),
         ),
+        Message(
+            "TW-ACL-02",
+            "ACLs for all topics are left out",
+            "warning",
+            lines=("`the ACLs of EAST for all topics (*) are left out: where topics keep their names ...`",),
+            meaning=(
+                "The source has ACLs for the topic `*`, and the flow keeps the names of topics: on the target these "
+                "ACLs would count for every topic there."
+            ),
+            impact="Records are copied. The target lacks the rights of these ACLs.",
+            mend="Create the ACLs on the target by hand, if they should count for every topic of the target.",
+        ),
+        Message(
+            "TW-ACL-03",
+            "ACLs are left out",
+            "info",
+            lines=(
+                "`the ACLs of EAST for all topics (*) are left out; for rights on all remote topics ...`",
+                "`ACLs of EAST for prefixes of names are left out, as in MirrorMaker 2: TOPICS`",
+                "`cluster EAST has no authorizer, so there are no ACLs to carry over; ...`",
+            ),
+            meaning="As MirrorMaker 2 does, twinlog copies ACLs of single topics only.",
+            impact="Records are copied. The target lacks the rights of these ACLs.",
+            mend="Create the ACLs on the target by hand, if consumers there need them.",
+        ),
     ),
 )
 

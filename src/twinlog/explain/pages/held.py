@@ -431,7 +431,6 @@ _TARGET = Area(
             meaning="The topic `heartbeats` of the source was deleted, or lost its last records.",
             impact=UNAFFECTED,
             mend="For information only.",
-            in_line=False,
         ),
     ),
 )

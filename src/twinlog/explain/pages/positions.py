@@ -171,7 +171,6 @@ _INTERNAL = Area(
             meaning="The topic's `max.message.bytes` is very small.",
             impact="Records are copied; after a crash more records are copied again.",
             mend="Raise `max.message.bytes`; copying continues in spite of it.",
-            in_line=False,
         ),
         Message(
             "TW-INTERNAL-07",

@@ -284,7 +284,6 @@ _LEASE = Area(
             meaning="Two processes on the same machine have the same port in their files.",
             impact=NOTHING_CHANGED,
             mend="Give each process its own port, or 0.",
-            in_line=False,
         ),
         Message(
             "TW-LEASE-07",
@@ -297,7 +296,6 @@ _LEASE = Area(
             ),
             impact=NOTHING_CHANGED,
             mend="Set `twinlog.driver.bind.address = 0.0.0.0`.",
-            in_line=False,
         ),
     ),
 )

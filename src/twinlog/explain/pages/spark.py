@@ -91,7 +91,6 @@ _SPARK = Area(
             ),
             impact="Flows wait until Spark has started; then tasks copy the records.",
             mend="Free memory or processes; Spark's tasks copy in any case.",
-            in_line=False,
         ),
         Message(
             "TW-SPARK-08",
@@ -129,7 +128,6 @@ _SPARK = Area(
             meaning="Spark's heap is too small for its planned tasks.",
             impact=("The bridge copies the records, or the flow waits for some seconds; all records are kept."),
             mend="twinlog continues by itself; set `--conf spark.driver.memory=1g`.",
-            in_line=False,
         ),
         Message(
             "TW-SPARK-12",
@@ -139,7 +137,6 @@ _SPARK = Area(
             meaning="The failure returned after each new start.",
             impact="Copying by this process has ended; positions are stored.",
             mend="Remove the reason in the message, and check memory; then start twinlog again.",
-            in_line=False,
         ),
         Message(
             "TW-SPARK-13",
@@ -288,7 +285,6 @@ _SPARK = Area(
                 "Correct the setting. If the line omits the setting: put Java 17 or later in `$JAVA_HOME` or on the "
                 "path."
             ),
-            in_line=False,
         ),
         Message(
             "TW-SPARK-25",
@@ -298,7 +294,6 @@ _SPARK = Area(
             meaning="The Spark of spark-submit or of your program ended before twinlog.",
             impact="Copying by this process has ended; positions are stored.",
             mend=("Stop twinlog first; the copied records are stored, and the next start continues after them."),
-            in_line=False,
         ),
         Message(
             "TW-SPARK-26",
@@ -311,7 +306,6 @@ _SPARK = Area(
             meaning="A client of Spark Connect uses a Spark in another process.",
             impact=NOTHING_CHANGED,
             mend="[start twinlog](starting.md) in or beside the driver.",
-            in_line=False,
         ),
         Message(
             "TW-SPARK-27",

@@ -24,7 +24,6 @@ _TRANSFORM = Area(
                 "Put the transform's package into the image or the packed environment of [the "
                 "executors](transforms.md#what-it-is-given-and-what-it-returns)."
             ),
-            in_line=False,
         ),
         Message(
             "TW-TRANSFORM-02",
@@ -93,7 +92,6 @@ _SQL = Area(
             meaning="Spark refuses the query; the line quotes Spark.",
             impact=COPIES_NOTHING,
             mend="Correct the query; `twinlog check` reports the same error before a run.",
-            in_line=False,
         ),
         Message(
             "TW-SQL-03",
@@ -106,7 +104,6 @@ _SQL = Area(
             meaning="A task of a flow with `transform.sql` lacks Java or Spark's jars.",
             impact=COPIES_NOTHING,
             mend="Follow the line, [in the image or on the host of the executors](transforms.md#sql).",
-            in_line=False,
         ),
         Message(
             "TW-SQL-04",
@@ -116,7 +113,6 @@ _SQL = Area(
             meaning="A task finds a Spark with classes of an unsupported version.",
             impact=COPIES_NOTHING,
             mend="Install PySpark 4.2 or 4.3 there, and check the path in `SPARK_HOME`.",
-            in_line=False,
         ),
         Message(
             "TW-SQL-05",

@@ -89,7 +89,6 @@ _WORKER = Area(
             meaning="Two sets of workers have the same `group.id`.",
             impact="This worker waits; the other workers continue.",
             mend="Give all workers the same three topics, or choose another `group.id`.",
-            in_line=False,
         ),
         Message(
             "TW-WORKER-02",
@@ -126,7 +125,6 @@ _WORKER = Area(
             ),
             impact="The worker ends before it runs a connector.",
             mend="Correct the key that the line names, or start the other brokers.",
-            in_line=False,
         ),
         Message(
             "TW-WORKER-05",
@@ -326,6 +324,15 @@ _WORKER = Area(
             impact="The worker ends.",
             mend=("Follow the reason, for example write another port in `listeners`, and start the worker again."),
         ),
+        Message(
+            "TW-WORKER-21",
+            "A topic of the worker has several partitions",
+            "error",
+            lines=("`topic T (KEY) has N partitions and must have a single partition, ...`",),
+            meaning="Another program or person created the config topic with several partitions.",
+            impact=NOTHING_CHANGED,
+            mend="Name another topic in the key of the line, for example in `config.storage.topic`, or recreate it.",
+        ),
     ),
 )
 
@@ -512,6 +519,21 @@ _STRIMZI = Area(
                 "connectors offsets alter`."
             ),
             look=("twinlog connectors offsets list 'east->west.MirrorSourceConnector'",),
+        ),
+        Message(
+            "TW-STRIMZI-16",
+            "The file of log levels is wrong",
+            "warning",
+            lines=(
+                "`FILE: the levels of loggers stay as they are: ...`",
+                "`FILE: NAME: LEVEL is no level; expected any of ...`",
+            ),
+            meaning="The mounted file with the levels of loggers is unreadable, or has an unknown level.",
+            impact=UNAFFECTED,
+            mend=(
+                "Correct the logging of the resource, for example `rootLogger.level: INFO`. The worker reads the file "
+                "again by itself."
+            ),
         ),
     ),
 )

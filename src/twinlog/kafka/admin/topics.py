@@ -276,7 +276,9 @@ async def _default_factor(client: ClusterClient) -> int:
         return int(await read_broker_setting(client, _REPLICAS) or 1)
     except RefusedError as error:
         factor = min(_REPLICAS_UNKNOWN, len(await client.nodes()))
-        log.warning("%s; brokers before Kafka 2.4 take no default: new topics get %d replicas", error, factor)
+        log.warning(
+            "TW-BROKER-02: %s; brokers before Kafka 2.4 take no default: new topics get %d replicas", error, factor
+        )
         return factor
 
 

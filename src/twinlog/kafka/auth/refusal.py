@@ -117,3 +117,32 @@ def _of_certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
             f"{_TRUST_STORE}. {_READ_ONCE}"
         )
     return f"its certificate is not accepted ({error.verify_message})"
+
+
+_CAUSES = (
+    ("the token server", "TW-AUTH-02"),
+    ("the login was refused", "TW-AUTH-01"),
+    ("its certificate is not for", "TW-NET-06"),
+    ("its certificate has expired", "TW-NET-10"),
+    ("its certificate is not valid yet", "TW-NET-10"),
+    ("its certificate is not", "TW-NET-05"),
+    ("wants a certificate of its clients (", "TW-NET-07"),
+    ("does not accept this client's certificate", "TW-NET-07"),
+    ("too weak for OpenSSL", "TW-NET-08"),
+    ("no version of TLS or no cipher in common", "TW-NET-09"),
+    ("the port of a controller", "TW-NET-04"),
+    ("the port uses TLS", "TW-NET-03"),
+    ("the port does not use TLS", "TW-NET-03"),
+    ("the port does not want a login", "TW-NET-03"),
+    ("the port answers in HTTP", "TW-NET-03"),
+    ("it closes the connection", "TW-NET-03"),
+    ("the host name is not known", "TW-NET-02"),
+    ("no route to that host", "TW-NET-02"),
+    ("no answer in time", "TW-NET-02"),
+)
+"""Words of the reasons why a connection fails, with the message id of each cause; the most specific cause first."""
+
+
+def cause_id(text: str, default: str = "TW-NET-01") -> str:
+    """The message id of a text with the reasons why brokers are unreachable."""
+    return next((message_id for words, message_id in _CAUSES if words in text), default)

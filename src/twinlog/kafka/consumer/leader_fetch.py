@@ -222,7 +222,7 @@ class RangeFetch:
                 if self.position > begun:
                     backoff.reset_failures()
                     if troubled.end_condition(partition):
-                        log.warning("%s is read again, from offset %d on", partition, begun)
+                        log.warning("TW-NET-12: %s is read again, from offset %d on", partition, begun)
                     # The patience counts from here, so that a slow reader of an answer is never taken for a silent
                     # partition.
                     progressed_at = now()
@@ -238,7 +238,7 @@ class RangeFetch:
                 raise self.silent(self._patience_s, trouble)
             if troubled.is_due(partition, TROUBLED_S, AGAIN_S):
                 log.warning(
-                    "%s returns nothing from offset %d on, and is fetched again for up to %g s: %s",
+                    "TW-NET-12: %s returns nothing from offset %d on, and is fetched again for up to %g s: %s",
                     partition,
                     self.position,
                     self._patience_s,

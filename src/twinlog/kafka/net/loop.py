@@ -140,7 +140,7 @@ class Loop:
 
 
 def _log_crash(error: BaseException) -> None:
-    log.error("a coroutine crashed", exc_info=error)
+    log.error("TW-FAULT-02: a coroutine crashed", exc_info=error)
 
 
 class Signal:

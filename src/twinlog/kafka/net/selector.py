@@ -255,7 +255,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
             self._task_done(task)
             return
         except BaseException:
-            log.exception("a task failed: %s", task)
+            log.exception("TW-FAULT-02: a task failed: %s", task)
             self._task_done(task)
             return
         if task.state is TaskState.CANCELLED:

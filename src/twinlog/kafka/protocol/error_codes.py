@@ -22,7 +22,7 @@ from kafka.errors import (
 )
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka.auth.refusal import JAAS, MECHANISM, LoginRefusedError, NoTokenError
+from twinlog.kafka.auth.refusal import JAAS, MECHANISM, LoginRefusedError, NoTokenError, cause_id
 
 
 class Code(IntEnum):
@@ -164,21 +164,22 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
     if isinstance(error, TwinlogError):
         return error
     if isinstance(error, LoginRefusedError):
-        return RefusedError(f"cluster {cluster}: {error.sentence}")
+        return RefusedError(f"cluster {cluster}: {error.sentence}", message_id=cause_id(error.sentence, "TW-AUTH-01"))
     if isinstance(error, NoTokenError):
-        return ClusterError(f"cluster {cluster}: {error.sentence}")
+        return ClusterError(f"cluster {cluster}: {error.sentence}", message_id="TW-AUTH-02")
     if isinstance(error, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
         text = re.sub(r"^(\[Error \d+\] )?(\w+Error: )*", "", str(error))
         return RefusedError(
             f"cluster {cluster}: the login was refused{f' for {who}' if who else ''} ({text}); check {JAAS} and "
-            f"{MECHANISM} of this cluster"
+            f"{MECHANISM} of this cluster",
+            message_id="TW-AUTH-01",
         )
     if isinstance(error, AuthorizationError):
-        return RefusedError(f"cluster {cluster}: permission denied: {error}")
+        return RefusedError(f"cluster {cluster}: permission denied: {error}", message_id="TW-RIGHT-02")
     if isinstance(error, IncompatibleBrokerVersion):
         named = re.search(r"'(\w+?)(?:Request)?'", str(error))
         what = f"requests of kind {named[1]}" if named else str(error)
-        return RefusedError(f"cluster {cluster}: its brokers are too old for {what}")
+        return RefusedError(f"cluster {cluster}: its brokers are too old for {what}", message_id="TW-BROKER-04")
     if isinstance(error, RequestTimedOutError | KafkaTimeoutError):
         words = in_words(error)
         return ClusterError(f"cluster {cluster}: a broker has not answered in time{f' ({words})' if words else ''}")

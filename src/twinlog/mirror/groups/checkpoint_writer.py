@@ -195,7 +195,11 @@ class CheckpointWriter:
         if not self._read:
             self._read_last()
         elif created:
-            log.warning("%s: topic %s was gone; its checkpoints are written again", self._settings.name, self._topic)
+            log.warning(
+                "TW-GROUP-04: %s: topic %s was gone; its checkpoints are written again",
+                self._settings.name,
+                self._topic,
+            )
             self._last.clear()
         offsets, wrong = self._groups.read()
         self._note_wrong(wrong, wrong)
@@ -288,8 +292,8 @@ class CheckpointWriter:
             self._reader.read_last(self._found)
         except RefusedError as error:
             log.warning(
-                "%s: earlier checkpoints are unreadable, and every group gets new checkpoints, which may be older: "
-                "%s; grant READ on topic %s",
+                "TW-GROUP-05: %s: earlier checkpoints are unreadable, and every group gets new checkpoints, which may "
+                "be older: %s; grant READ on topic %s",
                 self._settings.name,
                 error,
                 self._topic,
@@ -364,8 +368,8 @@ class CheckpointWriter:
                 lost[topic].append(group)
         for topic, groups in lost.items():
             log.warning(
-                "%s: no checkpoints in topic %s for group %s: it is not copied, or the group has committed offsets "
-                "older than any that can be translated",
+                "TW-GROUP-02: %s: no checkpoints in topic %s for group %s: it is not copied, or the group has "
+                "committed offsets older than any that can be translated",
                 self._settings.name,
                 topic,
                 listed(groups),

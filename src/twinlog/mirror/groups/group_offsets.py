@@ -101,7 +101,7 @@ class GroupOffsetTranslator:
         except RefusedError as error:
             if self._logged.is_new("way back"):
                 log.warning(
-                    "%s: offsets of groups in topics that came from %s stay untranslated: %s",
+                    "TW-GROUP-06: %s: offsets of groups in topics that came from %s stay untranslated: %s",
                     self._settings.name,
                     self._settings.target,
                     error,

@@ -78,7 +78,7 @@ class Translator:
             self._syncs.read()
         except RefusedError as error:
             if self._logged.is_new("syncs"):
-                log.warning("%s: only what twinlog has copied itself is translated: %s", self._flow, error)
+                log.warning("TW-GROUP-07: %s: only what twinlog has copied itself is translated: %s", self._flow, error)
             return
         self._need_syncs = False
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from twinlog.kafka.admin.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.log_once import LogOnce
+from twinlog.message_ids import with_id
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.topics import listed
@@ -94,7 +95,7 @@ class AclSync:
         refused = self._target.call(create_topic_acls, self._target.client, missing)
         for acl in missing:
             if acl in refused:
-                self._log_once(logging.WARNING, f"the target refuses the ACL {acl}: {refused[acl].text}")
+                self._log_once(logging.WARNING, f"TW-ACL-01: the target refuses the ACL {acl}: {refused[acl].text}")
             else:
                 log.info("%s: created ACL %s", self._settings.name, acl)
 
@@ -115,7 +116,8 @@ class AclSync:
         if every and self._topology.remote_name(EVERY_TOPIC) == EVERY_TOPIC:
             self._log_once(
                 logging.WARNING,
-                f"the ACLs of {self._settings.source} for all topics (*) are left out: where topics keep their names "
+                f"TW-ACL-02: the ACLs of {self._settings.source} for all topics (*) are left out: where topics keep "
+                "their names "
                 "they would open or close every topic of the target; create them there by hand if that is meant",
             )
         elif every:
@@ -134,4 +136,5 @@ class AclSync:
     def _log_once(self, level: int, text: str) -> None:
         """Log each note once, however many rounds it applies to."""
         if self._logged.is_new(text):
-            log.log(level, "%s: %s", self._settings.name, text)
+            found = with_id(f"{self._settings.name}: {text}", "TW-ACL-03")
+            log.log(level, "%s", found)

@@ -46,8 +46,8 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
                 + alter_command(admin.client, topic.name, {"cleanup.policy": "compact"})
             )
             if topic.fatal:
-                raise RefusedError(text)
-            log.warning("%s: %s", flow.name, text)
+                raise RefusedError(text, message_id="TW-INTERNAL-01")
+            log.warning("TW-INTERNAL-01: %s: %s", flow.name, text)
 
 
 def common_broker(source: ClusterAdmin, target: ClusterAdmin) -> str | None:
@@ -80,18 +80,19 @@ def check_two_clusters(flow: FlowSettings, topology: Topology, source: ClusterAd
         if against is not None:
             raise RefusedError(
                 f"{same}, which this flow cannot mirror to itself: {against}; or correct {servers} of {flow.source} or "
-                f"of {flow.target}"
+                f"of {flow.target}",
+                message_id="TW-CLUSTER-01",
             )
         log.warning(
-            "%s: %s: copies are made beside their topics, as %s; if the aliases should mean two clusters, correct %s "
-            "of either alias",
+            "TW-CLUSTER-02: %s: %s: copies are made beside their topics, as %s; if the aliases should mean two "
+            "clusters, correct %s of either alias",
             *(flow.name, same, topology.remote_name(TopicName("orders")), servers),
         )
         return True
     if against is not None:
         log.warning(
-            "%s: both clusters have the id %s; if both aliases mean the same cluster, it would mirror itself, and "
-            "otherwise each cluster should be formatted with an id of its own",
+            "TW-CLUSTER-04: %s: both clusters have the id %s; if both aliases mean the same cluster, it would mirror "
+            "itself, and otherwise each cluster should be formatted with an id of its own",
             *(flow.name, here.cluster_id),
         )
     return False
@@ -127,7 +128,8 @@ def check_one_cluster(
             raise RefusedError(
                 f"records would be {what} {','.join(client.bootstrap_servers)} (cluster id {found}), but "
                 f"{admin.alias} is {','.join(here.bootstrap_servers)} (cluster id {known}), where topics and "
-                "positions are looked for; name the same cluster in both bootstrap.servers"
+                "positions are looked for; name the same cluster in both bootstrap.servers",
+                message_id="TW-CLUSTER-05",
             )
 
 
@@ -177,14 +179,14 @@ def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mi
     """Log the topics that `misread_topics` returned."""
     if left_out and not flow.separator:
         log.warning(
-            "%s: not mirrored, because without a separator each letter of a name counts for an alias, and %r is that "
-            "of the target: %s; MirrorMaker 2 leaves them out, too; write a longer alias, or none, in %s",
+            "TW-TOPIC-06: %s: not mirrored, because without a separator each letter of a name counts for an alias, and "
+            "%r is that of the target: %s; MirrorMaker 2 leaves them out, too; write a longer alias, or none, in %s",
             *(flow.name, str(flow.target_name), listed(left_out), key_of(FlowSettings, "target_cluster_alias")),
         )
     elif left_out:
         log.warning(
-            "%s: not mirrored, because by their names they are copies, though their originals are missing: %s; if "
-            "they are topics of their own, choose another %s",
+            "TW-TOPIC-07: %s: not mirrored, because by their names they are copies, though their originals are "
+            "missing: %s; if they are topics of their own, choose another %s",
             flow.name,
             listed(left_out),
             key_of(FlowSettings, "separator"),

@@ -197,7 +197,7 @@ class ConfigSync:
                     reasons[change.name, refused[topic].text].append(topic)
         for (setting, text), topics in reasons.items():
             log.warning(
-                "%s: the target refuses %s of %s, which is left out from now on: %s",
+                "TW-TOPIC-12: %s: the target refuses %s of %s, which is left out from now on: %s",
                 self._settings.name,
                 setting,
                 listed(topics),

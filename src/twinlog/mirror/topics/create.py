@@ -140,4 +140,5 @@ def _warn(flow: str, cluster: ClusterAdmin, reduced: Sequence[ReducedTopic]) -> 
         topics[one.what, one.instead, one.why].append(one.topic.name)
     for (what, instead, why), names in topics.items():
         text = f"cluster {cluster.alias} refuses {what} of {listed(names)} ({why}); {instead}"
-        log.warning("%s: %s", flow, text, extra={"of": names})
+        message_id = "TW-TOPIC-13" if what.startswith("replication factor") else "TW-TOPIC-14"
+        log.warning("%s: %s: %s", message_id, flow, text, extra={"of": names})

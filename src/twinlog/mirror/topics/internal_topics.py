@@ -336,8 +336,8 @@ class TopicBounds:
 
     def _warn(self, admin: ClusterAdmin, topic: InternalTopic, why: str, bounds: Mapping[str, str]) -> None:
         log.warning(
-            "%s: cluster %s: internal topic %s may keep much that is overwritten, which makes every start slower: %s; "
-            "to bound it: %s",
+            "TW-INTERNAL-03: %s: cluster %s: internal topic %s may keep much that is overwritten, which makes every "
+            "start slower: %s; to bound it: %s",
             self._settings.name,
             admin.alias,
             topic.name,

@@ -37,8 +37,8 @@ def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: Clu
         return
     for refusal in create_topics(settings.name, holder, [topic.new()]).values():
         log.warning(
-            "%s: cluster %s: topic %s could not be created: %s. Records are copied all the same, but MirrorMaker 2 and "
-            "its clients cannot translate offsets; with %s = false none are written",
+            "TW-INTERNAL-08: %s: cluster %s: topic %s could not be created: %s. Records are copied all the same, but "
+            "MirrorMaker 2 and its clients cannot translate offsets; with %s = false none are written",
             settings.name,
             holder.alias,
             topic.name,

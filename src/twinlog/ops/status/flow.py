@@ -12,6 +12,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
@@ -147,7 +148,7 @@ class FlowReader(ClustersReader):
         except RefusedError:
             raise
         except ClusterError as error:
-            trouble = str(error)
+            trouble = told(error, "TW-WAIT-01")
         seen = by_report(self.settings, self._facts(group, connector, trouble))
         if seen.report is None and trouble is None and self.settings.copies:
             return self._by_positions(seen)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from twinlog.clock import Clock, wall_ms
+from twinlog.message_ids import with_id
 from twinlog.model.amounts import shown_age
 from twinlog.ops.status.readers import ConnectorSnapshot
 from twinlog.worker.status.report import EVERY_S, DriverReport
@@ -171,7 +172,9 @@ class ShownState:
 def state_of(facts: FlowStatusFacts) -> ShownState:
     """Return the state of a flow by its facts."""
     if facts.target_trouble is not None:
-        return ShownState(FlowCondition.UNKNOWN, "unknown", f"the target is silent: {facts.target_trouble}")
+        return ShownState(
+            FlowCondition.UNKNOWN, "unknown", with_id(f"the target is silent: {facts.target_trouble}", "TW-WAIT-01")
+        )
     if facts.others is not None:
         return _of_others(facts, facts.others)
     report, age_s = facts.report, facts.report_age_s

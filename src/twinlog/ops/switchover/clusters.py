@@ -111,7 +111,8 @@ class LiveClusters:
         if broker is not None:
             raise RefusedError(
                 f"{self.ends.source} and {self.ends.target} are the same cluster (broker {broker}), and a switchover "
-                "needs two clusters; have producers and consumers use the other topics by themselves"
+                "needs two clusters; have producers and consumers use the other topics by themselves",
+                message_id="TW-CLUSTER-03",
             )
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from twinlog.console.exit_codes import WRONG
 from twinlog.console.flow_files import read_flows
 from twinlog.console.options import ConnectorFiles, DryRun, FlowFile, Output, Secrets, between
 from twinlog.errors import TwinlogError
+from twinlog.message_ids import told
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 
 
@@ -210,7 +211,7 @@ def _main(
     try:
         flow, follows, back = flows_between(flows, source, target)
     except TwinlogError as error:
-        print_error(str(error))
+        print_error(told(error))
         raise typer.Exit(WRONG) from None
 
     from twinlog.ops.switchover.session import SwitchoverArguments, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help

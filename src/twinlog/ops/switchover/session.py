@@ -23,6 +23,7 @@ from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FOUND, code_of
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
@@ -207,10 +208,10 @@ def conduct(
         print_error(f"{error}; everything was undone, producers may write to {source} again")
         code = FOUND
     except (UnderWayError, FencedError) as error:
-        print_error(str(error))
+        print_error(told(error))
         code = FOUND
     except (TwinlogError, OSError) as error:
-        print_error(str(error))
+        print_error(told(error))
         if asked.mode in {"run", "abort"}:
             print_note(_where(clusters, source))
         code = code_of(error) if isinstance(error, TwinlogError) else FOUND

@@ -16,6 +16,7 @@ from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, code_of
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import OptionError, TwinlogError
+from twinlog.message_ids import told
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.model import CommandOutcome, CommandState, LogPlace, TopicCommand, TopicVerb
 
@@ -54,7 +55,7 @@ def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: TopicCommandOptions) -> 
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None
     except TwinlogError as error:
-        print_error(str(error))
+        print_error(told(error))
         code = code_of(error)
     raise typer.Exit(code)
 

@@ -116,7 +116,8 @@ class Lookup(ClustersReader):
         except ClusterError as error:
             self._translator.looked_at_syncs = True
             log.warning(
-                "the offset syncs are unreadable, so only records that twinlog itself copied can be translated: %s",
+                "TW-GROUP-07: the offset syncs are unreadable, so only records that twinlog itself copied can be "
+                "translated: %s",
                 error,
             )
 

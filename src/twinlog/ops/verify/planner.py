@@ -303,7 +303,7 @@ class VerifyPlanner:
             try:
                 store.read()
             except ClusterError as error:
-                log.warning("%s: where copies begin is found by content alone: %s", settings.name, error)
+                log.warning("TW-GROUP-08: %s: where copies begin is found by content alone: %s", settings.name, error)
 
         def of(part: TopicPartition) -> list[tuple[int, int]]:
             if part not in wanted:

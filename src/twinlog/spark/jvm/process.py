@@ -173,8 +173,8 @@ class Jvm:
                 return False
             if logged.is_due("starting", SLOW_S, AGAIN_S):
                 log.warning(
-                    "Spark's JVM (process %d) has been starting for %.0f s and is still to listen: twinlog waits for "
-                    "it; is this machine short of processors or memory?",
+                    "TW-SPARK-04: Spark's JVM (process %d) has been starting for %.0f s and is still to listen: "
+                    "twinlog waits for it; is this machine short of processors or memory?",
                     process.pid,
                     time.monotonic() - began,
                 )
@@ -234,7 +234,7 @@ class Jvm:
         if self._stopped_by_itself():
             return EngineLostError("Spark has stopped by itself, as when a cluster drops it")
         reason = reason_in(error)
-        return EngineError(f"Spark refuses: {self._blame.sentence(reason)}")
+        return EngineError(f"Spark refuses: {self._blame.sentence(reason)}", message_id="TW-SPARK-24")
 
     def _stopped_by_itself(self) -> bool:
         try:
@@ -252,14 +252,16 @@ class Jvm:
         if number in set(signal.Signals):
             return EngineLostError(f"Spark's JVM was killed by {signal.Signals(number).name}")
         if code == _OUT_OF_MEMORY_CODE:
-            return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
+            return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)", message_id="TW-SPARK-11")
         if starting:
             reason = reason_of(list(self._output))
             why = "it gave no reason" if reason is None else self._blame.sentence(reason)
             if why == reason or reason is None:
                 # All settings are correct: as a rule Java is missing, or old.
                 why += "; Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH"
-            return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
+            return EngineError(
+                f"Spark's JVM ended with code {code} before it listened: {why}", message_id="TW-SPARK-24"
+            )
         return EngineLostError(f"Spark's JVM ended with code {code}")
 
     def interrupt(self) -> None:
@@ -295,7 +297,7 @@ class Jvm:
             level = complaints.level(line)
             self._output.append(line)
             if level is not None:
-                log.log(logging.DEBUG if self._ends else level, "spark: %s", line)
+                log.log(logging.DEBUG if self._ends else level, "TW-SPARK-05: spark: %s", line)
         stream.close()
 
 

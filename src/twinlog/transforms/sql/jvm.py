@@ -93,7 +93,8 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
         there = f"JAVA_HOME is {home}, which lacks it" if home else "JAVA_HOME is unset"
         raise EngineError(
             f"Java is missing: {there}, and the PATH lacks it; transform.sql needs Java 17 or newer wherever a task "
-            "runs"
+            "runs",
+            message_id="TW-SQL-03",
         )
     return found
 
@@ -109,7 +110,8 @@ def find_jars(environment: Mapping[str, str] = os.environ, here: Path | None = N
             return place
     raise EngineError(
         f"the jars of Spark are missing in {', '.join(map(str, places))}; transform.sql needs them wherever a task "
-        "runs: install pyspark there with pip, which brings them, or set SPARK_HOME"
+        "runs: install pyspark there with pip, which brings them, or set SPARK_HOME",
+        message_id="TW-SQL-03",
     )
 
 
@@ -292,7 +294,8 @@ class SqlJvm:
             return None
         return EngineError(
             f"transform.sql is impossible to evaluate by PySpark {pyspark.__version__} with the jars in "
-            f"{find_jars()}: {why}; install a PySpark that twinlog runs on wherever a task runs"
+            f"{find_jars()}: {why}; install a PySpark that twinlog runs on wherever a task runs",
+            message_id="TW-SQL-04",
         )
 
     @contextlib.contextmanager

@@ -243,17 +243,20 @@ class TopicControl:
 
     def _end(self, outcome: CommandOutcome, result: CommandState, reason: str = "") -> None:
         self._journal.end(outcome, result, self._by, reason)
-        level = logging.INFO if result is CommandState.APPLIED else logging.WARNING
         reason = f": {reason}" if reason else ""
         command = outcome.command
-        log.log(level, "%s: %s, asked by %s: %s%s", self._settings.name, command, command.by, result.value, reason)
+        values = (self._settings.name, command, command.by, result.value, reason)
+        if result is CommandState.APPLIED:
+            log.info("TW-COMMAND-01: %s: %s, asked by %s: %s%s", *values)
+        else:
+            log.warning("TW-COMMAND-02: %s: %s, asked by %s: %s%s", *values)
 
     def _warn_of_loss(self, outcome: CommandOutcome, done: Sequence[PartitionMove]) -> None:
         """Log the source offsets that are lost for good, by partition, as far as the line has room."""
         passed = [move for move in done if move.changes and move.passed]
         if passed:
             log.warning(
-                "%s: %s passes over %d source offsets that are never copied: %s",
+                "TW-COMMAND-03: %s: %s passes over %d source offsets that are never copied: %s",
                 self._settings.name,
                 outcome.command.verb.value,
                 sum(move.passed for move in passed),

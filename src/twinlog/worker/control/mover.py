@@ -24,6 +24,7 @@ from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.lease.messages import Grant
+from twinlog.message_ids import with_event_id, with_id
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
@@ -138,7 +139,10 @@ class PartitionMover:
                         source, target, grant, grant.position, logs, rules, self._note
                     )
                 except (CopyError, RefusedError) as error:
-                    log.warning("%s: the arrived records of %s are unknown: %s", settings.name, grant.source, error)
+                    log.warning(
+                        "TW-COMMAND-12: %s: the arrived records of %s are unknown: %s",
+                        *(settings.name, grant.source, error),
+                    )
                     continue
                 if position.next_source > grant.position.next_source:
                     found[grant.source] = position, runs
@@ -148,7 +152,7 @@ class PartitionMover:
         return found
 
     def _note(self, kind: str, text: str) -> None:
-        log.warning("%s: %s: %s", self._settings.name, kind, text)
+        log.warning("%s", with_id(f"{self._settings.name}: {with_event_id(kind, text)}", "TW-COMMAND-12"))
 
     def decide_moves(
         self,
@@ -233,8 +237,8 @@ class PartitionMover:
             same = before is not None and before.remote_topic_id in (None, remote_id)
             if before is not None and same and ends[remote[part]] < (before.next_target or 0):
                 log.warning(
-                    "%s: %s ends at offset %d, though %d was acknowledged: of the records that the target lost, only "
-                    "the records from the place of the command on are copied again",
+                    "TW-COMMAND-07: %s: %s ends at offset %d, though %d was acknowledged: of the records that the "
+                    "target lost, only the records from the place of the command on are copied again",
                     *(self._settings.name, remote[part], ends[remote[part]], before.next_target),
                 )
             positions[part] = Position(

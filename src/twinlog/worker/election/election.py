@@ -19,6 +19,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.membership import Generation, GroupDescription
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.retry import ELECTION, MEMBER_CONNECT_S, REFUSED
+from twinlog.message_ids import told
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint, fingerprint
@@ -35,18 +36,18 @@ def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str
     who = ", ".join(seen.members) or "members that just left"
     if seen.protocol_type == TWINLOG_PROTOCOL:
         return (
-            f"another version of twinlog runs this flow: group {group} of {target} has the members {who}; stop it, "
-            "this version waits and takes over"
+            f"TW-LEADER-02: another version of twinlog runs this flow: group {group} of {target} has the members "
+            f"{who}; stop it, this version waits and takes over"
         )
     if seen.protocol_type == CONNECT_PROTOCOL:
         return (
-            f"MirrorMaker 2 still runs this flow: group {group} of {target} has the members {who}; "
+            f"TW-LEADER-01: MirrorMaker 2 still runs this flow: group {group} of {target} has the members {who}; "
             "stop it, twinlog waits and takes over; to run twinlog beside it, write a canary: twinlog canary FILE "
             "--topic TOPIC -o DIR"
         )
     return (
-        f"group {group} of {target} is used by other programs ({seen.protocol_type or 'no'} protocol: {who}); stop "
-        f"them, or choose another group.id for {flow}; twinlog waits"
+        f"TW-LEADER-15: group {group} of {target} is used by other programs ({seen.protocol_type or 'no'} protocol: "
+        f"{who}); stop them, or choose another group.id for {flow}; twinlog waits"
     )
 
 
@@ -195,7 +196,7 @@ class Election(GroupMembership):
         super()._ask_to_stop()
 
     def _crash(self, error: Exception) -> None:
-        log.error("%s: the election ended", self.settings.name, exc_info=error)
+        log.error("TW-FAULT-01: %s: the election ended", self.settings.name, exc_info=error)
         self._role.set_state(ElectionState.REFUSED, f"internal error: {error!r}")
 
     def _note_heartbeat(self, error: TwinlogError | None) -> None:
@@ -216,7 +217,7 @@ class Election(GroupMembership):
             self._announce.refused(error)
             # A leader keeps the flow until its lease ends: the permission may come back.
             if self.standing is not ElectionState.LEADING:
-                self._role.set_state(ElectionState.REFUSED, str(error))
+                self._role.set_state(ElectionState.REFUSED, told(error, "TW-LEADER-13"))
             await self._wake.wait(REFUSED.first_s)
         else:
             self._announce.trouble(error, connected=self._admin.client.connected)

@@ -13,6 +13,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.coordinator.membership import SESSION_S
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import id_of, with_id
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.member import Leadership
 from twinlog.worker.status.outage import clock_time
@@ -55,19 +56,19 @@ class Announcements:
     def refused(self, error: TwinlogError) -> None:
         """The target refuses this process in the group."""
         if self._logged.is_new(str(error), AGAIN_S):
-            log.error("%s: %s", self._flow, error)
+            log.error("%s: %s: %s", id_of(error, "TW-LEADER-13"), self._flow, error)
 
     def unreachable(self, error: ClusterError) -> None:
         """All brokers of the target are silent."""
         if self._logged.is_new("connect", AGAIN_S):
-            log.warning("%s: cannot connect yet, trying again: %s", self._flow, error)
+            log.warning("%s: %s: cannot connect yet, trying again: %s", id_of(error, "TW-NET-13"), self._flow, error)
 
     def trouble(self, error: ClusterError, *, connected: bool) -> None:
         """The group is silent; a target that is out of reach was logged already."""
         now = self._clock.monotonic()
         self._troubled_since = now if self._troubled_since is None else self._troubled_since
         if connected and now - self._troubled_since > LOG_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
-            log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
+            log.warning("TW-LEADER-14: %s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 
     def log_joined(self, session_s: float) -> None:
         """This process is a member; its membership ends `session_s` seconds after its last heartbeat."""
@@ -90,7 +91,7 @@ class Announcements:
                 log.info("%s: %s stands by", self._flow, other.name)
                 if other.differs:
                     log.warning(
-                        "%s: %s stands by with other settings than this process: %s",
+                        "TW-LEADER-10: %s: %s stands by with other settings than this process: %s",
                         *(self._flow, other.name, ", ".join(other.differs)),
                     )
 
@@ -103,7 +104,7 @@ class Announcements:
         log.info("%s: standing by for %s", self._flow, leadership)
         if differences:
             log.warning(
-                "%s: the settings of this process differ from those of %s, which runs the flow: %s; "
+                "TW-LEADER-10: %s: the settings of this process differ from those of %s, which runs the flow: %s; "
                 "they take effect if this process takes over",
                 *(self._flow, leadership.leader.name, ", ".join(differences)),
             )
@@ -111,8 +112,8 @@ class Announcements:
     def log_lost(self) -> None:
         """This process ran the flow, and by now another process may run it."""
         log.warning(
-            "%s: this process was silent for too long, and another process may run the flow now: this process stops "
-            "copying",
+            "TW-LEADER-11: %s: this process was silent for too long, and another process may run the flow now: this "
+            "process stops copying",
             self._flow,
         )
 
@@ -120,7 +121,8 @@ class Announcements:
         """This process runs the flow, and the coordinator's confirmation is missing."""
         if self._logged.is_new("unconfirmed", AGAIN_S):
             log.warning(
-                "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
+                "TW-LEADER-12: %s: nothing is copied until group %s of %s confirms again that this process runs the "
+                "flow: %s",
                 *(self._flow, self._group, self._target, error),
             )
 
@@ -132,14 +134,14 @@ class Announcements:
             return
         if refused:
             log.warning(
-                "%s: %s refuses this process: the leader of the flow is unknown here, and a take-over is impossible; "
-                "trying again: %s",
+                "TW-LEADER-08: %s: %s refuses this process: the leader of the flow is unknown here, and a take-over is "
+                "impossible; trying again: %s",
                 *(self._flow, self._target, error),
             )
         else:
             log.warning(
-                "%s: %s is silent: the leader of the flow is unknown here, and a take-over is impossible; trying "
-                "again: %s",
+                "TW-LEADER-09: %s: %s is silent: the leader of the flow is unknown here, and a take-over is "
+                "impossible; trying again: %s",
                 *(self._flow, self._target, error),
             )
 
@@ -152,7 +154,7 @@ class Announcements:
     def taken(self, reason: str) -> None:
         """Members of another kind are in the group."""
         if self._logged.is_new(reason, AGAIN_S):
-            log.warning("%s: %s", self._flow, reason)
+            log.warning("%s", with_id(f"{self._flow}: {reason}", "TW-LEADER-15"))
 
 
 class ElectionState(Enum):

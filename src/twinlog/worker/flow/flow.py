@@ -16,6 +16,7 @@ from twinlog.lease.channel import VALID_S
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
 from twinlog.lease.progress import Report
+from twinlog.message_ids import told, with_event_id, with_id
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translator
@@ -190,7 +191,8 @@ class FlowRunner:
     def fail_flow(self, reason: str) -> None:
         """End the flow with a reason; other flows continue."""
         if self.state in (FlowState.STARTING, FlowState.RUNNING):
-            log.error("%s: FAILED: %s", self.settings.name, reason)
+            reason = with_id(reason, "TW-FLOW-01")
+            log.error("%s", with_id(f"{self.settings.name}: FAILED: {reason}", "TW-FLOW-01"))
             self._end(FlowState.FAILED, reason)
 
     def _end(self, state: FlowState, reason: str | None = None) -> None:
@@ -206,9 +208,10 @@ class FlowRunner:
             return self.state.value, self.reason
         outage = self._waiting.outage
         if outage is not None:
-            return "waiting", str(outage)
+            return "waiting", with_id(str(outage), outage.message_id)
         seen = self.flow_status
-        trouble = seen.summary().trouble
+        found = seen.summary().trouble
+        trouble = None if found is None else with_id(found, "TW-WAIT-05")
         if self.state is FlowState.STARTING or (seen.planned() and not any(one.held for one in seen.holders())):
             return FlowState.STARTING.value, trouble
         if not seen.planned():
@@ -246,7 +249,8 @@ class FlowRunner:
         released = self.leases.stop(timeout_s)
         if not released:
             log.warning(
-                "%s: copiers took longer than %.1f s to release their partitions", self.settings.name, timeout_s
+                "TW-FLOW-02: %s: copiers took longer than %.1f s to release their partitions",
+                *(self.settings.name, timeout_s),
             )
         self._jobs.stop(JOBS_STOP_S)
         return released
@@ -306,13 +310,13 @@ class FlowRunner:
             begin_pinning_starts(self._jobs, self._topics)
             self._keep_going()
         except TwinlogError as error:
-            self.fail_flow(str(error))
+            self.fail_flow(told(error, "TW-FLOW-01"))
         except Exception as error:
             if self.ended:
                 log.debug("%s: at its end: %r", self.settings.name, error)
                 return
-            log.exception("flow %s", self.settings.name)
-            self.fail_flow(f"internal error: {error!r}")
+            log.exception("TW-FAULT-01: flow %s", self.settings.name)
+            self.fail_flow(f"TW-FAULT-01: internal error: {error!r}")
 
     def _read_maps_ahead(self) -> None:
         """Read the maps while Spark starts: the first copier needs them, they may be many, and the target far away."""
@@ -340,7 +344,7 @@ class FlowRunner:
                     return
                 if created and self._start_ends.reached_but(self.held.settled()):
                     text = summed_up(self.held.all())
-                    log.error("%s: caught up, but for held partitions: %s", self.settings.name, text)
+                    log.error("TW-HELD-03: %s: caught up, but for held partitions: %s", self.settings.name, text)
                     self._end(FlowState.HELD, text)
                     return
             interval = self.settings.refresh_topics_interval_s
@@ -364,13 +368,13 @@ class FlowRunner:
         refused = self._topics.refused
         if refused is not None:
             text = f"the target refuses remote topics: {refused}"
-            log.error("%s: caught up, but for %s", self.settings.name, text)
+            log.error("TW-TOPIC-24: %s: caught up, but for %s", self.settings.name, text)
             self._end(FlowState.HELD, text)
         elif nothing is None:
             log.info("%s: caught up%s", self.settings.name, self.flow_status.paused)
             self._end(FlowState.DONE)
         else:
-            log.error("%s: nothing to copy: %s", self.settings.name, nothing)
+            log.error("TW-FLOW-06: %s: nothing to copy: %s", self.settings.name, nothing)
             self._end(FlowState.NOTHING, nothing)
 
     def _check(self) -> None:
@@ -403,8 +407,9 @@ class FlowRunner:
         self.fail_flow(text if is_ours(kind) else f"{text} ({kind})")
 
     def _copier_event(self, kind: str, text: str) -> None:
-        self._reporter.last_error.record_error(f"{kind}: {text}")
-        log.warning("%s: %s: %s", self.settings.name, kind, text)
+        event = with_event_id(kind, text)
+        self._reporter.last_error.record_error(event)
+        log.warning("%s", with_id(f"{self.settings.name}: {event}", "TW-WAIT-05"))
         self.flow_status.meters.event(kind, wall_ms(self._clock))
         keeps_settings = self.by_settings.keeps_settings
         if kind == LIMIT_EVENT and keeps_settings is not None:

@@ -187,7 +187,8 @@ class FlowHost(ABC):
             self._clear(self._leave)
         elif self._has_lost(flow):
             log.warning(
-                "%s: another process may run the flow now, the copiers of this process are cut off", self.settings.name
+                "TW-FLOW-08: %s: another process may run the flow now, the copiers of this process are cut off",
+                self.settings.name,
             )
             self.over = not self.returns
             self._clear(None)
@@ -278,7 +279,7 @@ class FlowHost(ABC):
                         self._clock.sleep(VALID_S)
                     then()
             except Exception as error:
-                log.exception("flow %s", self.settings.name)
+                log.exception("TW-FAULT-01: flow %s", self.settings.name)
                 self._crash(f"internal error: {error!r}")
             try:
                 end_query()
@@ -301,7 +302,7 @@ class FlowHost(ABC):
             thread.start()
         except RuntimeError as error:
             if self._logged.is_new("threads", AGAIN_S):
-                log.warning("%s: cannot be ended here yet, trying again: %s", self.settings.name, error)
+                log.warning("TW-LEADER-06: %s: cannot be ended here yet, trying again: %s", self.settings.name, error)
         else:
             self._clearer = thread
 

@@ -91,7 +91,9 @@ class StartEnds:
             log.debug("%s: where partitions end is asked for again: %s", self._name, error)
             return
         if gone:
-            log.warning("%s: not waited for any more, as they are gone: %s", self._name, listed(map(str, gone)))
+            log.warning(
+                "TW-START-06: %s: not waited for any more, as they are gone: %s", self._name, listed(map(str, gone))
+            )
             self._status.wait_for(dict.fromkeys(gone))
             self._unknown -= gone
 

@@ -135,7 +135,9 @@ class ReloadRequests:
         try:
             thread.start()
         except RuntimeError as error:
-            log.warning("twinlog reload cannot ask this process by way of %s, SIGHUP can: %s", target, error)
+            log.warning(
+                "TW-RELOAD-07: twinlog reload cannot ask this process by way of %s, SIGHUP can: %s", target, error
+            )
         else:
             self._followed[target] = thread
 
@@ -161,7 +163,7 @@ class ReloadRequests:
                 log.debug("%s: reading requests failed: %s", target, error)
             except Exception:
                 rest_s = AGAIN_S
-                log.exception("requests of %s", target)
+                log.exception("TW-FAULT-01: requests of %s", target)
             self._clock.wait(self._stopping, rest_s)
         if admin is not None:
             admin.close()

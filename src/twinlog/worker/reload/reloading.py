@@ -19,6 +19,7 @@ from twinlog.config.file_changes import FileChange, RunningFile, compare
 from twinlog.config.keys.key import UpdateMode
 from twinlog.config.load import LoadedFile
 from twinlog.errors import ConfigError
+from twinlog.message_ids import with_id
 from twinlog.mistakes import Mistake
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.reload.reload_report import MOST_KEYS, ReloadReport, names, read_keys
@@ -92,12 +93,12 @@ class Reloader:
             try:
                 self.reload(by)
             except Exception:
-                log.exception("%s", self._file)
+                log.exception("TW-FAULT-01: %s", self._file)
 
         try:
             threading.Thread(target=reload, name="reload", daemon=True).start()
         except RuntimeError as error:
-            log.warning("reading %s again failed: %s; ask once more", self._file, error)
+            log.warning("TW-RELOAD-04: reading %s again failed: %s; ask once more", self._file, error)
 
     def reload(self, by: str, *, only_look: bool = False) -> ReloadReport:
         """Read the file, and take over the keys that a running process can change.
@@ -119,9 +120,10 @@ class Reloader:
         problems = _lines(error.problems)
         if not only_look:
             for problem in error.problems:
-                log.error("%s", problem)
+                log.error("%s", with_id(str(problem), "TW-FILE-22"))
             log.error(
-                "%s: this version is wrong, the earlier version stays in effect (read again for %s)", self._file, by
+                "TW-RELOAD-01: %s: this version is wrong, the earlier version stays in effect (read again for %s)",
+                *(self._file, by),
             )
         warnings = _lines(error.warnings)
         return ReloadReport(
@@ -132,13 +134,13 @@ class Reloader:
         before, self._running = self._running, change.running
         for warning in change.running.config.warnings:
             if warning not in before.config.warnings:
-                log.warning("%s", warning)
+                log.warning("%s", with_id(str(warning), "TW-FILE-21"))
         for key in change.select_keys(UpdateMode.AT_ONCE, UpdateMode.PAUSE):
             log.info("%s: taken over%s", key, f" by {', '.join(key.flows)}" if key.flows else "")
         for key in change.select_keys(UpdateMode.RESTART):
-            log.warning("%s: needs a restart of this process, and stays as it was until then", key)
+            log.warning("TW-RELOAD-02: %s: needs a restart of this process, and stays as it was until then", key)
         for name, why in change.waiting.items():
-            log.warning("%s starts with the next start of this process: %s", name, why)
+            log.warning("TW-RELOAD-03: %s starts with the next start of this process: %s", name, why)
         live, waiting = change.select_keys(UpdateMode.AT_ONCE, UpdateMode.PAUSE), change.select_keys(UpdateMode.RESTART)
         if live or waiting or not change.same:
             log.info(

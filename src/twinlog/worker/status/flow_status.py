@@ -189,7 +189,7 @@ class FlowStatus:
         with self._lock:
             self._troubles.pop(what, None)
             if trouble is not None:
-                self._troubles[what] = f"cannot {what}: {trouble}"
+                self._troubles[what] = f"TW-FLOW-04: cannot {what}: {trouble}"
 
     def plan(self, partitions: Set[TopicPartition], own: Set[TopicPartition] = frozenset()) -> None:
         """Only these partitions are copied from now on; `own` of them hold heartbeats."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.message_ids import with_id
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
@@ -181,15 +182,15 @@ class FlowHeldPartitions:
     def _log(self, news: Sequence[HeldPartition], released: Sequence[HeldPartition]) -> None:
         for some in _by_cause(news).values():
             for held in some[:NAMED]:
-                log.error("%s: %s", self._flow, describe(held))
+                log.error("%s", with_id(f"{self._flow}: {describe(held)}", held.message_id))
             if len(some) > NAMED:
                 more = listed(str(held.source) for held in some[NAMED:])
                 log.error(
-                    "%s: %s: %d more partitions are held: %s", self._flow, some[0].message_id, len(some) - NAMED, more
+                    "%s: %s: %d more partitions are held: %s", some[0].message_id, self._flow, len(some) - NAMED, more
                 )
         for some in _by_cause(released).values():
             names = listed(str(held.source) for held in some)
-            log.info("%s: %s: copied again, held no more: %s", self._flow, some[0].message_id, names)
+            log.info("%s: %s: copied again, held no more: %s", some[0].message_id, self._flow, names)
 
     def _log_sum(self, held: Sequence[HeldPartition], now: float) -> None:
         if not held:
@@ -198,7 +199,7 @@ class FlowHeldPartitions:
             self._sum_at = now + SUM_EVERY_S
         elif now >= self._sum_at:
             self._sum_at = now + SUM_EVERY_S
-            log.warning("%s: %s; twinlog status names them", self._flow, summed_up(held))
+            log.warning("TW-HELD-01: %s: %s; twinlog status names them", self._flow, summed_up(held))
 
 
 def describe(held: HeldPartition) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.kafka.auth.refusal import cause_id
+from twinlog.message_ids import with_id
 from twinlog.model.reach import ClusterReachability
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.status.flow_status import FlowStatus
@@ -29,6 +31,13 @@ JITTER_S = 2.0
 """The start of an outage may differ by this time between two reports."""
 
 
+HELD_UP = "every partition is held up"
+NO_TASK = "no task of Spark runs"
+UNCONFIRMED = "the group coordinator has not confirmed that this process runs the flow"
+
+_FAULT_IDS = {HELD_UP: "TW-WAIT-02", NO_TASK: "TW-WAIT-03", UNCONFIRMED: "TW-WAIT-04"}
+
+
 @dataclass(frozen=True, slots=True)
 class Outage:
     """A standstill of a flow: the fault `what`, its start `since` (seconds since 1970), and its reason `why`, if known.
@@ -40,6 +49,13 @@ class Outage:
     since: float
     why: str | None = None
     cluster: str | None = None
+
+    @property
+    def message_id(self) -> str:
+        """The id of the cause: of the cluster's reason, or of the fault."""
+        if self.cluster is not None:
+            return cause_id(self.why or "", "TW-WAIT-01")
+        return _FAULT_IDS[self.what]
 
     def __str__(self) -> str:
         return f"{self.what} since {clock_time(self.since)}, nothing is copied{self._because}"
@@ -87,7 +103,7 @@ class OutageWatch:
         self._looked_at = now
         found = self._find(now, wall, source, target)
         if found is None and not leads:
-            found = Outage("the group coordinator has not confirmed that this process runs the flow", wall)
+            found = Outage(UNCONFIRMED, wall)
         last = self._last
         if found is not None and last is not None and found.what == last.what:
             found = Outage(found.what, min(last.since, found.since), found.why, found.cluster)
@@ -109,14 +125,14 @@ class OutageWatch:
             return None
         if not alive:
             went = max(one.gone_at for one in holders if one.gone_at is not None)
-            return Outage("no task of Spark runs", wall - (now - went))
+            return Outage(NO_TASK, wall - (now - went))
         stuck, trouble = self._flow_status.stuck()
         held_up = stuck > 0 and stuck >= self._flow_status.planned()
         if not (held_up and self._flow_status.stuck_by_quota()):
-            return Outage("every partition is held up", wall, trouble) if held_up else None
+            return Outage(HELD_UP, wall, trouble) if held_up else None
         self._throttled_since = now if since is None else since
         throttled_s = now - self._throttled_since
-        return None if throttled_s < THROTTLED_S else Outage("every partition is held up", wall - throttled_s, trouble)
+        return None if throttled_s < THROTTLED_S else Outage(HELD_UP, wall - throttled_s, trouble)
 
 
 def _out(
@@ -185,7 +201,8 @@ class OutageDetector:
             self._logged = logged = None
         if outage is not None and logged is None and self._clock.wall() - outage.since >= LOG_AFTER_S:
             self._logged = outage
-            log.warning("%s: waiting: %s", self._settings.name, self._named(outage).without_time)
+            text = f"{self._settings.name}: waiting: {self._named(outage).without_time}"
+            log.warning("%s", with_id(text, outage.message_id))
 
     def _named(self, outage: Outage) -> Outage:
         """An outage with the name of the cluster, in the same words for each flow of the cluster."""

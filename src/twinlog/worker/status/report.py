@@ -251,8 +251,8 @@ class Publisher:
     def _too_large(self, size: int) -> None:
         if self._logged.is_new("size"):
             log.warning(
-                "%s: %s does not take records of %d bytes, so twinlog status lacks topics of this flow, or all of "
-                "it; raise its max.message.bytes",
+                "TW-INTERNAL-05: %s: %s does not take records of %d bytes, so twinlog status lacks topics of this "
+                "flow, or all of it; raise its max.message.bytes",
                 *(self._settings.name, self._writer.topic, size),
             )
 

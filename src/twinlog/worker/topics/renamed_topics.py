@@ -112,12 +112,13 @@ class RenamedTopics:
             raise RefusedError(
                 f"{stray}: as topics keep their names, everything would be copied again behind its own copy. Either "
                 f"write {key} = {aliases[0] or '(nothing behind it)'}, or run once with {renamed} = continue, which "
-                "continues from these positions, or = restart, which copies everything again"
+                "continues from these positions, or = restart, which copies everything again",
+                message_id="TW-NAME-01",
             )
         if policy == "continue":
             self._strayed.update({part: position for part, (_, position) in found.items()})
         what = "copying continues from there" if policy == "continue" else "everything is copied again"
-        log.warning("%s: %s; by %s = %s %s", settings.name, stray, own, policy, what)
+        log.warning("TW-NAME-01: %s: %s; by %s = %s %s", settings.name, stray, own, policy, what)
 
     def _filled(self, remotes: set[TopicPartition], target: Mapping[TopicName, Topic]) -> list[TopicName]:
         """The topics of these remote partitions, all under new names, that already have records.
@@ -143,17 +144,19 @@ class RenamedTopics:
                 f"the new names. Either go back to the earlier {class_key} and separator, or run once with {key} = "
                 "restart, which copies everything again to the new names, or = continue, which copies only what "
                 "follows; the topics of earlier names stay"
-                + (f". There are records already in {listed(filled)}: restart would repeat them" if filled else "")
+                + (f". There are records already in {listed(filled)}: restart would repeat them" if filled else ""),
+                message_id="TW-NAME-02",
             )
         other = next((topic for topic, *_ in sorted(moved) if settings.start_of(topic).kind != "earliest"), None)
         if policy == "restart" and other is not None:
             own = key_of(FlowSettings, "renamed_topic_policy")
             raise RefusedError(
                 f"{own} = restart copies everything again, and {other} has {settings.start_key(other)}; set earliest "
-                f"for that run ({moves})"
+                f"for that run ({moves})",
+                message_id="TW-NAME-02",
             )
         kept = "everything is copied again" if policy == "restart" else "only what follows is copied"
-        log.warning("%s: naming was changed, and %s: %s", settings.name, kept, moves)
+        log.warning("TW-NAME-02: %s: naming was changed, and %s: %s", settings.name, kept, moves)
         if filled:
             become = (
                 "stand there a second time once everything is copied again; delete these topics before a restart to "
@@ -162,4 +165,4 @@ class RenamedTopics:
                 else "are followed by the new records; the records that were copied to the other names meanwhile are "
                 "missing there"
             )
-            log.warning("%s: %s had records already, which %s", settings.name, listed(filled), become)
+            log.warning("TW-NAME-03: %s: %s had records already, which %s", settings.name, listed(filled), become)

@@ -289,6 +289,19 @@ class TopicConflicts:
         )
 
 
+_REFUSAL_IDS = (
+    ("in a cycle for ever; let", "TW-TOPIC-01"),
+    ("would route it round for ever", "TW-TOPIC-01"),
+    ("the flow routes it to", "TW-TOPIC-04"),
+    ("to the same topic", "TW-TOPIC-03"),
+)
+
+
+def refusal_id(reason: str) -> str:
+    """The message id of a reason of `TopicConflicts.refusals`."""
+    return next((message_id for words, message_id in _REFUSAL_IDS if words in reason), "TW-TOPIC-02")
+
+
 def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple[FlowSettings, Topology]]:
     found = []
     for other in flows:
@@ -297,7 +310,9 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple
                 found.append((other, topology_of(other)))
             except ConfigError as error:
                 # A class that only the host of that flow has.
-                log.warning("%s: cycles and conflicts with %s cannot be seen: %s", flow.name, other.name, error)
+                log.warning(
+                    "TW-TOPIC-18: %s: cycles and conflicts with %s cannot be seen: %s", flow.name, other.name, error
+                )
     return found
 
 
@@ -401,6 +416,8 @@ class _Conflict:
                 self._logged.end_condition(self.source)
             except TwinlogError as error:
                 if not self._stopping.is_set() and self._logged.is_due(self.source):
-                    log.warning("%s: whether it mirrors the same topics cannot be seen now: %s", self.name, error)
+                    log.warning(
+                        "TW-TOPIC-19: %s: whether it mirrors the same topics cannot be seen now: %s", self.name, error
+                    )
             self._looked.set()
             self._target.clock.wait(self._stopping, self._settings.refresh_topics_interval_s or LOOK_S)

@@ -13,6 +13,7 @@ from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import with_id
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.positions import Position
@@ -35,7 +36,7 @@ from twinlog.settings.written import key_of
 from twinlog.worker.topics.other_copiers import OtherCopiers
 from twinlog.worker.topics.renamed_topics import RenamedTopics
 from twinlog.worker.topics.starts import PartitionStarts
-from twinlog.worker.topics.topic_conflicts import TopicConflicts
+from twinlog.worker.topics.topic_conflicts import TopicConflicts, refusal_id
 
 log = logging.getLogger(__name__)
 
@@ -266,7 +267,9 @@ class TopicRefresh:
         }
         reasons = {**self._left_out, **self.copied_elsewhere, **seem_copies, **misread}
         if reasons:
-            raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())))
+            raise RefusedError(
+                "; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())), message_id="TW-TOPIC-10"
+            )
 
     def close(self) -> None:
         self._conflicts.close()
@@ -280,7 +283,8 @@ class TopicRefresh:
                 "DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "knowing the largest batch it takes"
             )
             log.warning(
-                "%s: %s; the default is taken, and what the target refuses is split", self._settings.name, error
+                "TW-TOPIC-17: %s: %s; the default is taken, and what the target refuses is split",
+                *(self._settings.name, error),
             )
         found = dict.fromkeys(hidden, DEFAULT_MAX_MESSAGE_BYTES)
         for name, entries in known.items():
@@ -299,7 +303,7 @@ class TopicRefresh:
                 self._refused.pop(pair.remote, None)
                 continue
             if refusal.code not in error_codes.RETRIABLE and self._refused.get(pair.remote) != refusal:
-                log.error("%s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
+                log.error("TW-TOPIC-15: %s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
             self._refused[pair.remote] = refusal
             self._retry_at[pair.remote] = self._target.clock.monotonic() + REFUSED.first_s
 
@@ -323,7 +327,7 @@ class TopicRefresh:
         self._retry_at.update(dict.fromkeys(busy, again_at))
         if self._logged.is_new(BUSY_CONTROLLER, AGAIN_S):
             log.warning(
-                "%s: remote topics are not created or grown yet, and are tried again: %s (%s)",
+                "TW-TOPIC-16: %s: remote topics are not created or grown yet, and are tried again: %s (%s)",
                 *(self._settings.name, listed(waiting), self._refused[min(busy)].text),
             )
 
@@ -340,8 +344,10 @@ class TopicRefresh:
             )
         if misread:
             log.warning(
-                "%s: not mirrored, as other flows of the file name their copies so, though %s has no topic of which "
-                "they would be copies: %s; if they are topics of their own, write their names in full in `topics`",
+                "TW-TOPIC-05: %s: not mirrored, as other flows of the file name their copies so, though %s has no "
+                "topic of "
+                "which they would be copies: %s; if they are topics of their own, write their names in full in "
+                "`topics`",
                 *(self._settings.name, self._settings.target, listed(misread)),
             )
         self._misread = self._misread.intersection(from_target).union(misread)
@@ -353,7 +359,9 @@ class TopicRefresh:
             if self._left_out.get(topic) != reason:
                 reasons[reason].append(topic)
         for reason, topics in reasons.items():
-            log.error("%s: not mirrored: %s: %s", self._settings.name, listed(topics), reason)
+            log.error(
+                "%s", with_id(f"{self._settings.name}: not mirrored: {listed(topics)}: {reason}", refusal_id(reason))
+            )
         self._left_out = left_out
         return self._without_elsewhere(changes.without(left_out), target)
 
@@ -398,13 +406,13 @@ class TopicRefresh:
         ]
         passing = [name for name in passing if self._logged.is_new(("past the filter", name))]
         if passing:
-            log.warning("%s: %s", settings.name, past_filter(settings, passing))
+            log.warning("TW-TOPIC-20: %s: %s", settings.name, past_filter(settings, passing))
         self._seen = frozenset(source)
         self._seem_copies = self._seem_copies.intersection(source)
         gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)
         if gone:
             log.warning(
-                "%s: gone from %s, or hidden from this login: %s; what was copied stays on %s",
+                "TW-TOPIC-08: %s: gone from %s, or hidden from this login: %s; what was copied stays on %s",
                 settings.name,
                 settings.source,
                 listed(gone),
@@ -420,4 +428,5 @@ class TopicRefresh:
         if not {pair.source.name for pair in changes.pairs}.intersection(seen):
             self.nothing = nothing_mirrored(self._topology, seen, self.left_out)
             if self._logged.is_new("idle"):
-                log.warning("%s: %s", settings.name, self.nothing)
+                message_id = "TW-TOPIC-10" if seen else "TW-TOPIC-11"
+                log.warning("%s: %s: %s", message_id, settings.name, self.nothing)

@@ -88,5 +88,5 @@ def test_without_the_right_that_is_told_once(
         leaders.fence_when_due(member(generation, leads=True))
     assert state.claims == 2
     assert [record.getMessage() for record in caplog.records] == [
-        "an earlier leader of the group may still write to the config topic: no right"
+        "TW-WORKER-10: an earlier leader of the group may still write to the config topic: no right"
     ]

@@ -207,7 +207,7 @@ def test_another_alias_copies_nothing_into_the_same_topics_again(
     assert f"connector {new} waits to be created, and {NAME} stays" in caplog.text
     assert caplog.text.count("a second time") == 1
     # An annotation can name only a connector of the resource.
-    assert f"twinlog connectors offsets list '{NAME}' --json" in caplog.text
+    assert f"twinlog connectors offsets list '{NAME}' -o json" in caplog.text
     # One that is stopped can have its positions altered, and runs then.
     assert following.look(("state: running", "state: stopped")) == ["delete", "put None"]
     assert following.worker.has[new][1] is TargetState.STOPPED

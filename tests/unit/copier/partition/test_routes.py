@@ -33,7 +33,9 @@ def test_routed_records_go_to_a_topic_that_is_made_like_the_remote_one(mode: str
         assert seen(here, "even") == EVEN
         assert here.target.topics.configs["even"]["retention.ms"] == "77"
         (created,) = [text for kind, text in here.events if kind == "routed"]
-        assert created == "topic even was created with 2 partitions: the transform routes records to it"
+        assert (
+            created == "TW-TRANSFORM-03: topic even was created with 2 partitions: the transform routes records to it"
+        )
         assert here.failures == []
 
 

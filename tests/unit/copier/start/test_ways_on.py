@@ -12,7 +12,7 @@ from twinlog.errors import RecordTooLargeError, RefusedRecordError, TransformErr
 from twinlog.model.types import TopicName, TopicPartition
 
 SOURCE, REMOTE = TopicPartition(TopicName("clicks"), 3), TopicPartition(TopicName("a.clicks"), 3)
-LEFT_OUT = "or, to leave this record out, run twinlog topics skip-to FILE clicks-3 --offset 813"
+LEFT_OUT = "or, to leave this record out, run twinlog topics skip-to FILE clicks-3 --to-offset 813"
 
 
 @pytest.mark.parametrize(

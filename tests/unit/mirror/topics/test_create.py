@@ -72,8 +72,14 @@ def test_a_setting_left_out_is_reported_once(caplog: pytest.LogCaptureFixture) -
     assert {name: one.replication_factor for name, one in target.created.items()} == {"a": -1, "b": -1, "c": 1, "d": 1}
     assert target.created[TopicName("c")].configs == {"retention.ms": "1"}
     assert caplog.messages == [
-        "n->s: cluster south refuses replication factor 3 of a, b (only 1 broker); the broker's default is taken",
-        "n->s: cluster south refuses vendor.tier of c (Unknown topic config name: vendor.tier); created without",
+        (
+            "TW-TOPIC-13: n->s: cluster south refuses replication factor 3 of a, b (only 1 broker); the broker's "
+            "default is taken"
+        ),
+        (
+            "TW-TOPIC-14: n->s: cluster south refuses vendor.tier of c (Unknown topic config name: vendor.tier); "
+            "created without"
+        ),
     ]
 
 
@@ -91,7 +97,7 @@ def test_a_policy_may_refuse_settings_with_and_without_naming_them(caplog: pytes
         "plain": {"retention.ms": "1"},
     }
     assert caplog.messages == [
-        f"n->s: cluster south refuses {what}; created without"
+        f"TW-TOPIC-14: n->s: cluster south refuses {what}; created without"
         for what in (
             "segment.ms of both, named (segment.ms is not allowed here.)",
             "flush.ms, retention.bytes of both (see the rules of this cluster)",

@@ -129,7 +129,7 @@ def test_what_is_not_known_is_called_unknown() -> None:
 
 def test_a_target_that_does_not_answer_shows_nothing_but_that() -> None:
     found = seen(target_trouble="no broker of b answers")
-    assert lines(found)[0] == "a->b: unknown: the target is silent: no broker of b answers"
+    assert lines(found)[0] == "a->b: unknown: TW-WAIT-01: the target is silent: no broker of b answers"
     assert (line(found, "run by"), line(found, "standing by")) == ("", "")
 
 

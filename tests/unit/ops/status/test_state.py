@@ -53,7 +53,7 @@ def test_a_flow_whose_leader_reports_is_what_it_reports() -> None:
 @pytest.mark.parametrize(
     ("changes", "condition", "word", "text"),
     [
-        ({"target_trouble": "no broker"}, "UNKNOWN", "unknown", "the target is silent: no broker"),
+        ({"target_trouble": "no broker"}, "UNKNOWN", "unknown", "TW-WAIT-01: the target is silent: no broker"),
         ({"report": OLD}, "NOT_YET", "silent", "host-1 runs the flow, but its last report is 11 s old"),
         ({"report": None}, "NOT_YET", "silent", "host-1 runs the flow, but it is yet to report"),
         ({"processes": ()}, "DOWN", "no leader", "host-1 reported 1 s ago and has left the group"),

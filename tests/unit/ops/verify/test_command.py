@@ -76,7 +76,7 @@ def test_the_other_flows_are_compared(source: VirtualCluster, tmp_path: Path) ->
 def test_without_any_flow_it_ends_with_the_error(source: VirtualCluster, tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "--flow", "x->w")
     assert (code, out) == (3, "")
-    assert err.startswith("twinlog: cluster x")
+    assert err.startswith("twinlog: TW-NET-01: cluster x")
     source.stop(1)
     code, out, err = run(tmp_path)
     assert (code, out) == (3, "")

@@ -78,7 +78,7 @@ def test_a_file_that_is_wrong_changes_nothing(process: Process, caplog: pytest.L
     assert [problem.split(": ")[2] for problem in report.problems] == ["a->b.topics", "topics.inclde"]
     assert f"{process.file}:6: a->b.topics: an unclosed parenthesis" in caplog.text
     assert caplog.messages[-1] == (
-        "f: this version is wrong, the earlier version stays in effect (read again for SIGHUP)"
+        "TW-RELOAD-01: f: this version is wrong, the earlier version stays in effect (read again for SIGHUP)"
     )
     # It runs on as before, and what is right later is compared with that.
     report = process.reload(f"{FILE}a->b.topics = x\n")
@@ -98,8 +98,8 @@ def test_the_log_has_what_was_taken_over_and_what_was_not(process: Process, capl
     lines = caplog.messages
     assert f"{process.file}:6: a->b.topics = x (not written before): taken over by a->b" in lines
     assert (
-        f"{process.file}:7: tasks.max = 2 (not written before): needs a restart of this process, and stays as it was "
-        "until then"
+        f"TW-RELOAD-02: {process.file}:7: tasks.max = 2 (not written before): needs a restart of this process, and "
+        "stays as it was until then"
     ) in lines
     assert "audit: f was read again for SIGHUP; taken over: a->b.topics; needs a restart: tasks.max" in lines
     assert "secret" not in caplog.text

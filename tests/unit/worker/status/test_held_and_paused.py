@@ -131,8 +131,8 @@ def test_it_is_held_until_it_is_copied_past_its_offset(caplog: pytest.LogCapture
     lacks = "cluster south: anonymous lacks WRITE on topic north.shop"
     way_out = "grant it; the partition is then copied without a restart"
     assert [record.message for record in caplog.records] == [
-        f"north->south: TW-RIGHT-01: shop-0 is held at source offset 5: {lacks}; {way_out}",
-        "north->south: TW-RIGHT-01: copied again, held no more: shop-0",
+        f"TW-RIGHT-01: north->south: shop-0 is held at source offset 5: {lacks}; {way_out}",
+        "TW-RIGHT-01: north->south: copied again, held no more: shop-0",
     ]
 
 
@@ -168,13 +168,13 @@ def test_many_of_one_cause_are_logged_in_a_few_lines_and_summed_up(caplog: pytes
     scene.pass_by(0.5)
     lines = [record.message for record in caplog.records]
     assert len(lines) == NAMED + 2
-    assert f"TW-RIGHT-01: {100 - NAMED} more partitions are held: shop-" in lines[NAMED]
+    assert f"TW-RIGHT-01: north->south: {100 - NAMED} more partitions are held: shop-" in lines[NAMED]
     caplog.clear()
     scene.pass_by(SUM_EVERY_S - 20, 5)
     assert not caplog.records
     scene.pass_by(25, 5)
     assert [record.message for record in caplog.records] == [
-        "north->south: 101 partitions are held (1 gap, 100 missing right); twinlog status names them"
+        "TW-HELD-01: north->south: 101 partitions are held (1 gap, 100 missing right); twinlog status names them"
     ]
 
 

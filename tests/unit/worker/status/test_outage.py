@@ -198,7 +198,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
     assert waiting.outage is None
     assert ended == [True]
     assert [record.getMessage() for record in caplog.records] == [
-        "a->b: waiting: cluster b unreachable, nothing is copied (refused)",
+        "TW-WAIT-01: a->b: waiting: cluster b unreachable, nothing is copied (refused)",
         "a->b: cluster b answers again after 1 s",
     ]
 

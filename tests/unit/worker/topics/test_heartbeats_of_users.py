@@ -30,7 +30,7 @@ def test_it_is_copied_past_the_filter_and_said_once(caplog: pytest.LogCaptureFix
             here.source.create(name)
         here.source.write("device.heartbeats", b"alive")
         (warning,) = warnings_of(here, caplog)
-        assert warning.startswith("east->west: mirrored in spite of `topics`: device.heartbeats;")
+        assert warning.startswith("TW-TOPIC-20: east->west: mirrored in spite of `topics`: device.heartbeats;")
         assert "heartbeats.replication.enabled = false leaves these topics out" in warning
         assert here.copied == {"orders": 1, "heartbeats": 1, "device.heartbeats": 1}
         assert warnings_of(here, caplog) == []
