@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from twinlog.config.connector import build_connector
-from twinlog.config.differences import NEWEST, OLDEST, differences
+from twinlog.config.differences import differences
 from twinlog.config.file_kind import OFFSET_FILE, FileKind, kind_of
 from twinlog.config.keys.key import Release
 from twinlog.config.load import load_file
@@ -20,7 +19,7 @@ from twinlog.config.queries import check_queries
 from twinlog.config.text.explain import explain as explain_key
 from twinlog.config.worker import load_worker, worker_of
 from twinlog.console.mistake_output import MistakeOutput, print_mistakes
-from twinlog.console.options import Secrets
+from twinlog.console.options import Secrets, Was, kafka_release
 from twinlog.errors import ConfigError
 from twinlog.mistakes import ConfigWarning, Mistake
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
@@ -262,14 +261,7 @@ def check(
             "annotations of a GitHub workflow.",
         ),
     ] = MistakeOutput.TEXT,
-    was: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RELEASE",
-            help="Also note each difference from the effects of the file in MirrorMaker 2 of this Kafka release, for "
-            "example 3.9.",
-        ),
-    ] = None,
+    was: Was = None,
 ) -> None:
     """Read a configuration, print every mistake with its line, and the topics and settings of each flow. Contacts no
     cluster.
@@ -297,7 +289,7 @@ def check(
     # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
     wanted = None if clusters is None else [*clusters, *map(str, more or [])]
     kind = kind_of(path)
-    release = _release(was)
+    release = kafka_release(was)
     if kind is not FileKind.MIRROR and (explain is not None or clusters is not None or was is not None):
         raise typer.BadParameter(f"{path} is no file of MirrorMaker 2", param_hint="--explain, --clusters and --was")
     if more and (kind is FileKind.RESOURCE or (kind is FileKind.MIRROR and clusters is None)):
@@ -322,15 +314,3 @@ def check(
     print_mistakes(found.warnings, output)
     if strict and any(mistake.level == "warning" for mistake in found.warnings):
         raise typer.Exit(1)
-
-
-def _release(was: str | None) -> Release | None:
-    """The release of `--was`, for example 3.9 or 3.9.1."""
-    if was is None:
-        return None
-    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", was.strip())
-    release = None if found is None else (int(found[1]), int(found[2]))
-    if release is None or not OLDEST <= release <= NEWEST:
-        known = f"a release from {'.'.join(map(str, OLDEST))} to {'.'.join(map(str, NEWEST))}, for example 3.9"
-        raise typer.BadParameter(f"{was!r}; write {known}", param_hint="--was")
-    return release

@@ -16,6 +16,8 @@ from typing import Annotated
 
 import typer
 
+from twinlog.config.differences import NEWEST, OLDEST
+from twinlog.config.keys.key import Release
 from twinlog.config.strimzi import DIRECTORY_VARIABLE
 from twinlog.console.command_log import print_warning_line
 from twinlog.console.data_format import DataFormat
@@ -102,6 +104,17 @@ Secrets = Annotated[
     ),
 ]
 
+Was = Annotated[
+    str | None,
+    typer.Option(
+        "--was",
+        metavar="RELEASE",
+        help="Also note each difference from the effects of the file in MirrorMaker 2 of this Kafka release, for "
+        "example 3.9.",
+        show_default=False,
+    ),
+]
+
 MOMENT_HELP = "ms since 1970, or ISO 8601 as 2026-11-20T08:00:00Z; the default zone is UTC."
 SECONDS_BELOW = 10**11
 """As milliseconds, a smaller number means March 1973 or earlier; as seconds it means a moment near now."""
@@ -126,6 +139,18 @@ def moment_ms(text: str | None, option: str, forms: str = MOMENT_HELP) -> int | 
         note = f"{option} {text} is {shown_moment(moment)}: numbers are milliseconds since 1970"
         print_warning_line(f"twinlog: {note}")
     return moment
+
+
+def kafka_release(was: str | None) -> Release | None:
+    """The release of `--was`, for example 3.9 or 3.9.1."""
+    if was is None:
+        return None
+    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", was.strip())
+    release = None if found is None else (int(found[1]), int(found[2]))
+    if release is None or not OLDEST <= release <= NEWEST:
+        known = f"a release from {'.'.join(map(str, OLDEST))} to {'.'.join(map(str, NEWEST))}, for example 3.9"
+        raise typer.BadParameter(f"{was!r}; write {known}", param_hint="--was")
+    return release
 
 
 def at_work(flows: Sequence[FlowSettings]) -> list[FlowSettings]:

@@ -53,7 +53,7 @@ SHARED = {
 
 OWN = {
     "acls": {"--for", "--format", "--missing", "--principal"},
-    "audit": {"--full", "--html", "--sample", "--url"},
+    "audit": {"--full", "--html", "--sample", "--url", "--was"},
     "canary": {
         *(
             "--alias",

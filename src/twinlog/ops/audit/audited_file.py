@@ -8,8 +8,11 @@ from pathlib import Path
 
 from twinlog.clock import Clock
 from twinlog.config.connector import build_connector, connector_kind
+from twinlog.config.differences import differences
 from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.keys.key import Release
 from twinlog.config.keys.scope import GUESS
+from twinlog.config.load import load_file
 from twinlog.config.text.entries import IGNORED_HERE
 from twinlog.config.worker import load_worker
 from twinlog.console.flow_files import FlowsOfFile
@@ -26,6 +29,17 @@ def keys_found(warnings: Sequence[ConfigWarning]) -> PartResult:
     """A finding for each warning of the check of a file that is true for MirrorMaker 2, too."""
     found = [_finding(one) for one in warnings if one.key and one.kind not in _ONLY_HERE]
     return PartResult(AuditPart.KEYS, tuple(found), "the whole file")
+
+
+def release_found(file: Path, was: Release) -> PartResult:
+    """A note for each difference from MirrorMaker 2 of the release `was`, by the code of `twinlog check --was`."""
+    found = []
+    for note in differences(load_file(file, unknown_keys="warn"), was):
+        text, _, way = note.sentence.rpartition("; ")
+        way = way if text else "for information; docs/configuration.md describes the key"
+        shown = f"{note.place}: {note.key}: {text or note.sentence}"
+        found.append(Finding("change", Severity.NOTE, AuditPart.CHANGES, shown, way))
+    return PartResult(AuditPart.CHANGES, tuple(found), f"MirrorMaker 2 of Kafka {was[0]}.{was[1]}")
 
 
 def _finding(warning: ConfigWarning) -> Finding:

@@ -9,7 +9,7 @@ from typing import Any
 from twinlog.model.amounts import shown_bytes
 from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
 from twinlog.ops.diff.differences import ClusterDifference
-from twinlog.ops.plan.flow_plan import FlowPlan
+from twinlog.ops.plan.flow_plan import FlowPlan, Problem
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
 from twinlog.settings.flow import FlowSettings
@@ -134,17 +134,7 @@ def _difference(
 
 def changes_found(plan: FlowPlan) -> list[Finding]:
     """The first changes of a run of twinlog, and its problems."""
-    found = [
-        Finding(
-            "problem",
-            Severity.WARNING,
-            AuditPart.CHANGES,
-            f"a run of twinlog would stop, or skip a part: {problem.kind}",
-            problem.text,
-            flow=plan.flow,
-        )
-        for problem in plan.problems
-    ]
+    found = [_problem(plan, problem) for problem in plan.problems]
     remotes = [f"{one.name}: {many(one.partitions, 'partition')}" for one in plan.create if one.source is not None]
     own = [f"{one.cluster}: {one.name}" for one in plan.create if one.source is None]
     settings = [
@@ -173,8 +163,19 @@ def changes_found(plan: FlowPlan) -> list[Finding]:
     return found
 
 
+def _problem(plan: FlowPlan, problem: Problem) -> Finding:
+    """The way out of most problems is the last part of their text."""
+    text, _, way = problem.text.rpartition("; ")
+    if problem.kind == "permission":
+        text, way = problem.text, "`twinlog acls FILE --missing` prints the commands that grant it"
+    elif not text:
+        text, way = problem.text, "mend it before the first run; `twinlog plan` shows it, too"
+    text = f"a run of twinlog would stop, or skip a part ({problem.kind}): {text}"
+    return Finding("problem", Severity.WARNING, AuditPart.CHANGES, text, way, flow=plan.flow)
+
+
 def _change(plan: FlowPlan, text: str, count: int, lines: Iterable[str]) -> Finding:
-    way = f"for information; `twinlog plan --flow '{plan.flow}' --all` has every line"
+    way = f"for information; `twinlog plan FILE --flow {plan.flow.replace('->', ':')} --all` has every line"
     return Finding("change", Severity.NOTE, AuditPart.CHANGES, text, way, count, plan.flow, _limited(lines))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.clock import SYSTEM, wall_ms
+from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.console import signals
 from twinlog.console.command_log import ends_if_wrong, log_checks, print_error, print_note
 from twinlog.console.data_format import DataFormat, print_result
@@ -23,7 +24,9 @@ from twinlog.console.options import (
     Master,
     Output,
     Secrets,
+    Was,
     chosen,
+    kafka_release,
     spark_options,
 )
 from twinlog.console.spark_batch import SparkSignalHandler
@@ -73,6 +76,7 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    was: Was = None,
     output: Output = DataFormat.TABLE,
     html: Annotated[
         Path | None,
@@ -94,12 +98,15 @@ def audit(
 
     Example: twinlog audit mm2.properties --html audit.html
 
-    Example: twinlog audit mm2.properties --flow east:west --full -o json
+    Example: twinlog audit mm2.properties --flow east:west --full --was 3.9 -o json
 
     Example: twinlog audit connect-distributed.properties --url http://connect-1:8083
     """
     spark_master, settings = spark_options(master, conf)
     _check_place(html)
+    release = kafka_release(was)
+    if release is not None and known_kind(file) is not FileKind.MIRROR:
+        raise typer.BadParameter(f"{file} is no properties file of MirrorMaker 2", param_hint="--was")
     with ends_if_wrong(WRONG):
         known = _read(file, connectors or [], secrets, url)
     flows = chosen(known.flows, flow, idle=True)
@@ -108,7 +115,7 @@ def audit(
     signals.call(stop)
 
     from twinlog.console.progress import ReadingProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
-    from twinlog.ops.audit.audited_file import keys_found  # noqa: PLC0415
+    from twinlog.ops.audit.audited_file import keys_found, release_found  # noqa: PLC0415
     from twinlog.ops.audit.auditor import AuditDeadline, AuditOptions  # noqa: PLC0415
     from twinlog.ops.audit.comparing import compare_all, compare_sample  # noqa: PLC0415
     from twinlog.ops.audit.rendering import report_html, report_lines  # noqa: PLC0415
@@ -121,7 +128,10 @@ def audit(
             audits = _audits(flows, known, compare, AuditOptions(full, sample), deadline, progress)
     except TwinlogError as error:
         stop.end_command(error)
-    report = AuditReport(str(file), wall_ms(SYSTEM), keys_found(known.warnings), tuple(audits))
+    if stop.number is not None:
+        stop.end_command(ClusterError("the audit was interrupted"))
+    of_file = [keys_found(known.warnings), *([] if release is None else [release_found(file, release)])]
+    report = AuditReport(str(file), wall_ms(SYSTEM), tuple(of_file), tuple(audits))
     written = html is None or _write(html, report_html(report))
     print_result(output, report.as_json, lambda: report_lines(report, everything=everything))
     if not written:

@@ -54,9 +54,9 @@ def _of_records(
     count = sum(differences for differences, _ in places)
     one, several = _WORDS[kind]
     text = f"{many(count, 'record')} of {topic} {one if count == 1 else several} in {remote} on {flow.target}"
-    verify = f"`twinlog verify --topics {topic}` lists all places"
+    verify = f"`twinlog verify FILE --topic {topic}` lists all places"
     way = {
-        "missing-records": f"{verify}; `twinlog replay --topics {topic}` copies a range once more",
+        "missing-records": f"{verify}; `twinlog replay FILE --topic {topic}` copies a range once more",
         "doubled-records": f"{verify}; the consumers must accept repeats, or the topic is mirrored once more from its "
         "first record",
     }.get(kind, f"{verify}; look for another producer of {remote}")

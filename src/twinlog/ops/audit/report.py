@@ -122,16 +122,14 @@ class AuditReport:
 
     file: str
     at_ms: int
-    of_file: PartResult
+    of_file: tuple[PartResult, ...]
     flows: tuple[FlowAudit, ...]
 
     @property
     def findings(self) -> list[Finding]:
         """All findings, the most important first."""
-        every = [
-            *self.of_file.findings,
-            *(found for flow in self.flows for one in flow.parts for found in one.findings),
-        ]
+        parts = [*self.of_file, *(one for flow in self.flows for one in flow.parts)]
+        every = [found for one in parts for found in one.findings]
         order = list(AuditPart)
         return sorted(every, key=lambda one: (one.severity, order.index(one.part), -one.count, one.flow, one.text))
 
@@ -182,7 +180,7 @@ _ABOUT_RECORDS: tuple[tuple[tuple[FindingKind, ...], str, str], ...] = (
     (("doubled-records",), "record is doubled", "records are doubled"),
     (("changed-records",), "record is changed", "records are changed"),
     (("group-skips",), "record would be skipped by consumer groups", "records would be skipped by consumer groups"),
-    (("group-repeats",), "record would be repeated by them", "records would be repeated by them"),
+    (("group-repeats",), "record would be repeated by consumer groups", "records would be repeated by consumer groups"),
 )
 
 

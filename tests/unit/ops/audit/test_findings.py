@@ -20,7 +20,7 @@ from twinlog.mirror.groups.safe_move import MoveFacts
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.audit.audited_file import keys_found
+from twinlog.ops.audit.audited_file import keys_found, release_found
 from twinlog.ops.audit.auditor import AuditDeadline, AuditTimeoutError
 from twinlog.ops.audit.clusters import changes_found, settings_found
 from twinlog.ops.audit.groups import group_findings
@@ -214,10 +214,25 @@ def test_keys_have_the_place_and_the_right_spelling() -> None:
     ]
 
 
+def test_differences_from_a_release_are_notes(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE, "utf-8")
+    found = release_found(file, (3, 9)).findings
+    assert {(one.kind, one.severity, one.part) for one in found} == {("change", Severity.NOTE, AuditPart.CHANGES)}
+    (topics,) = (one for one in found if "refresh.topics.interval.seconds" in one.text)
+    assert topics.way_out == "to keep the old interval write refresh.topics.interval.seconds = 600"
+    done = CliRunner().invoke(app, ["audit", str(file), "--was", "2.0"], env={"COLUMNS": "300"})
+    assert (done.exit_code, "for example 3.9" in done.output) == (2, True)
+
+
 def test_the_plan_of_a_run_becomes_notes_and_its_problems_warnings() -> None:
-    plan = FlowPlan("a->b", "a", "b", 50e6, problems=(Problem("disk", "too full; add disks"),), notes=("x",))
-    problem, note = changes_found(plan)
-    assert (problem.kind, problem.severity, problem.way_out) == ("problem", Severity.WARNING, "too full; add disks")
+    problems = (Problem("disk", "too full; add disks"), Problem("permission", "User:x lacks READ on topic t"))
+    plan = FlowPlan("a->b", "a", "b", 50e6, problems=problems, notes=("x",))
+    problem, permission, note = changes_found(plan)
+    assert (problem.kind, problem.severity, problem.way_out) == ("problem", Severity.WARNING, "add disks")
+    assert problem.text.endswith("(disk): too full")
+    assert permission.text.endswith("User:x lacks READ on topic t")
+    assert "twinlog acls FILE --missing" in permission.way_out
     assert (note.kind, note.severity, note.lines) == ("change", Severity.NOTE, ("x",))
 
 
@@ -232,7 +247,7 @@ def finding(severity: Severity, part: AuditPart, count: int = 1, text: str = "te
 def report(*findings: Finding, missing: str | None = None) -> AuditReport:
     parts = [PartResult(part, tuple(one for one in findings if one.part is part), "all") for part in AuditPart]
     parts[-1] = replace(parts[-1], not_audited=missing)
-    of_file = PartResult(AuditPart.KEYS)
+    of_file = (PartResult(AuditPart.KEYS),)
     return AuditReport("mm2.properties", 0, of_file, (FlowAudit("a->b", "a", "b", tuple(parts), "run by others"),))
 
 
