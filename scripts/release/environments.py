@@ -133,15 +133,18 @@ class Environment:
 
     def run(self, command: list[str], java: Java | None = None, *, deadline_s: float = INSTALL_S) -> str:
         """Run a command outside of the checkout, and return its output. Raises ReleaseError if it fails."""
-        done = subprocess.run(
-            command,
-            env=self.variables(java),
-            cwd=self.home.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=deadline_s,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                env=self.variables(java),
+                cwd=self.home.parent,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=deadline_s,
+            )
+        except subprocess.TimeoutExpired:
+            raise ReleaseError(f"`{' '.join(command)}` did not end within {deadline_s:g} s") from None
         if done.returncode:
             raise ReleaseError(
                 f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"

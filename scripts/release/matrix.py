@@ -242,8 +242,11 @@ def mirror(
     )
     run.start()
     javas: set[Path] = set()
-    wait_for(lambda: not _look(run, javas), COMMAND_S, "twinlog run has ended", every_s=0.2)
-    code = run.wait(COMMAND_S)
+    try:
+        wait_for(lambda: not _look(run, javas), COMMAND_S, "twinlog run has ended", every_s=0.2)
+        code = run.wait(COMMAND_S)
+    finally:
+        run.kill()
     if code:
         raise ReleaseError(f"twinlog run ended with {code}; its log ends:\n{run.log_tail()}")
     if {path for path in javas if java.home not in path.parents} or not javas:
@@ -251,7 +254,9 @@ def mirror(
     wanted = [(record.partition, record.offset, record.content) for record in consume(source, topic)]
     copied = [(record.partition, record.offset, record.content) for record in consume(target, f"east.{topic}")]
     if len(wanted) != RECORDS or wanted != copied:
-        raise ReleaseError(f"{len(copied)} records of {len(wanted)} are on the target, or records differ; see {log}")
+        counts = f"{len(copied)} records of {len(wanted)} are on the target"
+        differ = sum(one != other for one, other in zip(wanted, copied, strict=False))
+        raise ReleaseError(f"{counts}, {differ} of them differ; the log of twinlog run ends:\n{run.log_tail()}")
 
 
 def _look(run: Child, javas: set[Path]) -> bool:

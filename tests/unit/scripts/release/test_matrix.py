@@ -103,6 +103,8 @@ def test_an_environment_takes_no_variables_and_no_packages_from_here(
     assert set(environment.packages()) <= {"pip", "setuptools"}
     with pytest.raises(ReleaseError, match=r"ended with 3:\nwhy"):
         environment.run(["/bin/sh", "-c", "echo why; exit 3"])
+    with pytest.raises(ReleaseError, match=r"`/bin/sleep 60` did not end within 0\.2 s"):
+        environment.run(["/bin/sleep", "60"], deadline_s=0.2)
 
 
 def test_a_package_beside_the_lock_is_named() -> None:
