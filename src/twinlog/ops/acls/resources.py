@@ -12,6 +12,7 @@ from twinlog.model.acls import EVERY_TOPIC, PatternType, ResourceType
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topic_names import HEARTBEATS, RELOADS, control_topic
 from twinlog.model.types import TopicName
+from twinlog.ops.replay.model import INTO
 from twinlog.ops.switchover.journal import TOPIC as SWITCHOVER
 from twinlog.settings.flow import FlowSettings
 
@@ -79,6 +80,16 @@ def remote_topics(flow: FlowSettings) -> tuple[Resource, ...]:
         more = one.name == EVERY_TOPIC or one.pattern == PatternType.PREFIXED
         beginnings.append((str(policy.remote_name(flow.source_name, TopicName(name))), more))
     return _of_beginnings(ResourceType.TOPIC, beginnings)
+
+
+def replayed_topics(flow: FlowSettings) -> tuple[Resource, ...]:
+    """The topics of a replay, by the default of its option."""
+    return tuple(
+        one._replace(name=INTO.format(remote=one.name, topic=one.name))
+        if one.name != EVERY_TOPIC and one.pattern == PatternType.LITERAL
+        else one
+        for one in remote_topics(flow)
+    )
 
 
 def followed_groups(flow: FlowSettings) -> tuple[Resource, ...]:

@@ -29,6 +29,7 @@ from twinlog.ops.acls.resources import (
     progress,
     reloads,
     remote_topics,
+    replayed_topics,
     reports,
     seeded_positions,
     syncs_topic,
@@ -40,7 +41,20 @@ Side = Literal["source", "target"]
 Login = Literal["data", "admin"]
 """`data` reads or appends records: the consumer on the source, the producer on the target. `admin` does the rest."""
 
-USES = ("run", "plan", "diff", "status", "groups", "translate", "topics", "reload", "verify", "audit", "switchover")
+USES = (
+    "run",
+    "plan",
+    "diff",
+    "status",
+    "groups",
+    "translate",
+    "topics",
+    "reload",
+    "verify",
+    "audit",
+    "replay",
+    "switchover",
+)
 """The commands whose rights are known."""
 
 _SIDES: tuple[Side, ...] = ("source", "target")
@@ -263,11 +277,11 @@ COMMAND_ROWS = (
         "source",
         "mirrored topics",
         (_READ,),
-        "records to compare",
+        "records to compare or to copy",
         mirrored_topics,
         copies,
         _BOTH,
-        uses=("verify", "audit"),
+        uses=("verify", "audit", "replay"),
     ),
     RightRow(
         "source",
@@ -276,7 +290,7 @@ COMMAND_ROWS = (
         "settings, and whether the topic is compacted",
         mirrored_topics,
         copies,
-        uses=("plan", "diff", "verify", "audit"),
+        uses=("plan", "diff", "verify", "audit", "replay"),
     ),
     RightRow("source", "cluster", (_DESCRIBE,), "ACLs", cluster, _enabled, uses=("plan", "diff", "audit")),
     RightRow(
@@ -323,6 +337,16 @@ COMMAND_ROWS = (
         remote_topics,
         copies,
         uses=("plan", "diff", "verify", "audit"),
+    ),
+    RightRow(
+        "target",
+        "topics `east.TOPIC.replay`",
+        (_CREATE, _READ, _WRITE, _SETTINGS),
+        "the copies of a replay, READ to continue after an earlier run; `--into` has other names",
+        replayed_topics,
+        copies,
+        _BOTH,
+        uses=("replay",),
     ),
     RightRow("target", "cluster", (_DESCRIBE,), "ACLs", cluster, _enabled, uses=("plan", "diff", "audit")),
     RightRow(

@@ -79,6 +79,13 @@ def test_every_name_is_a_star_on_the_source_and_the_aliass_prefix_on_the_target(
     assert ("TOPIC", "*", "LITERAL", "WRITE") in rights(kept, "west")
 
 
+def test_a_replay_writes_to_topics_of_its_own(tmp_path: Path) -> None:
+    found = rights(needed_rights(flows(tmp_path, "topics = orders, pay.*"), ["replay"]), "west")
+    written = {(name, pattern) for _, name, pattern, operation in found if operation == "WRITE"}
+    assert {("east.orders.replay", "LITERAL"), ("east.pay", "PREFIXED")} <= written
+    assert ("east.orders", "LITERAL") not in written
+
+
 def test_switches_of_the_file_take_rights_away(tmp_path: Path) -> None:
     everything = rights(needed_rights(flows(tmp_path), ["run"]), "west")
     assert ("CLUSTER", "kafka-cluster", "LITERAL", "ALTER") in everything
