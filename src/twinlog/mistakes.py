@@ -122,8 +122,16 @@ class Mistake:
     @property
     def sentence(self) -> str:
         """The mistake and its way out, free of place, key and id."""
-        verb = _VERBS.get(self._kind, "write ")
-        return f"{self.described}; {verb}{self.expected}" if self.expected else self.described
+        return f"{self.described}; {self._verb}{self.expected}" if self.expected else self.described
+
+    @property
+    def has_sentence(self) -> bool:
+        """Whether `expected` is a sentence of its own, instead of a text to write."""
+        return not self._verb
+
+    @property
+    def _verb(self) -> str:
+        return _VERBS.get(self._kind, "write ")
 
     @property
     def described(self) -> str:

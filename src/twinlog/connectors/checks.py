@@ -180,5 +180,7 @@ def _missing(name: str) -> str:
 def _words(problem: ConfigProblem, value: str) -> str:
     if problem.text == MISSING:
         return f"{_missing(problem.key)} Expected {problem.expected}"
-    found = "" if problem.text in {repr(value), repr(value.strip()), HIDDEN} else f"{problem.text}; "
-    return f"Invalid value {value} for configuration {problem.key}: {found}expected {problem.expected}"
+    expected = problem.expected if problem.has_sentence else f"expected {problem.expected}"
+    text = problem.text.removeprefix(f"{value.strip()}: ")
+    found = "" if text in {repr(value), repr(value.strip()), HIDDEN} else f"{text}; "
+    return f"Invalid value {value} for configuration {problem.key}: {found}{expected}"

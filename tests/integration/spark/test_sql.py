@@ -158,7 +158,7 @@ def test_a_wrong_query_is_refused_before_anything_starts(tmp_path: Path) -> None
         check_queries(load(file).flows, file)
     (problem,) = refused.value.problems
     assert re.search(
-        r"mm2.properties:5: a->b.transform.sql: \[UNRESOLVED_COLUMN.*`nokey`.*; expected SELECT \.\.\. FROM rec",
+        r"mm2.properties:5: a->b.transform.sql: \[UNRESOLVED_COLUMN.*`nokey`.*; write SELECT \.\.\. FROM rec",
         str(problem),
     )
     resource.write_text(RESOURCE)

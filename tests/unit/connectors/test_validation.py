@@ -218,6 +218,17 @@ def test_references_are_shown_as_they_were_written(monkeypatch: pytest.MonkeyPat
     assert validate("MirrorSource", config, from_file, VERSION).error_count == 0
 
 
+def test_a_reference_that_leads_nowhere_has_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(MANUALS / "passwords")
+    config = {**json.loads(Path("source.json").read_text()), "name": "x"}
+    lost = "${file:kafka.properties:none}"
+    way_out = "kafka.properties lacks a key 'none'; add a line none = VALUE to it, or correct the key"
+    for name in ("topics", "tasks.max"):
+        found = validate("MirrorSource", {**config, name: lost}, load_worker("worker.properties"), VERSION)
+        (error,) = (text for _, value in found.configs for text in value.errors)
+        assert error == f"Invalid value {lost} for configuration {name}: {way_out}"
+
+
 known = sorted({key.name for key in CONNECTOR_KEYS} | {f"source.cluster.{name}" for name in SECURITY.exact})
 
 

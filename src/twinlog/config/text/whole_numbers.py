@@ -33,8 +33,8 @@ def refused_number(key: Key, text: str, low: int, high: int) -> tuple[str, str]:
     word, unit = text.strip(), _unit(key)
     if _INTEGER.fullmatch(word):
         number = int(word)
-        why = "is too small" if number < low else "is too large" if number > high else "is invalid"
-        return f"{text!r} {why}", _expected(key, unit, low, high, number)
+        why = " is too small" if number < low else " is too large" if number > high else ""
+        return f"{text!r}{why}", _expected(key, unit, low, high, number)
     amount = _AMOUNT.fullmatch(word)
     counted = None if amount is None else _converted(amount[1], amount[2].lower(), unit)
     if counted is not None and low <= counted <= high and not (counted == 0 and key.nonzero):
