@@ -62,7 +62,7 @@ def _page(page: Page) -> Iterator[str]:
     for area in page.areas:
         yield f"\n## {area.title} ({area.name})\n"
         yield f"{_nested(area.about)}\n"
-        yield f"If the way out of a message does not help: {_nested(area.escalate)}"
+        yield f"**Escalate:** {_nested(area.escalate)}"
         for message in area.messages:
             yield from _message(area, message)
     yield ""

@@ -41,7 +41,7 @@ _FLOW = Area(
                 "release."
             ),
             impact=("The next start copies at most the records of the last seconds again; all records are kept."),
-            mend=("Check whether the target answers slowly. For information only if the process was to end."),
+            mend=("Check whether the target answers slowly. For information only, if the process was meant to end."),
         ),
         Message(
             "TW-FLOW-03",
@@ -91,10 +91,9 @@ _FLOW = Area(
             "error",
             lines=("`FLOW: nothing to copy: ...`",),
             meaning=(
-                "The run with `--until-caught-up` has found zero topics that the flow mirrors. The line lists the "
-                "reasons."
+                "The run with `--until-caught-up` has found no topic that the flow mirrors. The line lists the reasons."
             ),
-            impact="Zero records were copied.",
+            impact="The run copied no record.",
             mend=(
                 "Change `topics` and `topics.exclude`, for example `east->west.topics = orders.*`, or grant DESCRIBE "
                 "on the topics. `twinlog plan` prints the selection."

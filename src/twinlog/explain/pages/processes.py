@@ -165,7 +165,7 @@ _LEADER = Area(
             "TW-LEADER-13",
             "The target refuses the process",
             "error",
-            lines=("`FLOW: ...`",),
+            lines=("`USER lacks READ on group G, needed for choosing which process runs the flow`",),
             meaning=(
                 "The login lacks a right on the group of the flow, so this process is outside of the election. The "
                 "line names the right."
@@ -243,7 +243,7 @@ _LEASE = Area(
             "TW-LEASE-04",
             "A connection with a copier failed",
             "warning",
-            lines=("`...: ...`",),
+            lines=("`a connection was not accepted: ...`", "`a connection was closed: ...`"),
             meaning=(
                 "The driver failed to accept or to serve a connection of a copier: the operating system refused a "
                 "socket or a thread."
