@@ -112,7 +112,7 @@ def _sending(topics: ManyTopics, source: KafkaCluster, rate: int) -> Iterator[No
         yield
     finally:
         over.set()
-        sender.join(60)
+        sender.join(150)
         if sender.is_alive():
             sender.kill()
             sender.join()
@@ -137,5 +137,5 @@ def _send(topics: ManyTopics, config: ClientConfig, rate: int, over: Event) -> N
         producer.produce(place.topic, bodies[number % len(bodies)], partition=place.partition)
         producer.poll(0)
         number += 1
-    if producer.flush(30):
+    if producer.flush(120):
         raise SystemExit(1)

@@ -249,8 +249,9 @@ MOVING_LEADER = RetryPolicy(0.1, 0.1, patience_s=2.0)
 TOPIC_READING = RetryPolicy(0.2, 0.2)
 """The next page of a topic, within the time that the reader has."""
 
-TOPIC_LEADER = RetryPolicy(0.1, 0.1)
-"""The look-up of the leader of one of twinlog's own topics, within the time that the writer has."""
+TOPIC_LEADER = RetryPolicy(0.1, 1.0)
+"""The look-up of the leaders of new topics, and of one of twinlog's own topics within the time that the writer has: a
+leader comes within 0.1 s mostly, and an overloaded cluster is asked less often."""
 
 ELECTION = RetryPolicy(0.2, 0.2)
 """The part of a process in the election for a flow: a leader that is late in its group stops the flow."""

@@ -39,7 +39,7 @@ class OldCluster:
     def lacks(self, operation: str, resource: str, purpose: str) -> RefusedError:
         return RefusedError(f"cluster west: it lacks {operation} on {resource}, needed for {purpose}")
 
-    async def nodes(self) -> list[int]:
+    async def nodes(self, age_s: float = 0.0) -> list[int]:
         return [1, 2, 3]
 
     async def send_request(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:

@@ -22,7 +22,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
-from twinlog.kafka.retry import MOVING_LEADER
+from twinlog.kafka.retry import MOVING_LEADER, TOPIC_LEADER
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
@@ -202,6 +202,7 @@ class ClusterAdmin:
         is enough: the copier of another partition waits for its leader.
         """
         deadline, left = self.clock.monotonic() + LEADERS_S, len(names)
+        tries = 0
         while True:
             found = await self.client.refresh(names)
             hidden = [name for name, topic in found.items() if error_codes.refused(topic.error)]
@@ -211,10 +212,11 @@ class ClusterAdmin:
             if not missing:
                 return
             if len(missing) < left:
-                deadline, left = self.clock.monotonic() + LEADERS_S, len(missing)
+                deadline, left, tries = self.clock.monotonic() + LEADERS_S, len(missing), 0
             if self.clock.monotonic() > deadline:
                 raise ClusterError(f"cluster {self.alias}: topics without a leader: {', '.join(sorted(missing)[:5])}")
-            await self._loop.sleep(0.1)
+            tries += 1
+            await self._loop.sleep(TOPIC_LEADER.pause_s(tries))
 
     def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
         """Raise partition counts; returns the refused topics, with the reason."""

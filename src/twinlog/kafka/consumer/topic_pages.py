@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import ClusterError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.partition_states import name_open_transaction
 from twinlog.kafka.client import ClusterClient
@@ -92,7 +93,7 @@ class TopicPages:
         self._topic_id: uuid.UUID | None = None
         self._known: TopicMetadata | None = None
         """The last metadata, while no leader has refused or failed since."""
-        self._known_at = 0.0
+        self._known_at = LONG_AGO
         self._missing_since: float | None = None
 
     def set_client(self, client: ClusterClient) -> None:

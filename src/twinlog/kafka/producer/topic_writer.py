@@ -164,6 +164,7 @@ class TopicWriter:
         found = None if self._moved else self._client.topic(self.topic)
         now = self._client.loop.clock.monotonic
         until = now() + self._wait_s
+        tries = 0
         while not self._has_leader(found):
             found = (await self._client.refresh([self.topic])).get(self.topic)
             if found is not None and error_codes.refused(found.error):
@@ -173,7 +174,8 @@ class TopicWriter:
                     code = Code.LEADER_NOT_AVAILABLE if found is None else found.error
                     text = f"cluster {self._client.alias}: topic {self.topic} does not exist, or has no leader"
                     raise NotAppendedError(text, code)
-                await self._client.loop.sleep(TOPIC_LEADER.first_s)
+                tries += 1
+                await self._client.loop.sleep(min(TOPIC_LEADER.pause_s(tries), max(0.0, until - now())))
         assert found is not None
         return found
 

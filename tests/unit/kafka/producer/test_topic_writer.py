@@ -189,7 +189,7 @@ def test_a_leader_is_waited_for_as_long_as_that_was_asked(target: Target, make: 
     target.error = Code.LEADER_NOT_AVAILABLE
     with pytest.raises(NotAppendedError):
         append(make(wait_s=1.95))
-    assert target.refreshed == 21
+    assert target.refreshed == 6
 
 
 @pytest.mark.parametrize(
