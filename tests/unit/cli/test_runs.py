@@ -115,6 +115,17 @@ def test_an_arrow_without_quotes_is_named_with_the_file_that_the_shell_has_empti
     )
 
 
+def test_words_of_before_that_are_options_of_their_own_still_work(file: Path) -> None:
+    replayed = twinlog("replay", file, "--topics", "orders, pay.*", "--from", "latest", "--to", "earliest")
+    assert replayed.returncode == 2
+    assert "the range from latest to earliest is empty" in replayed.stderr
+    replayed = twinlog("replay", file, "--topic", "orders", "--from", "5", "--since", "2026-11-20T08:00:00Z")
+    assert (replayed.returncode, "give either --since or --from-offset" in replayed.stderr) == (2, True)
+    listed = twinlog("connectors", "list", "--url", f"http://{SILENT}", "--listens-later", "--retry", "0", "--json")
+    assert (listed.returncode, listed.stdout) == (3, "")
+    assert "the port is closed" in listed.stderr
+
+
 def test_results_are_json_and_yaml(file: Path) -> None:
     as_json = json.loads(twinlog("explain", "TW-GAP-01", "-o", "json").stdout)
     as_yaml = YAML(typ="safe").load(twinlog("explain", "TW-GAP-01", "-o", "yaml").stdout)

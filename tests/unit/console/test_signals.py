@@ -24,6 +24,7 @@ FILE = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers 
 COMMANDS = {
     "run": (("twinlog", "run", "FILE"), 0),
     "until": (("twinlog", "run", "FILE", "--until-caught-up"), None),
+    "until, as before": (("twinlog", "run", "FILE", "--until=caught-up"), None),
     "check": (("twinlog", "check", "FILE"), None),
     "translate": (("twinlog", "translate", "FILE", "--group", "g"), None),
     "connect-standalone": (("twinlog.connect_standalone", "WORKER"), 0),
