@@ -41,7 +41,7 @@ RACK_REFERENCE = re.compile(r"\$\{(?:strimzienv|strimzidir:([^:}]+)):([^:}]+)\}"
 LEAST_ROOM = 128 * 1024 * 1024
 """Bytes that Spark's native libraries, and its files of a start, need."""
 
-HIDDEN = re.compile(r"((?:sasl\.jaas\.config|password)\s*=).*")
+HIDDEN = re.compile(r"((?:sasl\.jaas\.config|password|ssl\.keystore\.key)\s*[=:]).*")
 IGNORED = {
     "STRIMZI_DYNAMIC_HEAP_PERCENTAGE": "a heap for Java; Spark's driver has 1 GB here",
     "STRIMZI_JAVA_SYSTEM_PROPERTIES": "properties of a Java process",
@@ -187,19 +187,17 @@ def rack_lines(pod: Pod, values: Mapping[str, str]) -> list[str]:
 
 
 def metrics_lines(pod: Pod, values: Mapping[str, str]) -> list[str]:
-    """The address of the metrics if spec.metricsConfig asks for any, unless the resource has its own."""
-    asked = (
-        pod.environment.get("KAFKA_CONNECT_JMX_EXPORTER_ENABLED") == "true"
-        or values.get(f"{REPORTER}.enable", "").strip() == "true"
-    )
-    if not asked or METRICS in values:
+    """The address and the names of the metrics if spec.metricsConfig asks for any, unless the resource has its own."""
+    reporter = values.get(f"{REPORTER}.enable", "").strip() == "true"
+    if METRICS in values or not (reporter or pod.environment.get("KAFKA_CONNECT_JMX_EXPORTER_ENABLED") == "true"):
         return []
     address = values.get(REPORTER, METRICS_ADDRESS).strip()
-    say(f"the metrics are at {address}, under the names of the rules in Strimzi's examples")
+    names = "Strimzi's Metrics Reporter" if reporter else "the rules in Strimzi's examples for the JMX exporter"
+    say(f"the metrics are at {address}, under the names of {names}")
     rules = pod.kafka / "custom-config/metrics-config.json"
     if rules.is_file():
         say(f"{rules}: ignored; drop or rename metrics in the scraper (metric_relabel_configs)")
-    return [f"{METRICS}={address}"]
+    return [f"{METRICS}={address}", *(["twinlog.metrics.names=reporter"] if reporter else [])]
 
 
 def scratch_folder(pod: Pod) -> Path:

@@ -95,7 +95,7 @@ class Mirroring:
             from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 
             measured = RunMetrics(self._runner, partitions=settings.partitions, clock=SYSTEM)
-            server = metrics_server(settings, Pages(measured.measure))
+            server = metrics_server(settings, Pages(measured.measure, settings.names))
             server.start()
             self._metrics = server
         self._thread.start()

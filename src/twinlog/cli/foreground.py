@@ -77,7 +77,9 @@ def served(settings: MetricsSettings, runner: Runner) -> Iterator[None]:
     from twinlog.metrics.exposition import Pages  # noqa: PLC0415
     from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 
-    server = metrics_server(settings, Pages(RunMetrics(runner, partitions=settings.partitions, clock=SYSTEM).measure))
+    server = metrics_server(
+        settings, Pages(RunMetrics(runner, partitions=settings.partitions, clock=SYSTEM).measure, settings.names)
+    )
     server.start()
     try:
         yield

@@ -73,7 +73,7 @@ class Worker:
             ask_leader=self._ask_leader,
             crashed=crashed,
         )
-        pages = Pages(self.herder.metrics(SYSTEM).measure)
+        pages = Pages(self.herder.metrics(SYSTEM).measure, config.settings.metrics.names)
         own_metrics = config.settings.metrics
         self._metrics = metrics_server(own_metrics, pages, self.herder.health) if own_metrics.listeners else None
         api = RestApi(

@@ -6,7 +6,8 @@ Beans of the same type form a table, because partitions have thousands of beans.
 The rules: `kafka.connect:type=source-task-metrics,connector=...` becomes `kafka_connect_source_task_...`, a bean of a
 client (`kafka.consumer:type=consumer-metrics,client-id=...`) `kafka_consumer_...`, and a bean of a mirror
 `kafka_connect_mirror_mirrorsourceconnector_...`. Values of labels keep the quotes of a bean name, as dashboards
-expect. The rules of Strimzi leave out some attributes; here every number has a name.
+expect. The rules of Strimzi leave out some attributes; here every number has a name. Strimzi's Metrics Reporter makes
+other names: domain, type and attribute, `kafka_connect_source_task_metrics_...`, and labels without quotes.
 
 This module writes beans itself: prometheus_client takes 25 us a sample, and 10,000 partitions have 150,000 samples.
 prometheus_client writes the families, and chooses the format for a client.
@@ -30,12 +31,16 @@ MIRROR = "kafka.connect.mirror"
 CONNECT = "kafka.connect"
 
 Kind = Literal["counter", "gauge"]
+Names = Literal["exporter", "reporter"]
+"""Whose names the page has: those of the rules for Kafka's JMX exporter, or those of Strimzi's Metrics Reporter."""
 
 Value = float | str
 """The value of an attribute: a number, which is NaN before the first measurement, or a text."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_%\-. \t]*")
 _QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?", "\n": "\\n"})
+_OTHER = re.compile(r"[^A-Za-z0-9_:]")
+_RESERVED = re.compile(r"_(?:total|created|bucket|info)$")
 OPENMETRICS = "application/openmetrics-text"
 _RARE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
 _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
@@ -48,8 +53,8 @@ class Family:
     name: str
     kind: Kind
     factor: float = 1.0
-    text: bool = False
-    """Whether the value is a word, which goes into a label `status`; the number is then 1."""
+    text: str | None = None
+    """The label for a value that is a word, and the number is then 1; None for a number."""
 
 
 def family(table: BeanTable, attribute: str) -> Family | None:
@@ -58,7 +63,7 @@ def family(table: BeanTable, attribute: str) -> Family | None:
     word = bool(table.rows) and isinstance(table.rows[0][1][at], str)
     if word:
         if table.type == "connector-task-metrics" and attribute == "status":
-            return Family("kafka_connect_connector_status", "gauge", text=True)
+            return Family("kafka_connect_connector_status", "gauge", text="status")
         return None
     if table.type == "app-info":
         # The unit is seconds, by the valueFactor of the rule.
@@ -78,6 +83,21 @@ def _prefix(table: BeanTable) -> str:
     if table.domain == CONNECT and "connector" in table.tags:
         return f"kafka_connect_{_underlined(kind)}"
     return f"kafka_{_underlined(kind)}"
+
+
+def reporter_family(table: BeanTable, attribute: str) -> Family:
+    """The family of an attribute by Strimzi's Metrics Reporter (classes KafkaMetricWrapper and KafkaCollector): each
+    number is a gauge, and a suffix that Prometheus reserves is left out."""
+    name = _sanitized(f"{table.domain}_{table.type}_{attribute}")
+    while (suffix := _RESERVED.search(name)) is not None:
+        name = name[: suffix.start()]
+    at = table.attributes.index(attribute)
+    word = bool(table.rows) and isinstance(table.rows[0][1][at], str)
+    return Family(f"{name}_info", "gauge", text=_sanitized(attribute)) if word else Family(name, "gauge")
+
+
+def _sanitized(name: str) -> str:
+    return _OTHER.sub("_", name).lower()
 
 
 def label(tag: str) -> str:
@@ -135,14 +155,15 @@ class Measurements:
 class Pages:
     """The two pages of a process; `measure` is called for each request, on any thread."""
 
-    def __init__(self, measure: Callable[[], Measurements]) -> None:
+    def __init__(self, measure: Callable[[], Measurements], names: Names = "exporter") -> None:
         self._measure = measure
+        self._names: Names = names
 
     def text(self, accept: str) -> tuple[str, bytes]:
         """The type of the content and the page `/metrics`, for a client with this Accept header."""
         encode, content_type = choose_encoder(accept)
         measured = self._measure()
-        beans = bean_text(measured.beans, openmetrics=content_type.startswith(OPENMETRICS))
+        beans = bean_text(measured.beans, openmetrics=content_type.startswith(OPENMETRICS), names=self._names)
         # The end of OpenMetrics is in the second part.
         return content_type, beans + encode(_Families(measured.families))
 
@@ -173,11 +194,11 @@ class _FamilyLines:
     lines: list[str] = field(default_factory=list)
 
 
-def bean_text(tables: Iterable[BeanTable], *, openmetrics: bool) -> bytes:
+def bean_text(tables: Iterable[BeanTable], *, openmetrics: bool, names: Names = "exporter") -> bytes:
     """The samples of all beans, family by family, still without the end of a page."""
     found: dict[str, _FamilyLines] = {}
     for table in tables:
-        _add(table, found)
+        _add(table, found, names)
     parts: list[str] = []
     for name, one in found.items():
         shown = name.removesuffix("_total") if openmetrics and one.family.kind == "counter" else name
@@ -186,23 +207,25 @@ def bean_text(tables: Iterable[BeanTable], *, openmetrics: bool) -> bytes:
     return "".join(parts).encode()
 
 
-def _add(table: BeanTable, found: dict[str, _FamilyLines]) -> None:
-    names = [label(tag) for tag in table.tags]
+def _add(table: BeanTable, found: dict[str, _FamilyLines], names: Names) -> None:
+    by_reporter = names == "reporter"
+    tag_names = [_sanitized(tag) if by_reporter else label(tag) for tag in table.tags]
+    shown = str if by_reporter else quoted
     labels = [
-        ",".join([f'{name}="{escaped(quoted(tag))}"' for name, tag in zip(names, tags, strict=True)])
+        ",".join([f'{name}="{escaped(shown(tag))}"' for name, tag in zip(tag_names, tags, strict=True)])
         for tags, _ in table.rows
     ]
     plain = [f"{{{text}}} " if text else " " for text in labels]
     for at, attribute in enumerate(table.attributes):
-        made = family(table, attribute)
+        made = reporter_family(table, attribute) if by_reporter else family(table, attribute)
         if made is None:
             continue
         about = f"Attribute {attribute} of {table.domain}:type={table.type}."
         lines = found.setdefault(made.name, _FamilyLines(made, about)).lines
         name = made.name
-        if made.text:
+        if made.text is not None:
             lines += [
-                f'{name}{{{text},status="{escaped(str(row[1][at]))}"}} 1\n'
+                f'{name}{{{text}{"," if text else ""}{made.text}="{escaped(str(row[1][at]))}"}} 1\n'
                 for text, row in zip(labels, table.rows, strict=True)
             ]
         elif made.factor != 1:

@@ -57,6 +57,7 @@ class MetricsSettings:
 
     listeners: Annotated[tuple[ListenerAddress, ...], out_of("twinlog.metrics.listeners")] = ()
     partitions: Annotated[bool, WrittenAs("twinlog.metrics.partitions.enabled")] = True
+    names: Annotated[Literal["exporter", "reporter"], WrittenAs("twinlog.metrics.names")] = "exporter"
     https: TlsSettings | None = None
     client_auth: ClientAuth = "none"
 

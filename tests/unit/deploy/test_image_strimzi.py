@@ -230,7 +230,8 @@ def test_metrics_are_at_the_port_of_strimzis_exporter(
     started = start(pod_of(tmp_path, release, replace(NO_TLS, metrics=metrics), secrets))
     assert started.properties["twinlog.metrics.listeners"] == "http://:9404"
     assert not [key for key in started.properties if "prometheus.metrics.reporter" in key]
-    assert "the metrics are at http://:9404, under the names of the rules in Strimzi's examples" in started.pod.log
+    assert started.properties.get("twinlog.metrics.names") == ("reporter" if metrics == "reporter" else None)
+    assert "the metrics are at http://:9404, under the names of" in started.pod.log
     assert ("metrics-config.json: ignored" in started.pod.log) is (metrics == "jmx")
 
 
@@ -253,6 +254,20 @@ def test_options_for_java_are_named_and_levels_are_handed_on(
     assert started.environment["KAFKA_LOG4J_OPTS"] == f"-Dlog4j2.configurationFile={levels}"
     assert started.environment["TMPDIR"] == f"{tmp_path}/var/tmp"
     assert started.environment["HOME"] == f"{tmp_path}/var/tmp"
+
+
+def test_no_secret_of_the_file_is_printed(tmp_path: Path, secrets: Mapping[str, Mapping[str, str]]) -> None:
+    own = {
+        "ssl.truststore.password": "hush-1",
+        "consumer.ssl.keystore.key": "hush-2",
+        "producer.sasl.jaas.config": "hush-3",
+        "client.id": "shown",
+    }
+    started = start(pod_of(tmp_path, RELEASES["1.2"], NO_TLS, secrets, more=own))
+    assert "client.id=shown" in started.pod.log
+    assert "ssl.truststore.password=[hidden]" in started.pod.log
+    assert "hush" not in started.pod.log
+    assert started.properties["consumer.ssl.keystore.key"] == "hush-2"
 
 
 def test_a_missing_file_of_the_operator_ends_the_pod_with_a_line(

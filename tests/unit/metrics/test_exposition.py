@@ -163,6 +163,42 @@ def test_values_are_written_as_prometheus_reads_them() -> None:
     assert math.isnan(values[4])
 
 
+def test_names_of_strimzis_reporter() -> None:
+    """Names in the dashboards that Strimzi has for its Metrics Reporter, and the labels of its classes."""
+    worker = bean(
+        "kafka.connect", "connect-worker-metrics", [("connector-count", 2), ("task-startup-success-total", 3)]
+    )
+    task = bean("kafka.connect", "connector-task-metrics", [("status", "running")], connector="e->w.Mirror", task="0")
+    client = bean("kafka.consumer", "consumer-metrics", [("incoming-byte-total", 7)], client_id='"a"')
+    text = bean_text([worker, task, client], openmetrics=False, names="reporter").decode()
+    samples = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in prometheus(text)
+        for sample in family.samples
+    }
+    assert samples == {
+        ("kafka_connect_connect_worker_metrics_connector_count",): 2,
+        ("kafka_connect_connect_worker_metrics_task_startup_success",): 3,
+        (
+            "kafka_connect_connector_task_metrics_status_info",
+            ("connector", "e->w.Mirror"),
+            ("status", "running"),
+            ("task", "0"),
+        ): 1,
+        ("kafka_consumer_consumer_metrics_incoming_byte", ("client_id", '"a"')): 7,
+    }
+    assert {family.type for family in prometheus(text)} == {"gauge"}
+
+
+def test_mirrors_have_the_same_names_by_both() -> None:
+    scene = Scene()
+    scene.take(report(records=3))
+    pages = Pages(scene.measure, "reporter")
+    names = {family.name for family in prometheus(pages.text("")[1].decode())}
+    assert "kafka_connect_mirror_mirrorsourceconnector_record_count" in names
+    assert "kafka_connect_mirror_mirrorsourceconnector_record_age_ms_avg" in names
+
+
 def test_without_a_jvm_only_its_restarts_are_shown() -> None:
     names = {family.name for family in jvm_families(None, 2)}
     assert names == {"twinlog_spark_restarts"}

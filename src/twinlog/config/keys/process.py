@@ -86,6 +86,15 @@ METRICS_KEYS = (
         "there.",
         update=RESTART,
     ),
+    _setting(
+        MetricsSettings,
+        "twinlog.metrics.names",
+        KeyType.ENUM,
+        "Names of the metrics: `exporter` for the rules of Strimzi's examples for the JMX exporter, `reporter` for "
+        "Strimzi's Metrics Reporter.",
+        choices=("exporter", "reporter"),
+        update=RESTART,
+    ),
 )
 
 

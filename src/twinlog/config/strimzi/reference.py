@@ -7,12 +7,115 @@ from collections.abc import Iterator
 
 from twinlog.config.strimzi.fields import FIELDS, FORBIDDEN, OLD, Field
 
-_INTRODUCTION = """\
+_OPERATOR = """\
 # Strimzi's resource
 
 <!-- Generated from the table of fields: python -m twinlog.config.strimzi.reference > docs/strimzi.md -->
 
-twinlog runs Strimzi's `KafkaMirrorMaker2`, `v1beta2` and `v1`, as it is, on Kubernetes or anywhere else:
+twinlog runs a `KafkaMirrorMaker2` in two ways: Strimzi's cluster operator starts twinlog's image, or twinlog reads
+the resource itself and runs it without the operator.
+
+## One line under Strimzi's operator
+
+```yaml
+spec:
+  image: registry.example/kafka/twinlog:0.1.0
+```
+
+The operator replaces the pods of its MirrorMaker 2 with pods of this image. Group, topics, connectors and positions
+stay, so copying continues at the next record. The operator does its work as before over the REST API: status,
+`state`, `autoRestart`, annotations for restarts and offsets. Removing the line brings MirrorMaker 2 back.
+
+First compare `resources` of the resource with the [limits of the chart's pods](kubernetes.md); 2 GB of memory is the
+least. Then:
+
+```console
+$ make image ENGINE=podman
+$ podman push twinlog:0.1.0 registry.example/kafka/twinlog:0.1.0
+$ kubectl patch kafkamirrormaker2 NAME --type merge \\
+    -p '{"spec": {"image": "registry.example/kafka/twinlog:0.1.0"}}'
+$ kubectl logs NAME-mirrormaker2-0
+$ kubectl get kafkamirrormaker2 NAME -o jsonpath='{.status.connectors}'
+```
+
+The log begins with lines of `strimzi pod`, each with a setting that has another effect here. The last command shows the
+connectors as `RUNNING`.
+
+With several replicas, the operator replaces the pods in turn. A new pod waits until the last pod of MirrorMaker 2 has
+left the group, logs the wait, and counts as ready meanwhile; then the new pods share the connectors. On the way back
+a worker of Kafka's ends while pods of twinlog are in the group. So with several replicas set `replicas: 0` first,
+wait until the pods are gone, remove the line, and set `replicas` again.
+"""
+
+_OPERATED = (
+    (
+        "`tls`, `authentication`",
+        (
+            "count. Up to Strimzi 1.0 the image makes PKCS12 stores of the mounted certificates, as Strimzi's image "
+            "does; since 1.1 the worker reads certificates and passwords from Secrets through the API server, with "
+            "the Role that the operator makes"
+        ),
+    ),
+    (
+        "`config` of the target",
+        "counts, also keys of twinlog",
+    ),
+    (
+        "`mirrors`",
+        "count; the operator creates and changes the connectors",
+    ),
+    (
+        "`rack`",
+        "counts",
+    ),
+    (
+        "`metricsConfig`",
+        (
+            "port 9404. With `jmxPrometheusExporter` the metrics have the names of the rules in Strimzi's examples, "
+            "and other rules are ignored with a line; with `strimziMetricsReporter` they have the names of that "
+            "reporter, and the allowlist is ignored"
+        ),
+    ),
+    (
+        "`logging`",
+        "levels count, and a change of the levels counts within 30 seconds; appenders are ignored",
+    ),
+    (
+        "`livenessProbe`, `readinessProbe`",
+        "count; both ask `/health`",
+    ),
+    (
+        "`jvmOptions`, `jmxOptions`, `tracing`",
+        (
+            "ignored with a line; Spark's driver has 1 GB. `SPARK_CONF_DIR` in `template.connectContainer.env` names "
+            "a folder with a `spark-defaults.conf`"
+        ),
+    ),
+    (
+        "`version`",
+        "for the operator alone",
+    ),
+    (
+        "`template.pod.tmpDirSizeLimit`",
+        (
+            "Strimzi's `/tmp` has 5 MB, so Spark's files are in `/var/tmp` of the container. With "
+            "`readOnlyRootFilesystem: true` write `256Mi` here"
+        ),
+    ),
+)
+"""Fields of the resource, each with its effect in a pod that Strimzi's operator starts."""
+
+_RESOURCE = """\
+A pod runs as user 1000 without capabilities. twinlog copies in the pod itself, with Spark's `local` master; executors
+in other pods need the [chart](kubernetes.md).
+
+This was built after Strimzi's public sources at 0.51.0, 1.0.0 and 1.2.0. **No real Kubernetes cluster was used.** The
+tests run the image's script as a process with the files, variables and Secrets of each release, with an API server that
+serves Secrets.
+
+## Without the operator
+
+twinlog reads the resource, `v1beta2` and `v1`, as it is, on Kubernetes or anywhere else:
 
 ```console
 $ twinlog check mirror.yaml --secrets /mnt/secrets
@@ -144,7 +247,9 @@ _SECRETS = (
 def render() -> str:
     """The whole page."""
     dropped = ", ".join(f"`{name}{'*' if name.endswith('.') else ''}`" for name in FORBIDDEN)
-    head = f"{_INTRODUCTION}{dropped}.\n\n| field | only in | here |\n|---|---|---|\n"
+    operated = "".join(f"| {field} | {effect} |\n" for field, effect in _OPERATED)
+    first = f"{_OPERATOR}\n| in the resource | in a pod of twinlog's image |\n|---|---|\n{operated}\n"
+    head = f"{first}{_RESOURCE}{dropped}.\n\n| field | only in | here |\n|---|---|---|\n"
     return head + "".join(_rows())
 
 
