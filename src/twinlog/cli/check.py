@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +18,12 @@ from twinlog.config.load import load_file
 from twinlog.config.properties import parse_properties
 from twinlog.config.queries import check_queries
 from twinlog.config.text.explain import explain as explain_key
+from twinlog.config.text.providers import UnknownProviders
 from twinlog.config.worker import load_worker, worker_of
 from twinlog.console.mistake_output import MistakeOutput, print_mistakes
 from twinlog.console.options import Secrets, Was, kafka_release
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigWarning, Mistake
+from twinlog.mistakes import ConfigNote, ConfigWarning, Mistake, MistakeKind
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.transform import TransformSettings
@@ -33,6 +35,7 @@ _WRITES: Mapping[ExactlyOnce, str] = {
     "enabled": "in transactions, together with positions",
 }
 
+_REFERENCE = re.compile(r"\$\{[^{}:]+:[^{}]*\}")
 _ANY_CLUSTER = "its-own-cluster:9092"
 
 _ANY_WORKER = f"""\
@@ -173,13 +176,14 @@ def check_mirror(path: Path, clusters: Sequence[str] | None, was: Release | None
 def check_worker(worker: Path | None, connectors: Sequence[Path]) -> Checked:
     """The actions of a worker and its connectors.
 
-    If the file of a worker is missing, connectors are checked as any worker would, with references to secrets
-    unresolved. Raises ConfigError with the problems of all files.
+    If the file of a worker is missing, connectors are checked as any worker would; the values of references are then
+    unknown, and a note names the first reference. Raises ConfigError with the problems of all files.
     """
     from twinlog.console.flow_files import read_connectors  # noqa: PLC0415 - only who checks connectors waits for it
 
     if worker is None:
-        config = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
+        known = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
+        config = replace(known, providers=UnknownProviders())
     else:
         config = load_worker(worker)
     try:
@@ -192,7 +196,20 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> Checked:
         lines += connector_summary(flow.settings, idle=flow.idle)
     files = [path for path in (worker, *connectors) if path is not None]
     unchecked = check_queries([flow.settings for flow in flows], files[0], files[1:])
-    return Checked(lines, [*_of_this_cluster((*config.warnings, *warnings)), *unchecked])
+    notes = [note for path in connectors for note in _references(path)] if worker is None else []
+    return Checked(lines, [*_of_this_cluster((*config.warnings, *warnings)), *unchecked, *notes])
+
+
+def _references(path: Path) -> Iterator[ConfigNote]:
+    """A note about the first reference of a connector that is checked without its worker."""
+    for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
+        if (found := _REFERENCE.search(line)) is not None:
+            text = (
+                f"the value of {found[0]} is unknown, because config.providers is in the worker's file; to check the "
+                f"value, too, run: twinlog check connect-distributed.properties {path}"
+            )
+            yield ConfigNote(str(path), number, "", text, kind=MistakeKind.UNDECLARED)
+            return
 
 
 def _of_this_cluster(warnings: Sequence[ConfigWarning]) -> list[ConfigWarning]:

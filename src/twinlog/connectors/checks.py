@@ -127,6 +127,9 @@ class Checks:
 
     def _checked(self, name: str, key: Key, entry: PropertyEntry) -> str | None:
         """The value in its shown form; None for a text that has the wrong type."""
+        if entry.unresolved == "":
+            # A value that is unknown without a mistake at this key.
+            return shown(key, entry)
         if entry.unresolved is not None:
             self._errors[name].append(
                 f"Invalid value {entry.written} for configuration {name}: {entry.unresolved}; {entry.way_out}"

@@ -188,9 +188,7 @@ CONNECTOR = {
     ("settings", "words"),
     [
         ({"topics": "orders payments"}, "topics: 'orders payments' matches no topic"),
-        ({"source.cluster.sasl.jaas.config": "${env:X}"}, "${env:X} stays as it is, because config.providers lacks"),
-        # A key without effect may have any value.
-        ({"producer.sasl.jaas.config": "${env:X}"}, None),
+        ({"topics": "orders|pay ments"}, None),
     ],
 )
 def test_a_connector_that_would_copy_too_little_is_an_error(
@@ -206,6 +204,26 @@ def test_a_connector_that_would_copy_too_little_is_an_error(
         worker = worker_of(parse_properties(worker_files.distributed(), "w"), "w")
         # As Connect: the connector starts, and its worker logs a warning.
         assert words in "\n".join(said(read_connectors([file], worker, lenient=True)[1]))
+
+
+def test_a_reference_of_a_connector_needs_its_worker(tmp_path: Path) -> None:
+    worker, file = tmp_path / "w.properties", tmp_path / "s.json"
+    worker.write_text(kafkas_files.DISTRIBUTED)
+    settings = {"source.cluster.sasl.jaas.config": "${env:X}", "source.cluster.security.protocol": "${env:Y}"}
+    file.write_text(json.dumps({**CONNECTOR, **settings}, indent=1))
+    alone = CliRunner().invoke(app, ["check", str(file), "--strict"])
+    assert alone.exit_code == 0, alone.output
+    note, counts = alone.stderr.splitlines()
+    assert note.startswith(
+        f"{file}:6: note: the value of ${{env:X}} is unknown, because config.providers is in the worker"
+    )
+    assert counts == "0 errors, 0 warnings, 1 note"
+    both = CliRunner().invoke(app, ["check", str(worker), str(file)])
+    assert both.exit_code == 1
+    assert f"{file}:7: error: source.cluster.security.protocol: ${{env:Y}} stays as it is" in both.stderr
+    # A key without effect may have any value.
+    file.write_text(json.dumps({**CONNECTOR, "producer.sasl.jaas.config": "${env:X}"}, indent=1))
+    assert CliRunner().invoke(app, ["check", str(worker), str(file)]).exit_code == 0
 
 
 def test_a_worker_with_an_undeclared_provider_is_an_error(tmp_path: Path) -> None:

@@ -118,6 +118,10 @@ class _SecurityReader:
 
     def _warn_of_unused(self, prefix: str, protocol: str) -> None:
         """Settings of this cluster that its protocol ignores; settings at top level may be for another cluster."""
+        written = self.reading.layer.get("security.protocol")
+        if written is not None and written.unresolved is not None:
+            # The protocol is unknown.
+            return
         own = self.called("")
         for name, entry in self.reading.layer.items():
             if name.startswith(prefix) and (name == prefix or (own and entry.key.startswith(own))):

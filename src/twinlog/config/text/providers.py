@@ -88,6 +88,23 @@ class Providers:
         return next((match for match in _REFERENCE.finditer(text) if match[1] not in self._lookups), None)
 
 
+class UnknownProviders(Providers):
+    """The providers of a worker whose file is missing: each may exist, and each value stays unknown without a
+    mistake."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def resolve(self, text: str) -> str:
+        """`text` without references; raises MissingError without words for any other text."""
+        if _REFERENCE.search(text):
+            raise MissingError("", "")
+        return text
+
+    def _kept(self, text: str) -> re.Match[str] | None:
+        return None
+
+
 def build_providers(
     names: tuple[str, ...],
     entries: Mapping[str, PropertyEntry],
