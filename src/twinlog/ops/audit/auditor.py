@@ -10,6 +10,7 @@ from functools import partial
 from twinlog.clock import Clock
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
@@ -217,6 +218,8 @@ class FlowAuditor:
     # Groups.
 
     def _groups(self) -> PartResult:
+        if not self._has_groups(self._source):
+            return PartResult(AuditPart.GROUPS, scope=f"all groups of {self._flow.source} are hidden, or it has none")
         self._require_groups(self._target)
         known = next(one for one in followers(self._flows) if one.settings is self._flow)
         if not self._history and not self._flow.copies:
@@ -242,9 +245,15 @@ class FlowAuditor:
         reader = TopicReader(here, TopicName(self._flow.offset_syncs_topic), optional=True)
         return read_history(reader, wanted, dict(self._source.offsets(wanted, latest=True)))
 
+    def _has_groups(self, cluster: ClusterAdmin) -> bool:
+        """Whether a cluster has ever had a group: before its first group, a request for one creates a topic."""
+        if GROUPS_TOPIC in cluster.topics():
+            return True
+        return bool(cluster.call(GroupAdmin(cluster.client).listed))
+
     def _require_groups(self, cluster: ClusterAdmin) -> None:
-        """Raise ClusterError before the first group of a cluster: a request for it makes a broker create a topic."""
-        if GROUPS_TOPIC not in cluster.topics():
+        """Raise ClusterError before the first group of a cluster."""
+        if not self._has_groups(cluster):
             raise ClusterError(
                 f"cluster {cluster.alias} has yet to get a consumer group, or the login lacks DESCRIBE on topic "
                 f"{GROUPS_TOPIC}"
@@ -253,7 +262,7 @@ class FlowAuditor:
     # The parts that compare clusters.
 
     def _state(self, runner: list[str]) -> PartResult:
-        if self._flow.kind is None:
+        if self._flow.kind is None or self._worker is not None:
             self._require_groups(self._target)
         with FlowReader(self._flow, self._worker, connect=self._connect) as reader:
             seen = reader.read()
