@@ -98,7 +98,8 @@ class ConnectorOffsets:
         if flow is None and self._topic is not None and self._is_source(name):
             raise RefusedError(
                 f"connector {name}: its positions on the target are reachable only with a valid configuration; fix "
-                f"the configuration first: {why}"
+                f"the configuration first: {why}",
+                message_id="TW-WORKER-22",
             )
         settings = self._elsewhere(flow)
         if settings is None:

@@ -26,8 +26,9 @@ $ twinlog explain TW-GAP-01
 $ grep ERROR twinlog.log | tail -1 | twinlog explain -
 ```
 
-A number is never used for a second message. Lines without an id in the tables below, marked with *, are outputs of
-commands and lines for information: `twinlog explain` finds these lines by their words.
+With `--log-format json` the id is the field `id`. A number is never used for a second message. Lines without an id in
+the tables below, marked with *, are outputs of commands and lines for information: `twinlog explain` finds these
+lines by their words.
 """
 
 

@@ -140,7 +140,8 @@ class FileOffsets:
             if found is not None and found.partition.keys() == _SOURCE and found.connector not in flows:
                 raise RefusedError(
                     f"connector {found.connector}: its positions on the target are reachable only with a valid "
-                    "configuration; fix the configuration first"
+                    "configuration; fix the configuration first",
+                    message_id="TW-WORKER-22",
                 )
         with self._lock:
             for key, value in records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import COPIES_NOTHING, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
 
 _HELD = Area(
     name="HELD",
@@ -431,6 +431,21 @@ _TARGET = Area(
             meaning="The topic `heartbeats` of the source was deleted, or lost its last records.",
             impact=UNAFFECTED,
             mend="For information only.",
+        ),
+        Message(
+            "TW-TARGET-10",
+            "The target refuses long transactions",
+            "error",
+            lines=("`it refuses transactions of N ms; lower KEY of its producer, or raise ...`",),
+            meaning=(
+                "With `exactly.once.source.support` a transaction lasts longer than `transaction.max.timeout.ms` of "
+                "the brokers allows."
+            ),
+            impact=COPIES_NOTHING,
+            mend=(
+                "Set the key in the line, for example `west.producer.transaction.timeout.ms = 60000`, or raise "
+                "`transaction.max.timeout.ms` of the brokers."
+            ),
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import COPIES_NOTHING, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
 
 _START = Area(
     name="START",
@@ -203,6 +203,18 @@ _INTERNAL = Area(
             mend=(
                 "Create the topic with `cleanup.policy=compact`, grant CREATE on it, or set "
                 "`emit.offset-syncs.enabled = false`."
+            ),
+        ),
+        Message(
+            "TW-INTERNAL-09",
+            "Creating an internal topic fails",
+            "error",
+            lines=("`cluster WEST: topic T could not be created: ...`",),
+            meaning="The cluster refuses a topic of positions or checkpoints. The line quotes the cluster.",
+            impact=COPIES_NOTHING,
+            mend=(
+                "Follow the reason in the line, for example grant CREATE on the topic, or set a smaller "
+                "`offset.storage.replication.factor`. Or create the topic by hand with `cleanup.policy=compact`."
             ),
         ),
     ),

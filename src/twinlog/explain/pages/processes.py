@@ -194,6 +194,21 @@ _LEADER = Area(
             impact="The flow waits in this process.",
             mend="Stop these members, or give the application another `group.id`.",
         ),
+        Message(
+            "TW-LEADER-16",
+            "The brokers refuse every length of a session",
+            "error",
+            lines=("`it refuses sessions from N to N s; lower group.min.session.timeout.ms or raise ...`",),
+            meaning=(
+                "A process takes part in the election of a flow, or in the group of a worker, with sessions of some "
+                "seconds; the limits of the brokers exclude all lengths that twinlog tries."
+            ),
+            impact="The flow waits in this process.",
+            mend=(
+                "Lower `group.min.session.timeout.ms` of the brokers, for example to its default of 6000, or raise "
+                "`group.max.session.timeout.ms`."
+            ),
+        ),
     ),
 )
 

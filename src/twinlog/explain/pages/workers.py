@@ -333,6 +333,15 @@ _WORKER = Area(
             impact=NOTHING_CHANGED,
             mend="Name another topic in the key of the line, for example in `config.storage.topic`, or recreate it.",
         ),
+        Message(
+            "TW-WORKER-22",
+            "Positions need a valid configuration",
+            "error",
+            lines=("`connector NAME: its positions on the target are reachable only with a valid configuration; ...`",),
+            meaning="Positions of a source connector are on its target, and its configuration is wrong.",
+            impact="The positions stay as they are.",
+            mend="Correct the configuration of the connector, and repeat the request.",
+        ),
     ),
 )
 

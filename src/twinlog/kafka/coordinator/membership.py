@@ -223,7 +223,8 @@ class Membership:
         if longer is None:
             raise RefusedError(
                 f"cluster {self._client.alias}: it refuses sessions from {least:.0f} to {self.session_s:.0f} s; "
-                "lower group.min.session.timeout.ms or raise group.max.session.timeout.ms of the brokers"
+                "lower group.min.session.timeout.ms or raise group.max.session.timeout.ms of the brokers",
+                message_id="TW-LEADER-16",
             )
         self.session_s = longer
 

@@ -79,7 +79,8 @@ class TransactionCoordinator:
             raise RefusedError(
                 f"cluster {self._client.alias}: it refuses transactions of {self.timeout_ms} ms; lower "
                 f"{key_of(ProducerSettings, 'transaction_timeout_ms')} of its producer, or raise "
-                "transaction.max.timeout.ms of the brokers"
+                "transaction.max.timeout.ms of the brokers",
+                message_id="TW-TARGET-10",
             )
         self._check(code)
         return ProducerEpoch(response.producer_id, response.producer_epoch)

@@ -151,4 +151,8 @@ class PositionLog:
             case Remedy.RESOLVE | Remedy.FENCE | Remedy.ABORT:
                 self._answered(ClusterError(f"{where}: {error_codes.explain(sent.code)}"))
             case _:
-                self._answered(RefusedError(f"{where} does not take positions: {error_codes.explain(sent.code)}"))
+                self._answered(
+                    RefusedError(
+                        f"{where} does not take positions: {error_codes.explain(sent.code)}", message_id="TW-TARGET-07"
+                    )
+                )

@@ -47,7 +47,8 @@ def require_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) 
     """
     for name, refusal in create_topics(flow, target, topics).items():
         text = f"cluster {target.alias}: topic {name} could not be created: {refusal.text}"
-        raise ClusterError(text) if refusal.code in error_codes.RETRIABLE else RefusedError(text)
+        kind = ClusterError if refusal.code in error_codes.RETRIABLE else RefusedError
+        raise kind(text, message_id="TW-INTERNAL-09")
 
 
 class ReducedTopic(NamedTuple):
