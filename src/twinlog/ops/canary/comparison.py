@@ -206,7 +206,7 @@ class CanaryReport:
         if self.problems:
             return f"Not equal, or not known: {'; '.join(self.problems)}."
         what = "every record" if self.full else "every record of the sample"
-        text = f"Both copies are equal to the source: {what} ({compared:,} and more records on each side)."
+        text = f"Both copies are equal to the source: {what} (at least {compared:,} on each side)."
         if not compared:
             text = "No record was compared: the canary has yet to copy."
         repeats = sum(one.repeats or 0 for one in self.groups)

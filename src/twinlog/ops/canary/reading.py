@@ -42,7 +42,7 @@ LOOK_S = 5.0
 """The seconds between two looks at the lag."""
 
 MOST_ANCHORS = 20
-"""The number of the newest offset syncs of a partition that are looked up in the canary's map."""
+"""The number of offset syncs near a group's offset that are looked up in the canary's map."""
 
 Progress = Callable[[str, str, int, int], None]
 """Called with a flow, the kind of work, the number done, and the total number."""
@@ -336,7 +336,7 @@ class CanaryReader:
         if facts.committed is None:
             return None
         ours = _place(lookup, facts.source, facts.committed)
-        should = _by_canary(lookup, facts.source, facts.committed, history)
+        should = by_canary(lookup, facts.source, facts.committed, history)
         if should is None and facts.target_end is not None:
             should = history.translate(facts.source, facts.committed, facts.target_end)
         if should is None and facts.exact:
@@ -367,17 +367,18 @@ def _place(lookup: Lookup, partition: TopicPartition, offset: int) -> tuple[int,
     return None if found is None else (int(found.offset), found.exact)
 
 
-def _by_canary(lookup: Lookup, partition: TopicPartition, committed: SourceOffset, history: SyncHistory) -> int | None:
+def by_canary(lookup: Lookup, partition: TopicPartition, committed: SourceOffset, history: SyncHistory) -> int | None:
     """The offset in MirrorMaker 2's copy of the next record of a group; None if the canary lacks the records.
 
     The canary's exact map counts the records between the group's offset and an offset sync of MirrorMaker 2, also if
     source offsets have holes. MirrorMaker 2's copy has the same records, as the comparison of records shows.
     """
-    anchors = history.anchors(partition)
     here = _place(lookup, partition, committed)
     if here is None or not here[1]:
         return None
-    for anchor in reversed(anchors[-MOST_ANCHORS:]):
+    # Between a near sync and the group's offset there are few records that could be missing or doubled.
+    nearest = sorted(history.anchors(partition), key=lambda anchor: abs(anchor.source - committed))
+    for anchor in nearest[:MOST_ANCHORS]:
         there = _place(lookup, partition, anchor.source)
         if there is not None and there[1]:
             return anchor.target + here[0] - there[0]

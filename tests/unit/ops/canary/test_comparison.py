@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 from harness.wait import wait_for
 from twinlog.cli.main import app
 from twinlog.errors import OptionError
-from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.mirror.offsets.translator import Translation
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
+from twinlog.ops.audit.sync_history import OffsetPair, SyncHistory
 from twinlog.ops.canary.comparison import (
     MM2,
     TWINLOG,
@@ -28,6 +30,8 @@ from twinlog.ops.canary.comparison import (
     report_lines,
 )
 from twinlog.ops.canary.process_tree import ProcessTree, ProcessUse
+from twinlog.ops.canary.reading import by_canary
+from twinlog.ops.translate.offset_lookup import TranslatedOffset
 
 PART = TopicPartition(TopicName("orders"), 0)
 RESUME = GroupResume(GroupId("shop"), PART, committed=120, resumes=100, should=118, in_canary=119, exact=True)
@@ -49,7 +53,7 @@ MISSING = Finding("missing-records", Severity.CRITICAL, AuditPart.RECORDS, "2 re
 def test_equal_copies_have_a_verdict_with_all_figures() -> None:
     assert FINE.equal
     assert FINE.verdict == (
-        "Both copies are equal to the source: every record of the sample (5,000 and more records on each side). On a "
+        "Both copies are equal to the source: every record of the sample (at least 5,000 on each side). On a "
         "failover now, consumer groups would repeat 18 records by MirrorMaker 2's offsets, and none by twinlog's map. "
         "A million records cost MirrorMaker 2 8.00 and twinlog 2.00 CPU seconds."
     )
@@ -98,6 +102,21 @@ def test_few_records_and_missing_processes_have_no_rate() -> None:
     assert "add --mm2-pid PID" in text
     assert "most of it is the time of an idle program" in text
     assert elsewhere.as_json()["way_out"] == "add --mm2-pid PID"
+
+
+class _Canary:
+    """The exact map of a canary that began at source offset 10."""
+
+    def offset(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
+        return TranslatedOffset(partition, offset, found=Translation(TargetOffset(offset - 10), offset >= 10))
+
+
+def test_the_next_record_of_a_group_is_counted_from_the_nearest_offset_sync() -> None:
+    # Between the two syncs, MirrorMaker 2's copy has two records of another producer.
+    history = SyncHistory({PART: [OffsetPair(100, 90), OffsetPair(200, 192)]})
+    found = [by_canary(_Canary(), PART, SourceOffset(at), history) for at in (5, 60, 120, 190)]  # type: ignore[arg-type]
+    assert found == [None, 50, 110, 182]
+    assert by_canary(_Canary(), PART, SourceOffset(120), SyncHistory({})) is None  # type: ignore[arg-type]
 
 
 BUSY = """
