@@ -60,17 +60,17 @@ def near_miss(filter_: DefaultTopicFilter, topic: TopicName) -> str | None:
     if type(filter_) is not DefaultTopicFilter or matches((*filter_.include, *filter_.exclude), topic):
         return None
     if matches(tuple(f"(?i:{one})" for one in filter_.include), topic):
-        return "their names differ from topics only in upper and lower case"
+        return "only upper and lower case differ"
     for text, more in name_beginnings(filter_.include):
         if len(text) < _LEAST:
             continue
         if topic.startswith(text) and (more or _EDGE.match(topic[len(text) :])):
-            return f"their names begin with {text}, as an entry of topics does"
+            return f"the same beginning {text}"
         stem = text.rstrip("._-")
         if len(stem) >= _LEAST and more and (topic == stem or _begins(topic, stem)):
-            return f"their names begin with {stem}, and an entry of topics begins with {text}"
+            return f"the same beginning {stem}, topics has {text}"
         if not more and SequenceMatcher(None, text, topic).ratio() >= ALIKE:
-            return f"their names are like {text}, an entry of topics"
+            return f"similar to {text}"
     return None
 
 
@@ -105,7 +105,9 @@ def _of_names(
     found = []
     for reason, names in alike.items():
         verb = "is" if len(names) == 1 else "are"
-        text = f"{many(len(names), 'topic')} {verb} left out, and {reason}: {listed(names)}"
+        like = "a name" if len(names) == 1 else "names"
+        count = many(len(names), "topic")
+        text = f"{count} {verb} left out with {like} like an entry of topics ({reason}): {listed(names)}"
         lines = tuple(f"{name}: {_amount(records(name)).removesuffix(', ') or 'unread'}" for name in names)
         way = "add them to topics if they belong to the mirror, or to topics.exclude if they are foreign"
         found.append(Finding("topic-outside", Severity.WARNING, AuditPart.FILTER, text, way, len(names), flow, lines))

@@ -153,11 +153,11 @@ def test_gaps_are_proven_only_where_the_source_has_deleted_the_records(
 @pytest.mark.parametrize(
     ("topic", "words"),
     [
-        ("orders-v2", "begin with orders, and an entry of topics begins with orders."),
-        ("orders", "begin with orders, and an entry"),
-        ("Orders.new", "only in upper and lower case"),
-        ("payments-dlq", "begin with payments, as an entry"),
-        ("payment", "are like payments"),
+        ("orders-v2", "the same beginning orders, topics has orders."),
+        ("orders", "the same beginning orders, topics has"),
+        ("Orders.new", "only upper and lower case differ"),
+        ("payments-dlq", "the same beginning payments"),
+        ("payment", "similar to payments"),
         ("orders.v1", None),
         ("clicks", None),
         ("orders-secret", None),

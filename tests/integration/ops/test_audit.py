@@ -1,0 +1,282 @@
+"""What `twinlog audit` finds out about a real MirrorMaker 2 that has lost, doubled and skipped records; nothing is
+changed by it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.acls import Acl, acls, create_acls
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.groups import commit_offsets, group_offsets
+from harness.internal_records import PositionRecord, decode_position
+from harness.mm2 import MirrorMaker2
+from harness.pair import side_by_side
+from harness.produce import NewRecord, numbered, produce
+from harness.requests import requests
+from harness.topics import create_topic, delete_records, offsets, set_topic_config, topic_config, topics
+from harness.wait import wait_for
+from twinlog.cli.main import app
+
+log = logging.getLogger(__name__)
+
+DEADLINE_S = 240.0
+POSITIONS = "mm2-offsets.north.internal"
+READING = {
+    *("ApiVersions", "Metadata", "DescribeCluster", "DescribeConfigs", "DescribeAcls", "DescribeLogDirs"),
+    *("FindCoordinator", "ListGroups", "DescribeGroups", "OffsetFetch", "ListOffsets", "Fetch", "FetchConsumer"),
+    "DescribeTopicPartitions",
+}
+"""The kinds of requests that change nothing."""
+
+AMONG_BROKERS = {
+    *("BrokerHeartbeat", "BrokerRegistration", "FetchFollower", "FetchSnapshot", "AlterPartition", "Vote"),
+    *("BeginQuorumEpoch", "EndQuorumEpoch", "AllocateProducerIds", "ControllerRegistration", "Envelope"),
+    *("UpdateMetadata", "LeaderAndIsr", "AssignReplicasToDirs", "UpdateRaftVoter"),
+}
+
+
+@dataclass
+class Staged:
+    """Both clusters with a mirror whose damages are known, and the reports about it."""
+
+    source: KafkaCluster
+    target: KafkaCluster
+    file: Path
+    report: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    page: str = ""
+
+
+def properties(source: KafkaCluster, target: KafkaCluster) -> str:
+    lines = {
+        "clusters": "north, south",
+        "north.bootstrap.servers": source.bootstrap,
+        "south.bootstrap.servers": target.bootstrap,
+        "south.offset.flush.interval.ms": "1000",
+        "north->south.enabled": "true",
+        "north->south.topics": r"orders, clicks, pays\\..*",
+        "north->south.groups": "shop, late, early",
+        "north->south.heartbeats.replication.enabled": "false",
+        # Neither MirrorMaker 2 nor its operator notices these two.
+        "north->south.sync.group.offset.interval.seconds": "5",
+        "producer.linger.ms": "7",
+        "emit.checkpoints.interval.seconds": "1",
+        "emit.heartbeats.interval.seconds": "1",
+        "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "consumer.poll.timeout.ms": "200",
+        "replication.factor": "1",
+    }
+    lines |= {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
+    lines |= {f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")}
+    return "".join(f"{key} = {value}\n" for key, value in lines.items())
+
+
+def ends(cluster: KafkaCluster, *places: tuple[str, int]) -> list[int]:
+    """The ends of logs, -1 for a topic that is missing yet."""
+    there = topics(cluster)
+    return [offsets(cluster, topic, part)[1] if topic in there else -1 for topic, part in places]
+
+
+REMOTE = (("north.orders", 0), ("north.orders", 1), ("north.clicks", 0))
+
+
+def stored(target: KafkaCluster) -> dict[tuple[str, int], tuple[int, PositionRecord]]:
+    """MirrorMaker 2's positions, with the partition of the topic that holds each."""
+    found = {}
+    for record in consume(target, POSITIONS):
+        position = decode_position(record)
+        if position is not None and position.place is not None:
+            found[position.place] = record.partition, position
+    return found
+
+
+def move_position(target: KafkaCluster, place: tuple[str, int], last_copied: int) -> None:
+    """As a position that was written too early, or was lost in a crash."""
+    partition, position = stored(target)[place]
+    value = json.dumps({"offset": last_copied}, separators=(",", ":")).encode()
+    produce(target, POSITIONS, [NewRecord(value, position.key.encode())], partition=partition)
+
+
+def content(cluster: KafkaCluster) -> dict[str, Any]:
+    """All that a cluster holds, by another client than twinlog's own."""
+    there = topics(cluster)
+    return {
+        "topics": there,
+        "configs": {name: topic_config(cluster, name) for name in there},
+        "ends": {(name, part): offsets(cluster, name, part) for name in there for part in range(there[name])},
+        "acls": acls(cluster),
+        "groups": group_offsets(cluster),
+    }
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
+    home = tmp_path_factory.mktemp("audit")
+    one = KafkaCluster("audit-source", heap="384m", acls=True, counted=True)
+    other = KafkaCluster("audit-target", heap="384m", acls=True, counted=True)
+    with side_by_side(one, other) as (source, target):
+        for topic, partitions in (("orders", 2), ("clicks", 1), ("pays-v2", 1), ("unrelated", 1)):
+            create_topic(source, topic, partitions, config={"retention.ms": "-1"} if topic == "orders" else None)
+        for partition in (0, 1):
+            produce(source, "orders", numbered(500), partition=partition)
+        produce(source, "clicks", numbered(100))
+        produce(source, "pays-v2", numbered(5))
+        commit_offsets(source, {group: {("orders", 0): 400} for group in ("shop", "late")})
+        text = properties(source, target)
+        file = home / "mm2.properties"
+        file.write_text(text, "utf-8")
+
+        def mm2(name: str) -> MirrorMaker2:
+            return MirrorMaker2(text, heap="384m", jit="quick", work_dir=home / name)
+
+        def copied(running: MirrorMaker2, *wanted: int) -> None:
+            def there() -> bool:
+                running.process.require_alive()
+                return ends(target, *REMOTE) == list(wanted)
+
+            wait_for(there, DEADLINE_S, f"MirrorMaker 2 has copied {wanted}")
+
+        with mm2("first") as first:
+            copied(first, 500, 500, 100)
+            wait_for(
+                lambda: all(group_offsets(target, [name]).get(name) for name in ("shop", "late")),
+                DEADLINE_S,
+                "the groups are on the target",
+            )
+            # An operator lets the group read again on the source; MirrorMaker 2 never moves a group back.
+            commit_offsets(source, {"shop": {("orders", 0): 100}})
+            assert first.stop(60)
+        # The mirror was down for longer than the source kept records.
+        produce(source, "clicks", numbered(60, start=100))
+        delete_records(source, "clicks", 130)
+        for partition in (0, 1):
+            produce(source, "orders", numbered(20, start=500), partition=partition)
+        move_position(target, ("orders", 0), 500)
+        move_position(target, ("orders", 1), 497)
+        with mm2("second") as second:
+            copied(second, 519, 522, 130)
+            wait_for(lambda: settled(target), DEADLINE_S, "all positions and offset syncs are written")
+            set_topic_config(target, "north.orders", {"retention.ms": "86400000"})
+            create_acls(source, [Acl("orders", "User:ann", "READ")])
+            page = home / "audit.html"
+            done = CliRunner().invoke(app, ["audit", str(file), "-o", "json", "--sample", "50", "--html", str(page)])
+            log.info("%s", done.output)
+            assert done.exit_code == 1, done.output
+            text_done = CliRunner().invoke(app, ["audit", str(file), "--sample", "50", "--all"])
+            assert text_done.exit_code == 1, text_done.output
+            found = Staged(source, target, file, json.loads(done.stdout), text_done.stdout, page.read_text("utf-8"))
+            assert second.stop(60)
+        yield found
+
+
+def settled(target: KafkaCluster) -> bool:
+    at = stored(target)
+    last = {place: position.last_copied for place, (_, position) in at.items()}
+    return last.get(("orders", 0)) == 519 and last.get(("orders", 1)) == 519 and last.get(("clicks", 0)) == 159
+
+
+def of(report: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [one for one in report["findings"] if one["kind"] == kind]
+
+
+def test_each_damage_is_found_and_named_with_its_count(staged: Staged) -> None:
+    report = staged.report
+    (missing,) = of(report, "missing-records")
+    assert (missing["count"], missing["severity"]) == (1, "critical")
+    assert "orders-0: 1 missing, the first at source offset 500" in missing["details"][0]
+    (doubled,) = of(report, "doubled-records")
+    assert doubled["count"] == 2
+    assert doubled["details"][0].startswith("orders-1: 2 doubled")
+    (gap,) = of(report, "gap")
+    assert (gap["count"], gap["part"]) == (30, "gaps")
+    assert gap["text"].startswith("30 records of clicks were deleted on north before the copy")
+    assert not of(report, "changed-records")
+
+
+def test_groups_have_exact_counts(staged: Staged) -> None:
+    there = {name: group_offsets(staged.target, [name])[name]["north.orders", 0].offset for name in ("shop", "late")}
+    (skips,) = of(staged.report, "group-skips")
+    assert skips["count"] == there["shop"] - 100 > 0
+    assert skips["text"] == f"group shop would skip {there['shop'] - 100} records on south"
+    assert f"continues at {there['shop']} on the target, should be 100" in skips["details"][0]
+    repeats = of(staged.report, "group-repeats")
+    wanted = 400 - there["late"]
+    assert [(one["count"], one["text"]) for one in repeats] == [
+        (wanted, f"group late would repeat {wanted} records on south")
+    ]
+
+
+def test_settings_keys_and_near_misses_are_named(staged: Staged) -> None:
+    report = staged.report
+    (setting,) = of(report, "setting")
+    assert setting["details"] == [
+        "orders / north.orders: retention.ms -1 on north, 86400000 on south",
+    ]
+    (acl,) = of(report, "acl")
+    assert acl["details"] == ["ALLOW READ on topic north.orders for User:ann from *"]
+    (outside,) = of(report, "topic-outside")
+    assert (outside["count"], outside["details"]) == (1, ["pays-v2: 5 records"])
+    keys = {one["text"].split(": ", 1)[1]: one["way_out"] for one in of(report, "ignored-key")}
+    typo = "north->south.sync.group.offset.interval.seconds is an unknown key, which MirrorMaker 2 ignores"
+    assert keys[typo] == "write north->south.sync.group.offsets.interval.seconds"
+    assert any(text.startswith("producer.linger.ms is ignored at this place") for text in keys), keys
+
+
+def test_the_report_begins_with_counts_and_a_verdict(staged: Staged) -> None:
+    report = staged.report
+    assert report["complete"] is True, report["flows"]
+    assert report["counts"]["critical"] == 4
+    assert report["verdict"].startswith(
+        "A failover today would lose or repeat records: 31 records are missing, 2 records are doubled, "
+    )
+    assert [one["severity"] for one in report["findings"]][:4] == ["critical"] * 4
+    (flow,) = report["flows"]
+    assert "MirrorMaker 2 runs it" in flow["run_by"]
+    lines = staged.text.splitlines()
+    assert lines[1] == report["verdict"]
+    assert sum("way out:" in line for line in lines) == len(report["findings"])
+    assert report["verdict"] in staged.page
+    assert "<script" not in staged.page
+
+
+def test_nothing_is_written_by_an_audit(staged: Staged) -> None:
+    clusters = (staged.source, staged.target)
+    before = [content(cluster) for cluster in clusters]
+    counted = [requests(cluster) for cluster in clusters]
+    done = CliRunner().invoke(app, ["audit", str(staged.file), "-o", "json"])
+    assert done.exit_code == 1, done.output
+    kinds = [set(requests(cluster) - count) for cluster, count in zip(clusters, counted, strict=True)]
+    assert [content(cluster) for cluster in clusters] == before
+    for found in kinds:
+        assert {"Metadata", "DescribeConfigs"} <= found, "the requests are counted"
+        assert found - AMONG_BROKERS <= READING, found
+    # MirrorMaker 2 was stopped.
+    (process,) = of(json.loads(done.stdout), "process")
+    assert process["severity"] == "critical"
+
+
+def test_a_whole_comparison_finds_the_same(staged: Staged) -> None:
+    done = CliRunner().invoke(app, ["audit", str(staged.file), "--full", "-o", "json", "--master", "local[1]"])
+    assert done.exit_code == 1, done.output
+    whole = json.loads(done.stdout)
+    for kind in ("missing-records", "doubled-records", "gap"):
+        assert [one["count"] for one in of(whole, kind)] == [one["count"] for one in of(staged.report, kind)]
+
+
+def test_a_silent_cluster_and_a_short_time_have_their_codes(staged: Staged, tmp_path: Path) -> None:
+    text = staged.file.read_text("utf-8")
+    silent = tmp_path / "silent.properties"
+    silent.write_text(text.replace(staged.target.bootstrap, "127.0.0.1:9"), "utf-8")
+    assert CliRunner().invoke(app, ["audit", str(silent)]).exit_code == 3
