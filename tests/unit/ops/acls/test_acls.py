@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -12,15 +15,18 @@ from typer.testing import CliRunner
 
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.errors import ConfigError
+from twinlog.errors import ConfigError, RefusedError
+from twinlog.kafka.admin.topics import DescribedCluster
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.topics import DescribedTopic, Topic
+from twinlog.model.types import TopicName
 from twinlog.ops.acls import command
-from twinlog.ops.acls.missing import allowed
+from twinlog.ops.acls.missing import ClusterJudge, allowed
 from twinlog.ops.acls.needs import NeededRight, lines_of, needed_rights
 from twinlog.ops.acls.reference import PAGES, with_tables
 from twinlog.ops.acls.resources import Resource
 from twinlog.ops.acls.rights import ROWS, USES
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import ClientSettings, FlowSettings
 
 DOCS = Path(__file__).parents[4] / "docs"
 LOGIN = """\
@@ -224,6 +230,51 @@ def test_acls_give_a_right_on_all_its_resources_or_not_at_all() -> None:
     everything = acl("*", AclOperation.ALL)
     assert not allowed([everything, acl("east.secret", AclOperation.DESCRIBE, **deny)], right()), "a part is denied"
     assert allowed([everything, acl("east.secret", AclOperation.READ, **deny)], right()), "DESCRIBE stays"
+
+
+class Answers:
+    """A cluster that answers each request with a value, or raises it."""
+
+    def __init__(self, acls: object, cluster: frozenset[int], topics: dict[str, frozenset[int]] | None = None) -> None:
+        self.client = SimpleNamespace(settings=ClientSettings(("w:9092",), sasl_username="mirror"))
+        described = {
+            name: DescribedTopic(Topic(TopicName(name), 1), 1, 0, operations)
+            for name, operations in (topics or {}).items()
+        }
+        self._answers = {
+            "describe_cluster": DescribedCluster((1,), cluster),
+            "describe_topics": (described, {}),
+            "describe_acls": acls,
+        }
+
+    def call(self, step: Any, *_: object) -> Any:
+        answer = self._answers[step.__name__]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def judged(answers: Answers, *rights: NeededRight) -> list[bool | None]:
+    judge = ClusterJudge(answers)
+    return [judge.gives(one) for one in rights]
+
+
+HIDDEN = RefusedError("lacks DESCRIBE on the cluster")
+OTHER = replace(right(), principal="User:other")
+
+
+def test_a_cluster_without_an_authorizer_and_a_super_user_have_every_right() -> None:
+    assert judged(Answers(None, frozenset()), right(), OTHER) == [True, True]
+    everything = frozenset({AclOperation.CLUSTER_ACTION})
+    assert judged(Answers([], everything), right(), OTHER) == [True, False]
+
+
+def test_without_acls_the_reported_operations_decide() -> None:
+    describes = frozenset({AclOperation.DESCRIBE})
+    answers = Answers(HIDDEN, describes, {"east.a": describes, "east.b": describes, "other": frozenset()})
+    cluster = NeededRight("west", "User:mirror", Resource(ResourceType.CLUSTER, "kafka-cluster"), AclOperation.ALTER)
+    found = judged(answers, right(), right("other", PatternType.LITERAL), cluster, right("new."), OTHER)
+    assert found == [True, False, False, None, None], "a topic that is missing yet, and another login, are unknown"
 
 
 def test_every_row_has_commands_that_exist() -> None:

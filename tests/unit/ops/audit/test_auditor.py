@@ -10,10 +10,12 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import LIST_OFFSETS
 from tests.unit.ops.verify.two_logs import put, some
 from twinlog.config import load
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
@@ -121,6 +123,15 @@ def test_an_unreadable_part_is_named_and_the_others_follow(mirror: Mirror) -> No
     assert "DescribeAcls" in unread[AuditPart.SETTINGS]
     for cluster in (mirror.source, mirror.target):
         assert "__consumer_offsets" not in cluster.topics.ids, "nothing was asked that creates it"
+
+
+def test_a_missing_permission_is_the_reason_of_its_part(mirror: Mirror) -> None:
+    mirror.source.codes(LIST_OFFSETS, "mm2-offset-syncs.w.internal", *[Code.TOPIC_AUTHORIZATION_FAILED] * 20)
+    found = mirror.audit()
+    reason = part(found, AuditPart.GAPS).not_audited
+    assert "lacks DESCRIBE on topic mm2-offset-syncs.w.internal" in str(reason)
+    assert part(found, AuditPart.RECORDS).not_audited is not None, "without syncs the middle is incomparable"
+    assert part(found, AuditPart.FILTER).findings, "the other parts follow"
 
 
 def test_after_the_time_each_part_names_the_reason(mirror: Mirror) -> None:
