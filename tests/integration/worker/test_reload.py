@@ -81,7 +81,7 @@ def test_topics_come_while_others_are_copied_on(
             # A version that is wrong changes nothing.
             line = change(process, f"topics = {here}", f"topics = {here}, (oops")
             hang_up(process)
-            process.wait_for_line(f"{process.file}:{line}: left->right.topics: .*expected")
+            process.wait_for_line(f"{process.file}:{line}: left->right.topics: an unclosed parenthesis")
             process.wait_for_line("this version is wrong, the earlier version stays in effect")
             # What needs a restart is named, and the rest is taken over.
             change(process, f"topics = {here}, (oops", f"topics = {here}, {more}\nleft->right.tasks.max = 2")

@@ -69,6 +69,9 @@ class TopicPages:
     transaction may hold the newest record of a key. At most a single reading runs at a time. `stalled_s` is the time in
     seconds to wait for a stalled partition, None for `STALLED_S`. With `last` the first reading begins so many offsets
     before the end of each partition, if the partition has more.
+
+    An optional topic that is missing is looked for again after a tenth of the time since it was missed first, but
+    `missing_s` seconds at most: by default at each reading.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class TopicPages:
         committed: bool = False,
         stalled_s: float | None = None,
         last: int | None = None,
+        missing_s: float = 0.0,
     ) -> None:
         self._client = client
         self._topic = topic
@@ -87,6 +91,7 @@ class TopicPages:
         self._committed = committed
         self._stalled_s = stalled_s
         self._most = last
+        self._missing_s = missing_s
         self._next: dict[TopicPartition, _NextFetch] = {}
         self._out_of_range: set[TopicPartition] = set()
         """Partitions whose logs lack the next offset to read."""
@@ -176,15 +181,14 @@ class TopicPages:
     async def refresh_aim(self) -> _Aim:
         """Find the ends to read to, with metadata of the last `METADATA_S` seconds; after an error with new metadata.
 
-        A topic that was recreated meanwhile is recognized when its metadata is read again. An optional topic counts as
-        missing for a tenth of the time since it was missed first, up to `METADATA_S`, before it is looked for again.
+        A topic that was recreated meanwhile is recognized when its metadata is read again.
         """
         now = self._client.loop.clock.monotonic()
         known, self._known = self._known, None
-        if self._missing_since is not None and now - self._known_at < min(
-            METADATA_S, 0.1 * (now - self._missing_since)
-        ):
-            return _MISSING
+        if self._missing_since is not None:
+            rest_s = min(self._missing_s, 0.1 * (now - self._missing_since))
+            if now - self._known_at < rest_s:
+                return _MISSING
         if known is not None and now - self._known_at < METADATA_S:
             try:
                 aim = await self._find_aim(known)

@@ -27,9 +27,12 @@ class TopicReader:
         optional: bool = False,
         committed: bool = False,
         last: int | None = None,
+        missing_s: float = 0.0,
     ) -> None:
         self._admin = admin
-        self._pages = TopicPages(admin.client, topic, optional=optional, committed=committed, last=last)
+        self._pages = TopicPages(
+            admin.client, topic, optional=optional, committed=committed, last=last, missing_s=missing_s
+        )
 
     def set_cluster(self, admin: ClusterAdmin) -> None:
         """Continue to read over other connections to the same cluster; call this between two readings."""

@@ -23,6 +23,10 @@ ALL_POINTS = 2_000_000
 
 LEAST_POINTS = 1024
 TIMEOUT_S = 15.0
+
+MISSING_S = 2.0
+"""The longest rest before a missing topic is looked for again: answers are two seconds old at most."""
+
 PURPOSE = "joining maps of old offsets"
 
 
@@ -42,7 +46,7 @@ class MapStore:
         self._target = target
         self._positions = positions
         self._writer = TopicWriter(target.client, topic, TIMEOUT_S, PURPOSE)
-        self._reader = TopicReader(target, topic, optional=True)
+        self._reader = TopicReader(target, topic, optional=True, missing_s=MISSING_S)
         self._news: LastRecords = {}
         """Segments that were read and wait for the rest of their topic."""
         self._stood: dict[TopicPartition, Position | None] = {}

@@ -25,6 +25,10 @@ Here = TypeVar("Here", bound=int)
 There = TypeVar("There", bound=int)
 
 
+MISSING_S = 10.0
+"""The longest rest before missing offset syncs are looked for again: only offsets outside of the map need them."""
+
+
 class Translation(NamedTuple, Generic[AnyOffset]):
     """An offset on the other cluster; a group that continues there skips no record.
 
@@ -50,7 +54,7 @@ class Translator:
         here = source if settings.offset_syncs_location == "source" else target
         self._stored = maps or MapStore(settings, target, PositionStore(settings, target))
         self._maps, self._lock = self._stored.maps, self._stored.lock
-        syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
+        syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True, missing_s=MISSING_S)
         self._syncs = SyncStore(syncs, self._adds, self._lock)
         self.looked_at_syncs = False
         """Whether the maps lacked a translation of an offset; months of offset syncs take long to read."""

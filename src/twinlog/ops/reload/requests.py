@@ -133,8 +133,8 @@ class ReloadAsker:
         missing = absent([reloads(flow)], {flow.target: admin.topics()})
         require_topics(flow.name, admin, [one.new() for one in missing])
         reader = TopicReader(admin, RELOADS, last=0)
-        for _ in reader.read():
-            pass
+        # A topic that was created just now may be without a leader for a moment.
+        reader.read_last({}, timeout_s=APPEND_S)
         writer = TopicWriter(admin.client, RELOADS, APPEND_S, "asking processes to reload", wait_s=APPEND_S)
         record = (self._request.key, self._request.encode())
         admin.call(partial(writer.append, [record], timestamp_ms=wall_ms(self._clock)))

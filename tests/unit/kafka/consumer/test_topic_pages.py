@@ -189,7 +189,7 @@ def test_a_leader_that_fails_to_say_its_end_is_looked_up_again(cluster: Cluster,
 
 def test_a_topic_that_is_missing_for_long_is_looked_for_less_often(cluster: Cluster) -> None:
     client: Any = cluster
-    pages = TopicPages(client, PART.topic, optional=True)
+    pages = TopicPages(client, PART.topic, optional=True, missing_s=10)
     there = cluster.refresh
 
     async def missing(topics: Collection[TopicName]) -> dict[TopicName, TopicMetadata]:
