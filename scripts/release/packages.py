@@ -17,7 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from scripts.release.archives import PackedFile, pack, sha256, unpack
+from scripts.release.archives import PackedFile, files_below, pack, sha256, unpack
 from scripts.release.checkout import ReleaseError
 
 BUILD_S = 600
@@ -211,15 +211,24 @@ def write_image(tree: Path, target: Path, wheel: Path) -> Path:
     for text in kept:
         found = re.match(r"COPY (?!--from)(.+)$", text.strip())
         for name in found[1].split()[:-1] if found is not None else ():
-            path = tree / name
-            if name != "dist":
-                files[name] = PackedFile(path.read_bytes(), bool(path.stat().st_mode & 0o100))
+            if name != "dist" and not name.startswith("--"):
+                files |= _copied(tree, name)
     for name, file in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.data)
         path.chmod(0o755 if file.executable else 0o644)
     return folder
+
+
+def _copied(tree: Path, name: str) -> dict[str, PackedFile]:
+    """The file or the files of the folder that a COPY instruction names, by their paths in the context."""
+    path = tree / name
+    if not path.exists():
+        raise ReleaseError(f"Containerfile copies {name}, which the checkout lacks")
+    if path.is_dir():
+        return {f"{name.rstrip('/')}/{inner}": file for inner, file in files_below(path).items()}
+    return {name: PackedFile(path.read_bytes(), bool(path.stat().st_mode & 0o100))}
 
 
 def _tag(wheel: Path) -> str:

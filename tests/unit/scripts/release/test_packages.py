@@ -205,6 +205,18 @@ def test_the_recipe_installs_the_wheel_by_its_hash(built: Built, tmp_path: Path)
     assert "DO NOT MATCH THE HASHES" in refused.stderr
 
 
+def test_a_recipe_may_copy_folders_and_a_missing_file_is_named(built: Built, tmp_path: Path) -> None:
+    build = "COPY pyproject.toml ./\nCOPY src src\nRUN pip wheel .\n"
+    (tmp_path / "Containerfile").write_text(f"FROM scratch\n{build}COPY --chown=1000 tools/inner /opt/\n")
+    (tmp_path / "tools/inner").mkdir(parents=True)
+    (tmp_path / "tools/inner/a").write_text("a")
+    folder = write_image(tmp_path, tmp_path / "out", built.wheel)
+    assert (folder / "tools/inner/a").read_text() == "a"
+    (tmp_path / "Containerfile").write_text(f"FROM scratch\n{build}COPY gone /opt/\n")
+    with pytest.raises(ReleaseError, match="Containerfile copies gone, which the checkout lacks"):
+        write_image(tmp_path, tmp_path / "again", built.wheel)
+
+
 def test_a_recipe_that_builds_otherwise_is_refused(built: Built, tmp_path: Path) -> None:
     (tmp_path / "Containerfile").write_text("FROM scratch\nCOPY src src\nRUN pip install src\n")
     with pytest.raises(ReleaseError, match=r"Containerfile must copy pyproject\.toml and src"):
