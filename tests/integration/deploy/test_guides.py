@@ -12,7 +12,7 @@ from harness.guide import GuideShell, read_guide
 from harness.ports import claim_port, release_port
 
 DOCS = Path(__file__).parents[3] / "docs"
-GUIDES = {path.stem: path for path in (DOCS / "canary.md", *sorted((DOCS / "guides").glob("*.md")))}
+GUIDES = {path.stem: path for path in sorted((DOCS / "guides").glob("*.md"))}
 ALIASES = ("oslo", "bergen", "all")
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -100,17 +98,8 @@ class Waves:
 
     def start_twinlog(self, *names: str) -> MirrorProcess:
         """twinlog runs with these topics, and with a group of its own."""
-        self.twinlog = self.run(CLUSTERS, self.wave(*names))
-        return self.twinlog
-
-    def wave(self, *names: str) -> str:
-        return f"{properties(self.source, self.target, *names)}shore.group.id = wave-mm2-twinlog\n"
-
-    def add_to_twinlog(self, *names: str) -> MirrorProcess:
-        """twinlog reads its file again, which has these topics, and copies meanwhile."""
-        assert self.twinlog is not None
-        self.twinlog.file.write_text(f"clusters = {CLUSTERS}\n{self.wave(*names)}")
-        os.kill(self.twinlog.pid, signal.SIGHUP)
+        text = f"{properties(self.source, self.target, *names)}shore.group.id = wave-mm2-twinlog\n"
+        self.twinlog = self.run(CLUSTERS, text)
         return self.twinlog
 
     def stop_twinlog(self, *names: str) -> None:
@@ -232,7 +221,9 @@ def waves(
             here.more(A, B, C)
             _first_wave(here)
             # The second wave: MirrorMaker 2 keeps c.
-            here.add_to_twinlog(A, B).wait_for_line(f"not copied here: {B}: MirrorMaker 2 runs", DEADLINE_S)
+            here.stop_twinlog(A)
+            here.start_twinlog(A, B).wait_for_line(f"not copied here: {B}: MirrorMaker 2 runs", DEADLINE_S)
+            here.begun[A] = here.ends(A)
             here.start_mm2(C)
             here.took(B)
             here.more(A, B, C)
