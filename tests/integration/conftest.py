@@ -27,7 +27,7 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("examples", "switchover", "strimzi", "standalone", "seen_from_outside"),
+    *("examples", "switchover", "strimzi", "strimzi_pod", "standalone", "seen_from_outside"),
     *("reload", "held", "topics", "standby", "translation", "resume", "checkpoints", "connect", "other_version"),
     *("two_versions", "one_cluster", "topics_named_heartbeats"),
     *("spark_versions", "given_session"),
