@@ -111,7 +111,8 @@ in other pods need the [chart](kubernetes.md).
 
 This was built after Strimzi's public sources at 0.51.0, 1.0.0 and 1.2.0. **No real Kubernetes cluster was used.** The
 tests run the image's script as a process with the files, variables and Secrets of each release, with an API server that
-serves Secrets.
+serves Secrets, and replay the operator's requests. A whole pod copied with real brokers for 0.51 and 1.2. Still
+untested with real workers: the replacement of several replicas in turn, and a read-only root.
 
 ## Without the operator
 
