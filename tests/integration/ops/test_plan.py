@@ -347,7 +347,7 @@ def test_a_login_that_may_only_read_learns_which_rights_a_run_needs(
 
     # Nothing else tells that a topic to come could not be written; rights need not be carried over for that.
     planned = plan(
-        write(tmp_path / "alone.properties", guarded, "connect", topics=topic, sync_topic_acls_enabled="false"), 3
+        write(tmp_path / "alone.properties", guarded, "connect", topics=topic, sync_topic_acls_enabled="false"), 1
     )
     wanted = f"cluster south: {user} lacks WRITE on topic north.{topic}, needed for "
     assert any(wanted in problem["text"] for problem in planned["problems"]), planned["problems"]
