@@ -231,8 +231,8 @@ def test_an_unknown_key_is_refused_before_anything_is_contacted(run_twinlog: Run
 
         assert process.wait(COPY_S) == 2
 
-        assert f"{process.file}:5: left->right.topic: " in process.log
-        assert f"{process.file}:6: left->right.tasks.max: " in process.log
+        assert f"{process.file}:5: error: left->right.topic: " in process.log
+        assert f"{process.file}:6: error: left->right.tasks.max: " in process.log
         assert "no cluster was contacted" in process.log
         server.setblocking(False)
         with pytest.raises(BlockingIOError):

@@ -213,7 +213,7 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
         mirror.wait_for("status", 0, r"standing by other-1 ready\n")
 
         source.kill()
-        mirror.wait_for("status", 1, rf"{flow}: waiting: source cluster unreachable since .*\n")
+        mirror.wait_for("status", 1, rf"{flow}: waiting: TW-WAIT-01: source cluster unreachable since .*\n")
         # It counts as unknown when it has been known for too long, see test_status.
         mirror.wait_for("status", 1, r"lag +0 records \(known ([5-9]|\d\d) s ago\)\n")
         source.restart()

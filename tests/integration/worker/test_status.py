@@ -121,7 +121,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
         watcher.wait_for(r"running.* lag \d+ \(\d s ago\), ETA \w+$", HEALED_S)
         fail()
         begun = watcher.wait_for(
-            rf"waiting: {side} cluster unreachable since \d\d:\d\d:\d\d, nothing is copied", NOTICED_S
+            rf"waiting: TW-WAIT-01: {side} cluster unreachable since \d\d:\d\d:\d\d, nothing is copied", NOTICED_S
         )
         watcher.wait_for(until, NOTICED_S)
         outages.append((side, begun, len(watcher.lines)))
@@ -140,7 +140,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
 
     for side, begun, over in outages:
         for line in watcher.lines[begun:over]:
-            assert f"waiting: {side} cluster unreachable" in line
+            assert f"waiting: TW-WAIT-01: {side} cluster unreachable" in line
     for line in watcher.lines:
         assert re.search(r" lag (unknown|\d+ \(\d+ s ago.*\))", line), line
         assert "running, 0 partitions" not in line
