@@ -211,10 +211,10 @@ class LeaseServer:
             log.error("TW-LEASE-05: %s", stranger.text)
         leases = None if stranger.flow is None else self.flows.get(stranger.flow)
         if leases is not None:
-            leases.refuse(stranger.text)
+            leases.refuse(f"TW-LEASE-05: {stranger.text}")
         bundle = None if stranger.query is None else self.bundles.get(stranger.query)
         if bundle is not None:
-            bundle.refused = stranger.text
+            bundle.refused = f"TW-LEASE-05: {stranger.text}"
 
     def _greet(self, line: Channel) -> Hello | IncompatiblePeer:
         """The caller's first message; read on the line's own thread, so that a silent caller delays only itself."""

@@ -241,7 +241,7 @@ class Leases:
     def refuse(self, text: str) -> None:
         """A copier of another version was refused; `text` names both versions."""
         self.refused = text
-        self._mismatch(f"TW-LEASE-05: {text}")
+        self._mismatch(text)
 
     def _take(self, session: CopierSession, message: Message) -> bool:
         """Do a copier's request; False when the copier ends. Raises MessageError for any other message."""

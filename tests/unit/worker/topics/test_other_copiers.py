@@ -12,6 +12,7 @@ import pytest
 from harness.virtual.groups import Member, VirtualGroup
 from tests.unit.worker.topics.refreshing import World, world
 from twinlog.errors import RefusedError
+from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.model.types import TopicName
 from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report
@@ -197,3 +198,20 @@ def test_a_connector_has_the_group_of_its_worker() -> None:
 )
 def test_topics_are_read_from_a_tasks_configuration(value: bytes | None, topics: set[Any]) -> None:
     assert assigned_topics(value) == topics
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_a_hidden_group_holds_topics_only_where_mirror_maker_2_has_run(
+    configured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hidden(*_: object) -> object:
+        raise RefusedError("lacks DESCRIBE on group east-mm2")
+
+    monkeypatch.setattr(GroupAdmin, "described", hidden)
+    with world(worker_group_id=WAVE) as here:
+        here.source.create("a")
+        if configured:
+            here.target.create(CONFIGS)
+        here.refresh()
+        assert here.copied == ({} if configured else {"a": 1})
+        assert ("lacks DESCRIBE" in here.topics.copied_elsewhere.get(TopicName("a"), "")) is configured
