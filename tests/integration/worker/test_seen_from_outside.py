@@ -22,6 +22,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from harness.cluster import KafkaCluster
+from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
 from harness.pair import side_by_side
 from harness.produce import numbered, produce
@@ -203,6 +204,11 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
     target.resume()
     # The last report from before is believed for some seconds.
     again = rf"^{flow}: running\n  run by .*, last report [0-3] s ago\n(.*\n)*  lag +0 records"
+    mirror.wait_for("status", 0, again, "--max-lag", "0")
+    # The process leads again once it copies a further record.
+    produce(source, topic, numbered(1))
+    remote = f"{settings.source}.{topic}"
+    wait_for(lambda: len(consume(target, remote)) == 101, SOON_S, "a further record is copied")
     mirror.wait_for("status", 0, again, "--max-lag", "0")
 
     # Another process stands by; it has no Spark, which nobody sees from outside.
