@@ -69,7 +69,7 @@ spark-versions: .venv/.ready ## what depends on PySpark, with the other one that
 	@place=$$($(PYTHON) -m harness.other_spark) && unset SPARK_HOME && export PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" && \
 		$(PYTHON) -m harness.prepare && $(PYTHON) -m pytest -m "not parity and not scenario and not versions" $(or $(ARGS),$(SPARK_TESTS))
 
-versions: .venv/.ready ## a mirror from and to each of seven releases of Kafka, killed in the middle; 15 minutes, fetches 250 MB once
+versions: .venv/.ready ## a mirror from and to each of seven releases of Kafka, killed in the middle; six minutes, fetches 250 MB once
 	@$(PYTHON) -m scripts.versions $(ARGS)
 
 conformance: .venv/.ready ## Connect's REST API as Kafka's workers answer it; ARGS="--suite corpus": files as MirrorMaker 2 runs them
