@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.message_ids import id_of
@@ -112,6 +112,33 @@ class Backoff:
     def reset_failures(self) -> None:
         """Reset the count."""
         self._failures = 0
+
+
+class MissingTopicRest:
+    """The rest before a missing topic is looked for again: a tenth of the time since it was missed first.
+
+    The rest is `longest_s` seconds at most. `now` is in monotonic seconds.
+    """
+
+    __slots__ = ("_again_at", "_longest_s", "_since")
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._since: float | None = None
+        self._again_at = LONG_AGO
+
+    def is_on(self, now: float) -> bool:
+        """Whether the topic counts as missing without a look."""
+        return now < self._again_at
+
+    def note_missing(self, now: float) -> None:
+        """A look at `now` has missed the topic."""
+        self._since = now if self._since is None else self._since
+        self._again_at = now + min(self._longest_s, 0.1 * (now - self._since))
+
+    def end(self) -> None:
+        """The topic was found, or another cluster is asked."""
+        self._since, self._again_at = None, LONG_AGO
 
 
 class _Tries:

@@ -19,7 +19,7 @@ from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import AbortedFilter, Batch, scan
 from twinlog.kafka.record.records import is_abort_marker
-from twinlog.kafka.retry import TOPIC_READING
+from twinlog.kafka.retry import TOPIC_READING, MissingTopicRest
 from twinlog.model.types import TopicName, TopicPartition
 
 T = TypeVar("T")
@@ -70,8 +70,8 @@ class TopicPages:
     seconds to wait for a stalled partition, None for `STALLED_S`. With `last` the first reading begins so many offsets
     before the end of each partition, if the partition has more.
 
-    An optional topic that is missing is looked for again after a tenth of the time since it was missed first, but
-    `missing_s` seconds at most: by default at each reading.
+    An optional topic that is missing is looked for again after a `MissingTopicRest` of `missing_s` seconds at most: by
+    default at each reading.
     """
 
     def __init__(
@@ -91,7 +91,6 @@ class TopicPages:
         self._committed = committed
         self._stalled_s = stalled_s
         self._most = last
-        self._missing_s = missing_s
         self._next: dict[TopicPartition, _NextFetch] = {}
         self._out_of_range: set[TopicPartition] = set()
         """Partitions whose logs lack the next offset to read."""
@@ -99,12 +98,13 @@ class TopicPages:
         self._known: TopicMetadata | None = None
         """The last metadata, while no leader has refused or failed since."""
         self._known_at = LONG_AGO
-        self._missing_since: float | None = None
+        self._rest = MissingTopicRest(missing_s)
 
     def set_client(self, client: ClusterClient) -> None:
         """Continue to read over other connections to the same cluster; call this between two readings."""
         self._client = client
-        self._known = self._missing_since = None
+        self._known = None
+        self._rest.end()
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -185,10 +185,8 @@ class TopicPages:
         """
         now = self._client.loop.clock.monotonic()
         known, self._known = self._known, None
-        if self._missing_since is not None:
-            rest_s = min(self._missing_s, 0.1 * (now - self._missing_since))
-            if now - self._known_at < rest_s:
-                return _MISSING
+        if self._rest.is_on(now):
+            return _MISSING
         if known is not None and now - self._known_at < METADATA_S:
             try:
                 aim = await self._find_aim(known)
@@ -202,10 +200,10 @@ class TopicPages:
         topic = (await self._client.refresh([self._topic])).get(self._topic)
         aim = await self._find_aim(topic)
         self._known, self._known_at = (topic if aim.ends else None), now
-        if aim is not _MISSING:
-            self._missing_since = None
-        elif self._missing_since is None:
-            self._missing_since = now
+        if aim is _MISSING:
+            self._rest.note_missing(now)
+        else:
+            self._rest.end()
         return aim
 
     async def _find_aim(self, topic: TopicMetadata | None) -> _Aim:

@@ -14,13 +14,14 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from twinlog.clock import LONG_AGO, wall_ms
+from twinlog.clock import wall_ms
 from twinlog.errors import MessageError, NotAppendedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.compression import LZ4
+from twinlog.kafka.retry import MissingTopicRest
 from twinlog.lease.codec import ReportCodec
 from twinlog.log_once import LogOnce
 from twinlog.model.compact_json import ascii_json
@@ -219,18 +220,16 @@ class Publisher:
         self._logged = LogOnce(target.clock)
         self._before: dict[str, TopicProgress] = {}
         self._at_ms = wall_ms(target.clock)
-        self._missing_since: float | None = None
-        self._again_at = LONG_AGO
+        self._rest = MissingTopicRest(MISSING_S)
 
     def publish_report(self) -> None:
         """Append a report. A lost report is superseded by the next report.
 
         Copying is independent of it, so a failure is harmless to the flow. Copiers report a missing right on the topic.
-        While the topic is missing, a tenth of the time since it was missed first passes before the next try, up to
-        `MISSING_S`.
+        While the topic is missing, the next try comes after a `MissingTopicRest`.
         """
         now = self._target.clock.monotonic()
-        if now < self._again_at:
+        if self._rest.is_on(now):
             return
         report = self._with_rates(self._look())
         record = (f"driver {self._settings.name}".encode(), encode_report(report, self._most_bytes))
@@ -238,15 +237,14 @@ class Publisher:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:
             if isinstance(error, NotAppendedError) and error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                since = self._missing_since = now if self._missing_since is None else self._missing_since
-                self._again_at = now + min(MISSING_S, 0.1 * (now - since))
+                self._rest.note_missing(now)
             if isinstance(error, NotAppendedError) and remedy_for(error.code) is Remedy.SPLIT:
                 # The next report has fewer topics, in the end none.
                 self._most_bytes = max(1, len(record[1]) // 2)
                 self._too_large(error.size)
             log.debug("%s: its state was not published: %s", self._settings.name, error)
         else:
-            self._missing_since = None
+            self._rest.end()
 
     def _too_large(self, size: int) -> None:
         if self._logged.is_new("size"):
