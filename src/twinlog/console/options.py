@@ -104,6 +104,21 @@ Secrets = Annotated[
     ),
 ]
 
+WholeComparison = Annotated[
+    bool, typer.Option("--full", help="Compare every record, in Spark's tasks, in place of a sample.")
+]
+SampleSize = Annotated[
+    int,
+    typer.Option(
+        min=10,
+        metavar="RECORDS",
+        help="The size of a range of the sample: the first and the last records of each partition, two ranges "
+        "between, and each place that looks wrong.",
+    ),
+]
+SAMPLE_RECORDS = 1_000
+"""The default size of a range, in source offsets."""
+
 Was = Annotated[
     str | None,
     typer.Option(

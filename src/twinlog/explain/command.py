@@ -51,7 +51,6 @@ def explain(
         print_error(text)
     if not messages:
         found = list(MESSAGES.values())
-    if not messages:
         rows = [("ID", "SEVERITY", "TITLE"), *((one.id, one.severity, one.title) for one in found)]
         print_result(output, lambda: [_as_json(message) for message in found], lambda: table(rows))
     elif found or output is not DataFormat.TABLE:

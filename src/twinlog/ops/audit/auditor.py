@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from twinlog.clock import Clock
+from twinlog.console.options import SAMPLE_RECORDS
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -22,7 +23,7 @@ from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import outside
 from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findings, suspect_histories
 from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult, many
-from twinlog.ops.audit.sample import RECORDS, SampledPartition, sampled
+from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.audit.sync_history import SyncHistory, read_history
 from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
 from twinlog.ops.groups.reader import GroupsReader, followers
@@ -69,7 +70,7 @@ class AuditOptions:
     """How much an audit compares: a sample with ranges of so many records, or every record with `full`."""
 
     full: bool = False
-    sample: int = RECORDS
+    sample: int = SAMPLE_RECORDS
 
 
 class FlowAuditor:
@@ -171,32 +172,24 @@ class FlowAuditor:
     def _compared(self, plan: VerifyPlan) -> PartResult:
         flow = self._flow
         there = ask_twice(self._target, self._target.topics)
-        chosen = [
-            SampledPartition((part,)) if self._options.full else sampled(part, self._history, self._options.sample)
-            for part in plan.parts
-            # The part about settings names topics without a copy.
-            if part.remote.topic in there
-        ]
+        # The part about settings names topics without a copy.
+        parts = (part for part in plan.parts if part.remote.topic in there)
+        sample = sample_of(parts, self._history, self._options.sample, full=self._options.full)
         rows: list[Verdict] = []
         late: str | None = None
         try:
-            rows.extend(self._compare(plan, [part for one in chosen for part in one.ranges], self._deadline))
+            rows.extend(self._compare(plan, sample.ranges, self._deadline))
         except AuditTimeoutError as error:
             late = str(error)
         findings, problems = record_findings(flow, rows)
-        unanchored = sum(one.unanchored for one in chosen)
-        if unanchored:
-            problems.append(
-                f"{many(unanchored, 'partition')} lack offset syncs, so that only their begin can be compared: --full "
-                "compares them"
-            )
+        if sample.problem is not None:
+            problems.append(sample.problem)
         if late is not None:
-            problems.append(f"{len(rows)} of {sum(len(one.ranges) for one in chosen)} ranges were compared: {late}")
+            problems.append(f"{len(rows)} of {len(sample.ranges)} ranges were compared: {late}")
         records = sum(row.records for row in rows)
-        left = sum(one.left for one in chosen)
-        scope = f"{records:,} records of {many(len(chosen), 'partition')} are equal"
-        if left and not self._options.full:
-            scope += f", {left:,} offsets outside the sample (--full compares all)"
+        scope = f"{records:,} records of {many(sample.partitions, 'partition')} are equal"
+        if sample.left:
+            scope += f", {sample.left:,} offsets outside the sample (--full compares all)"
         return PartResult(AuditPart.RECORDS, tuple(findings), scope, "; ".join(problems) or None)
 
     def _gaps(self, plan: VerifyPlan) -> PartResult:

@@ -16,6 +16,7 @@ from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, WRONG, end_with
 from twinlog.console.flow_files import FlowsOfFile, read_flow_file
 from twinlog.console.options import (
+    SAMPLE_RECORDS,
     AnyFlow,
     Conf,
     ConnectorFiles,
@@ -23,8 +24,10 @@ from twinlog.console.options import (
     FlowFile,
     Master,
     Output,
+    SampleSize,
     Secrets,
     Was,
+    WholeComparison,
     chosen,
     kafka_release,
     spark_options,
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     from twinlog.ops.audit.records import CompareRanges
     from twinlog.ops.audit.report import FlowAudit
     from twinlog.settings.flow import FlowSettings
-
-SAMPLE = 1_000
 
 
 def audit(
@@ -55,18 +56,8 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Compare every record, in Spark's tasks, in place of a sample.")
-    ] = False,
-    sample: Annotated[
-        int,
-        typer.Option(
-            min=10,
-            metavar="RECORDS",
-            help="The size of a range of the sample: the first and the last records of each partition, two ranges "
-            "between, and each place that looks wrong.",
-        ),
-    ] = SAMPLE,
+    full: WholeComparison = False,
+    sample: SampleSize = SAMPLE_RECORDS,
     timeout: Annotated[
         float | None,
         typer.Option(

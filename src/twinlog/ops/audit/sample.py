@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from twinlog.console.options import SAMPLE_RECORDS
+from twinlog.ops.audit.report import many
 from twinlog.ops.audit.sync_history import OffsetPair, SyncHistory
 from twinlog.ops.verify.model import PartitionToVerify, Section
-
-RECORDS = 1_000
-"""The default size of a range, in source offsets."""
 
 BETWEEN = 2
 """The number of ranges between the first and the last."""
@@ -34,7 +33,7 @@ class SampledPartition:
     unanchored: bool = False
 
 
-def sampled(part: PartitionToVerify, history: SyncHistory, records: int = RECORDS) -> SampledPartition:
+def sampled(part: PartitionToVerify, history: SyncHistory, records: int = SAMPLE_RECORDS) -> SampledPartition:
     """The sample of a partition; the whole partition if it is small. Equal partitions have equal samples."""
     if part.problem is not None or not part.sections or _offsets(part.sections) <= WHOLE * records:
         return SampledPartition((part,))
@@ -53,6 +52,40 @@ def sampled(part: PartitionToVerify, history: SyncHistory, records: int = RECORD
     compared = sum(section.source_end - section.source for section in found)
     left = sum(section.source_end - section.source for section in part.sections) - compared
     return SampledPartition(ranges, max(0, left), unanchored)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSample:
+    """The ranges of some partitions to compare; `left` source offsets stay outside of them.
+
+    `unanchored` partitions lack offset syncs.
+    """
+
+    ranges: tuple[PartitionToVerify, ...]
+    partitions: int
+    left: int
+    unanchored: int
+
+    @property
+    def problem(self) -> str | None:
+        """The part of the partitions that the sample cannot reach."""
+        if not self.unanchored:
+            return None
+        return (
+            f"{many(self.unanchored, 'partition')} lack offset syncs, so that only their begin can be compared: --full "
+            "compares them"
+        )
+
+
+def sample_of(parts: Iterable[PartitionToVerify], history: SyncHistory, records: int, *, full: bool) -> AuditSample:
+    """The sample of each partition, or with `full` all of each partition."""
+    chosen = [SampledPartition((part,)) if full else sampled(part, history, records) for part in parts]
+    return AuditSample(
+        tuple(part for one in chosen for part in one.ranges),
+        len(chosen),
+        sum(one.left for one in chosen),
+        sum(one.unanchored for one in chosen),
+    )
 
 
 def _offsets(sections: Iterable[Section]) -> int:

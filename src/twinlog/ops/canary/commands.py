@@ -28,6 +28,7 @@ from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, WRONG
 from twinlog.console.flow_files import read_flow_file, read_flows
 from twinlog.console.options import (
+    SAMPLE_RECORDS,
     AnswerTimeout,
     Conf,
     ConnectorFiles,
@@ -36,7 +37,9 @@ from twinlog.console.options import (
     Master,
     OneFlow,
     Output,
+    SampleSize,
     Secrets,
+    WholeComparison,
     at_work,
     chosen,
     ends,
@@ -197,18 +200,8 @@ def report(
         int | None,
         typer.Option("--mm2-pid", metavar="PID", help="The process of MirrorMaker 2 on this host.", show_default=False),
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Compare every record, in Spark's tasks, in place of a sample.")
-    ] = False,
-    sample: Annotated[
-        int,
-        typer.Option(
-            min=10,
-            metavar="RECORDS",
-            help="The size of a range of the sample: the first and the last records of each partition, two ranges "
-            "between, and each place that looks wrong.",
-        ),
-    ] = 1_000,
+    full: WholeComparison = False,
+    sample: SampleSize = SAMPLE_RECORDS,
     output: Output = DataFormat.TABLE,
     timeout: AnswerTimeout = COMMAND_CONNECT_S,
     everything: Everything = False,

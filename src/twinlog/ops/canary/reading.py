@@ -16,8 +16,7 @@ from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline
 from twinlog.ops.audit.records import CompareRanges, record_findings
-from twinlog.ops.audit.report import many
-from twinlog.ops.audit.sample import SampledPartition, sampled
+from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.audit.sync_history import SyncHistory, read_history
 from twinlog.ops.canary.comparison import (
     MM2,
@@ -262,25 +261,17 @@ class CanaryReader:
         with VerifyPlanner(flow, options, self._connect, self._progress) as planner:
             plan = planner.plan()
         history = self._history(flow, [part.source for part in plan.parts if part.problem is None])
-        chosen = [
-            SampledPartition((part,)) if self._options.full else sampled(part, history, self._options.sample)
-            for part in plan.parts
-        ]
-        ranges = [part for one in chosen for part in one.ranges]
-        rows = list(self._compare(plan, ranges, AuditDeadline(self._clock, None)))
+        sample = sample_of(plan.parts, history, self._options.sample, full=self._options.full)
+        rows = list(self._compare(plan, sample.ranges, AuditDeadline(self._clock, None)))
         findings, problems = record_findings(flow, rows)
-        unanchored = sum(one.unanchored for one in chosen)
-        if unanchored:
-            problems.append(
-                f"{many(unanchored, 'partition')} lack offset syncs, so that only their begin can be compared: --full "
-                "compares them"
-            )
+        if sample.problem is not None:
+            problems.append(sample.problem)
         return CopyEquality(
             program,
             flow.name,
             len(plan.parts),
             sum(row.records for row in rows),
-            0 if self._options.full else sum(one.left for one in chosen),
+            sample.left,
             tuple(findings),
             tuple(problems),
         )
