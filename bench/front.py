@@ -36,12 +36,17 @@ def write_front(document: Document, results: Path, root: Path = ROOT) -> None:
 
 
 def _replaced(page: Path, part: str) -> str:
-    text = page.read_text(encoding="utf-8") if page.is_file() else ""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, behind = rest.partition(END)
-    if not begin or not end:
+    text = replace_between(page.read_text(encoding="utf-8") if page.is_file() else "", BEGIN, END, part)
+    if text is None:
         raise HarnessError(f"{page} has no {BEGIN} and {END} to write between.")
-    return f"{before}{BEGIN}\n{part}{END}{behind}"
+    return text
+
+
+def replace_between(text: str, first: str, last: str, part: str) -> str | None:
+    """The text with `part` between two marks; None if it lacks them."""
+    before, begin, rest = text.partition(first)
+    _, end, behind = rest.partition(last)
+    return f"{before}{first}\n{part}{last}{behind}" if begin and end else None
 
 
 def _headlines(document: Document, results: str) -> str | None:

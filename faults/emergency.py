@@ -23,7 +23,7 @@ from harness.consume import consume, to_record
 from harness.errors import HarnessError
 from harness.groups import group_offsets
 from harness.jars import cache_dir
-from harness.mm2 import MirrorMaker2
+from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 
@@ -83,16 +83,10 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
         f"{HERE}->{THERE}.groups": f"{STEADY}, {RESTED}",
         "emit.heartbeats.enabled": "false",
         "heartbeats.replication.enabled": "false",
-        "refresh.topics.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "emit.checkpoints.interval.seconds": "1",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
         "consumer.poll.timeout.ms": "200",
-        "replication.factor": "1",
+        **EVERY_SECOND,
+        **ONE_REPLICA,
     }
-    lines |= {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
-    lines |= {f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")}
     return "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 

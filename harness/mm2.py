@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -13,6 +13,22 @@ from harness.child import Child
 from harness.jars import KAFKA_VERSION, Parts
 
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
+
+EVERY_SECOND: Mapping[str, str] = {
+    "emit.checkpoints.interval.seconds": "1",
+    "refresh.topics.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+}
+"""A file's keys with which topics, groups and their offsets are followed within a test's patience."""
+
+ONE_REPLICA: Mapping[str, str] = {
+    "replication.factor": "1",
+    **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+    **{f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")},
+}
+"""A file's keys for clusters of a single broker."""
 
 
 def _quick_plugins(properties: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.front import replace_between
 from harness.jars import KAFKA_VERSION
 from harness.versions import RELEASES
 
@@ -72,11 +73,10 @@ def table(found: Outcomes, releases: tuple[str, ...]) -> str:
 
 def write(text: str, page: Path) -> None:
     """Replace the table of a page. Raises ValueError if the page lacks the marks."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, behind = rest.partition(END)
-    if not begin or not end:
+    found = replace_between(page.read_text(encoding="utf-8"), BEGIN, END, text)
+    if found is None:
         raise ValueError(f"{page} lacks {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{text}{END}{behind}", encoding="utf-8")
+    page.write_text(found, encoding="utf-8")
 
 
 def main() -> int:

@@ -20,6 +20,17 @@ WITHOUT_PAGES = ("--conf", "spark.ui.enabled=false")
 """Nobody looks at Spark's pages, and each start would start a web server for them."""
 
 
+GROUPS_EVERY_SECOND = {
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "emit.checkpoints.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "offset-syncs.topic.replication.factor": "1",
+    "checkpoints.topic.replication.factor": "1",
+}
+"""Settings of a flow whose groups follow within a second, on clusters of a single broker."""
+
+
 def flow_properties(flow: str, source: KafkaCluster, target: KafkaCluster, settings: Mapping[str, str]) -> str:
     """Lines of a properties file for one flow `a->b`; `settings` are those of the flow, without its prefix.
 

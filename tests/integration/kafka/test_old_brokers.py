@@ -18,7 +18,7 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_topic, offsets, topic_config, topics
 from harness.wait import wait_for
 from harness.zookeeper import OLDEST, ZooKeeperCluster
-from tests.integration.mirror_process import flow_properties
+from tests.integration.mirror_process import GROUPS_EVERY_SECOND, flow_properties
 from tests.integration.running import RunTwinlog
 
 DEADLINE_S = 120.0
@@ -65,12 +65,7 @@ def test_records_settings_and_groups_are_mirrored(
     settings = {
         "topics": topic,
         "groups": group,
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-        "emit.checkpoints.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
+        **GROUPS_EVERY_SECOND,
         "consumer.isolation.level": "read_committed",
     }
     properties = flow_properties("left->right", source, target, settings)

@@ -18,7 +18,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
 from harness.internal_records import PositionRecord, decode_position
-from harness.mm2 import MirrorMaker2
+from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
 from harness.requests import requests
@@ -69,17 +69,11 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
         # Neither MirrorMaker 2 nor its operator notices these two.
         "north->south.sync.group.offset.interval.seconds": "5",
         "producer.linger.ms": "7",
-        "emit.checkpoints.interval.seconds": "1",
         "emit.heartbeats.interval.seconds": "1",
-        "refresh.topics.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
         "consumer.poll.timeout.ms": "200",
-        "replication.factor": "1",
+        **EVERY_SECOND,
+        **ONE_REPLICA,
     }
-    lines |= {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
-    lines |= {f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")}
     return "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 

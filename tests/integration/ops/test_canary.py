@@ -16,7 +16,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
 from harness.internal_records import decode_position
-from harness.mm2 import MirrorMaker2
+from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
@@ -41,16 +41,10 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
         "nest->tree.topics": f"{TOPIC}, {OTHER}",
         "nest->tree.groups": GROUP,
         "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.interval.seconds": "1",
-        "refresh.topics.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-        "replication.factor": "1",
         "tree.offset.flush.interval.ms": "2000",
+        **EVERY_SECOND,
+        **ONE_REPLICA,
     }
-    lines |= {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
-    lines |= {f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")}
     return "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 

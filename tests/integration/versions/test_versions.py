@@ -19,7 +19,7 @@ from harness.produce import Codec, NewRecord, numbered, produce
 from harness.topics import create_topic, topic_config, topics
 from harness.versions import RELEASES, make_cluster
 from harness.wait import wait_for
-from tests.integration.mirror_process import flow_properties
+from tests.integration.mirror_process import GROUPS_EVERY_SECOND, flow_properties
 from tests.integration.running import RunTwinlog
 
 pytestmark = pytest.mark.versions
@@ -147,12 +147,7 @@ def _mirror_with_a_kill(
     settings = {
         "topics": f"{prefix}-.*",
         "groups": f"{prefix}-.*",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-        "emit.checkpoints.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
+        **GROUPS_EVERY_SECOND,
         "consumer.isolation.level": "read_committed",
     }
     properties = flow_properties("left->right", source, target, settings)

@@ -23,7 +23,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.groups import commit_offsets, group_offsets
 from harness.internal_records import decode_checkpoint, decode_offset_sync, decode_position
-from harness.mm2 import MirrorMaker2
+from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.parity import MM2_VERSION
@@ -56,16 +56,10 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
         "over->under.groups": f"{GROUP}, {LATE_GROUP}",
         "over->under.heartbeats.replication.enabled": "false",
         "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.interval.seconds": "1",
-        "refresh.topics.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
         "consumer.poll.timeout.ms": "200",
-        "replication.factor": "1",
+        **EVERY_SECOND,
+        **ONE_REPLICA,
     }
-    lines |= {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
-    lines |= {f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")}
     return "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 
