@@ -117,9 +117,10 @@ def test_the_printed_rights_are_enough_and_a_missing_line_is_printed_again(guard
     try:
         process = run("north, south", text)
         wait_for(lambda: copied(target), 300, "all is copied, and the group, settings and ACLs are there")
-        for command in ("status", "plan"):
-            done = CliRunner().invoke(app, [command, str(file)])
-            assert done.exit_code == 0, done.output
+        # The bridge copies before the flow's first report.
+        wait_for(lambda: CliRunner().invoke(app, ["status", str(file)]).exit_code == 0, 20, "the flow reports")
+        done = CliRunner().invoke(app, ["plan", str(file)])
+        assert done.exit_code == 0, done.output
         done = CliRunner().invoke(app, ["verify", str(file), "--master", "local[1]"])
         assert done.exit_code == 0, done.output
         assert process.terminate() == 0
