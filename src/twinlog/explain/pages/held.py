@@ -248,8 +248,8 @@ _RECORD = Area(
                 "dead-letter topic."
             ),
             mend=(
-                "Correct [the function](transforms.md#when-it-fails); a dead-letter topic, if the flow has it, holds "
-                "the records."
+                "Correct [the function](transforms.md#errors-and-dead-letters); a dead-letter topic, if the flow has it, "
+                "holds the records."
             ),
         ),
         Message(

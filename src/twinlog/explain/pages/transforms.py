@@ -22,7 +22,7 @@ _TRANSFORM = Area(
             impact=WAITS,
             mend=(
                 "Put the transform's package into the image or the packed environment of [the "
-                "executors](transforms.md#what-it-is-given-and-what-it-returns)."
+                "executors](transforms.md#input-and-output)."
             ),
         ),
         Message(
