@@ -106,7 +106,7 @@ def _entry(message: Message) -> Iterator[str]:
     area = AREAS[message.area]
     yield f"{message.id}: {message.title} ({message.severity}{', of earlier versions' if message.retired else ''})"
     yield from _section("Line", [plain(line) for line in message.shapes])
-    yield from _section("Meaning", [plain(message.meaning)])
+    yield from _section("Meaning", [plain(text) for text in [message.meaning] if text])
     yield from _section("Impact", [plain(message.impact)])
     yield from _section("Look", [f"$ {command}" for command in area.looks_of(message)], wrap=False)
     yield from _section("Mend", [plain(message.mend)])

@@ -17,12 +17,12 @@ REPORT = (
 """The last step for messages that operators can resolve in most cases."""
 
 UNAFFECTED = "Records and consumer groups are unaffected."
-WAITS = "The flow waits until the cause is gone. Positions are stored, and copying then continues with the next record."
-ONE_PARTITION_WAITS = (
-    "The next record of the partition and all later records wait on the source; all other partitions are copied."
-)
-NOTHING_CHANGED = "The command or the process ends before any change: records and consumer groups are unaffected."
+WAITS = "The flow waits, and continues at its stored positions once the cause is gone."
+ONE_PARTITION_WAITS = "This partition waits; all other partitions are copied."
+NOTHING_CHANGED = "The command or process ends before any change."
 COPIES_NOTHING = "The flow copies no record until the cause is gone."
+LEFT_OUT = "twinlog leaves the topics out; all other topics are copied."
+NOTHING_TO_DO = "There is nothing to do."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,9 @@ class Message:
     """An entry of the table: `TW-GAP-01` and the answers to an operator's questions.
 
     `lines` are shapes of lines in backticks: capital letters, `...`, east and west are placeholders. `impact` is the
-    effect on records and consumer groups, `mend` the change that ends the trouble. `look` has commands; an empty `look`
-    or `escalate` is the area's. Texts are Markdown, and links are relative to docs/.
+    effect on records and consumer groups, `mend` the change that ends the trouble. An empty `meaning` means that title
+    and lines say all. `look` has commands; an empty `look` or `escalate` is the area's. Texts are Markdown, and links
+    are relative to docs/.
 
     `in_line` is False for the output of a command that prints the line in its own words, without the id. A `retired` id
     is in lines of earlier versions only; a number is never used for a second message.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from twinlog.explain.message import Area, Message, Page
+from twinlog.explain.message import REPORT, Message, Page
 from twinlog.explain.table import PAGES
 
 _NOTE = "<!-- Generated from src/twinlog/explain: make reference -->"
@@ -29,6 +29,12 @@ $ grep ERROR twinlog.log | tail -1 | twinlog explain -
 With `--log-format json` the id is the field `id`. A number is never used for a second message. Lines without an id in
 the tables below, marked with *, are outputs of commands and lines for information: `twinlog explain` finds these
 lines by their words.
+
+Each entry has the meaning, the impact on records and consumer groups, and the change that ends the trouble (*Mend*). An
+entry without *Look* has the commands at the head of its section; an entry without *Escalate* has the step of its
+section, or else this step: {REPORT[0].lower()}{REPORT[1:]}
+
+Next: [Held partitions](held.md), [Monitoring: metrics and alerts](metrics.md), [Limits](limits.md).
 """
 
 
@@ -63,24 +69,32 @@ def _page(page: Page) -> Iterator[str]:
     for area in page.areas:
         yield f"\n## {area.title} ({area.name})\n"
         yield f"{_nested(area.about)}\n"
-        yield f"**Escalate:** {_nested(area.escalate)}"
+        yield f"**Look:** {_commands(area.look)}"
+        if area.escalate != REPORT:
+            yield f"\n**Escalate:** {_nested(area.escalate)}"
         for message in area.messages:
-            yield from _message(area, message)
+            yield from _message(message)
     yield ""
 
 
-def _message(area: Area, message: Message) -> Iterator[str]:
+def _message(message: Message) -> Iterator[str]:
     yield f"\n### {message.id}\n"
     yield f"**{message.title}** ({message.severity}{', of earlier versions' if message.retired else ''})\n"
     yield "```text"
     yield from message.shapes
     yield "```\n"
-    yield f"- **Meaning:** {_nested(message.meaning)}"
+    if message.meaning:
+        yield f"{_nested(message.meaning)}\n"
     yield f"- **Impact:** {_nested(message.impact)}"
-    yield f"- **Look:** {', '.join(f'`{command}`' for command in area.looks_of(message))}"
+    if message.look:
+        yield f"- **Look:** {_commands(message.look)}"
     yield f"- **Mend:** {_nested(message.mend)}"
     if message.escalate:
         yield f"- **Escalate:** {_nested(message.escalate)}"
+
+
+def _commands(commands: Iterable[str]) -> str:
+    return ", ".join(f"`{command}`" for command in commands)
 
 
 def _nested(text: str) -> str:

@@ -15,12 +15,9 @@ _ALERT = Area(
             "The metrics have disappeared",
             "error",
             lines=("`alert TwinlogDown`",),
-            meaning=(
-                "Prometheus misses every process of twinlog: all processes have ended, or their metrics address has "
-                "changed."
-            ),
+            meaning="All processes of twinlog have ended, or their metrics address has changed.",
             impact="Unknown: the flows may have stopped.",
-            mend=("Start the process, or correct the address of the scrape. The end of the last log has the reason."),
+            mend="Start the process, or correct the address of the scrape. The end of the last log has the reason.",
             look=(
                 "systemctl status twinlog",
                 "curl -s http://HOST:9404/metrics | head",
@@ -31,11 +28,11 @@ _ALERT = Area(
             "A flow lacks a leader",
             "error",
             lines=("`alert TwinlogFlowWithoutLeader`",),
-            meaning="Every scraped process is on standby for the flow, for two minutes or longer.",
+            meaning="Every scraped process has been on standby for the flow for two minutes.",
             impact=COPIES_NOTHING,
             mend=(
-                "Read the log of each process: it names the process for which it waits. MirrorMaker 2 in the same "
-                "group delays twinlog as well; see [TW-LEADER-01](messages/processes.md#tw-leader-01)."
+                "Read the log of each process: it names the awaited process. MirrorMaker 2 in the same group is a "
+                "cause as well; see [TW-LEADER-01](messages/processes.md#tw-leader-01)."
             ),
         ),
         Message(
@@ -44,34 +41,28 @@ _ALERT = Area(
             "error",
             lines=("`alert TwinlogFlowNotCopying`",),
             meaning="A cluster fails to answer, or Spark lacks a task for the flow.",
-            impact="The flow has stopped: positions are stored.",
-            mend=(
-                "Run `twinlog status`: it names the silent cluster and the reason. See the area "
-                "[WAIT](messages/flows.md)."
-            ),
+            impact="The flow has stopped; positions are stored.",
+            mend="Run `twinlog status` for the silent cluster and the reason. See the area [WAIT](messages/flows.md).",
         ),
         Message(
             "TW-ALERT-04",
             "A flow has stopped, and records wait",
             "error",
             lines=("`alert TwinlogFlowStopped`",),
-            meaning=(
-                "The flow runs and has uncopied records, and for five minutes its counter of copied records stayed "
-                "the same."
-            ),
-            impact="Records wait on the source, and retention may delete them.",
-            mend="Run `twinlog status`: it names the partitions that wait, with the reason.",
+            meaning="The flow runs, but its counter of copied records stayed the same for five minutes.",
+            impact="Records wait on the source; retention may delete them.",
+            mend="Run `twinlog status` for the waiting partitions and the reason.",
         ),
         Message(
             "TW-ALERT-05",
             "A flow falls behind",
             "warning",
             lines=("`alert TwinlogLagGrows`",),
-            meaning="Producers write faster than the flow copies, for ten minutes or longer.",
-            impact="Records come later to the target; a failover now would lose the waiting records.",
+            meaning="For ten minutes producers have written faster than the flow copies.",
+            impact="A failover now would lose the waiting records.",
             mend=(
-                "Set a larger `tasks.max`, give Spark more cores, or look for a throttling broker. `twinlog status` "
-                "has the partitions with the largest lag."
+                "Raise `tasks.max`, give Spark more cores, or look for a throttling broker. `twinlog status` has the "
+                "partitions with the largest lag."
             ),
         ),
         Message(
@@ -88,11 +79,11 @@ _ALERT = Area(
             "A copier is silent for a minute",
             "error",
             lines=("`alert TwinlogNoReport`",),
-            meaning=("A copier has been silent for a minute: its executor hangs, or is cut off from the driver."),
-            impact="The partitions of the copier may be uncopied until another copier has them.",
+            meaning="The copier's executor hangs, or is cut off from the driver.",
+            impact="The copier's partitions wait until another copier has them.",
             mend=(
-                "Check the executor and the network between executor and driver. twinlog gives the partitions to "
-                "another copier by itself."
+                "Check the executor and its network to the driver. twinlog gives the partitions to another copier by "
+                "itself."
             ),
         ),
         Message(
@@ -102,9 +93,7 @@ _ALERT = Area(
             lines=("`alert TwinlogNotSafeToFailOver`",),
             meaning="For 15 minutes records wait, or consumer groups have inexact positions.",
             impact="A failover now would lose the waiting records, or groups would repeat records.",
-            mend=(
-                "Run `twinlog groups`: it names the groups and the number of records. See the lag in `twinlog status`."
-            ),
+            mend="Run `twinlog groups` for the groups and the number of records. See the lag in `twinlog status`.",
             look=(
                 "twinlog groups mm2.properties",
                 "twinlog status mm2.properties",
@@ -115,9 +104,9 @@ _ALERT = Area(
             "Positions of groups are old on the target",
             "warning",
             lines=("`alert TwinlogGroupSyncOld`",),
-            meaning=("The checkpoints or the committed offsets of groups on the target are five minutes overdue."),
+            meaning="Checkpoints or committed offsets of groups on the target are five minutes overdue.",
             impact="A group that moves now repeats the records that it has read since.",
-            mend=("Run `twinlog status`: it has the reason. See [TW-FLOW-04](messages/flows.md#tw-flow-04)."),
+            mend="Run `twinlog status` for the reason. See [TW-FLOW-04](messages/flows.md#tw-flow-04).",
             look=(
                 "twinlog groups mm2.properties",
                 "twinlog status mm2.properties",
@@ -129,10 +118,9 @@ _ALERT = Area(
             "info",
             lines=("`alert TwinlogStandbyMissing`",),
             meaning="A single process runs the flow.",
-            impact=("Records are copied. If the process ends, the flow stops until the process is started again."),
+            impact="Records are copied. If the process ends, the flow stops until a restart.",
             mend=(
-                "Start twinlog with the same file on a second host, or silence the alert if a single process is "
-                "intended."
+                "Start twinlog with the same file on a second host. If a single process is intended, silence the alert."
             ),
         ),
         Message(
@@ -140,11 +128,11 @@ _ALERT = Area(
             "The process restarts again and again",
             "warning",
             lines=("`alert TwinlogProcessRestarts`",),
-            meaning="twinlog was started three times or more within an hour.",
-            impact="Each restart pauses copying for some seconds; all records are kept.",
+            meaning="twinlog started three times or more within an hour.",
+            impact="Each restart pauses copying for some seconds.",
             mend=(
-                "Read the end of the previous log. If an error is missing there, the kernel ended the process, mostly "
-                "for memory: give the container more memory."
+                "Read the end of the previous log. If it lacks an error, the kernel ended the process, mostly for "
+                "memory: give the container more memory."
             ),
             look=(
                 "dmesg | grep -i 'out of memory'",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import NOTHING_CHANGED, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
 
 _PLAN = Area(
     name="PLAN",
@@ -15,7 +15,7 @@ _PLAN = Area(
             "A remote topic has foreign records",
             "error",
             lines=("`clash: TOPIC is on WEST with N records of another origin than this flow: ...`",),
-            meaning=("From `twinlog plan`: another program made the remote topic, or stored positions were lost."),
+            meaning="Another program made the remote topic, or stored positions were lost.",
             impact="A run would append the copies behind the foreign records.",
             mend="Delete or rename the remote topic, or leave the source topic out.",
             in_line=False,
@@ -25,11 +25,8 @@ _PLAN = Area(
             "A remote topic has more partitions",
             "error",
             lines=("`clash: TOPIC has N partitions on WEST, ...`",),
-            meaning=(
-                "From `twinlog plan`: the remote topic has more partitions than its source; after a move of "
-                "producers, keys would map to other partitions."
-            ),
-            impact="Records with the same key may come to another partition after producers have moved.",
+            meaning="The remote topic has more partitions than its source.",
+            impact="After a move of producers, records with the same key may come to another partition.",
             mend="Recreate the remote topic, or add partitions to the source topic.",
             in_line=False,
         ),
@@ -38,7 +35,7 @@ _PLAN = Area(
             "Two topic names collide",
             "error",
             lines=("`clash: ...: Kafka refuses two names that differ in dots and underscores only; ...`",),
-            meaning="From `twinlog plan`: the metrics of the brokers would confuse the two topics.",
+            meaning="The brokers' metrics would confuse the two topics.",
             impact="A run would leave the topic out.",
             mend="Choose another separator, or leave either topic out.",
             in_line=False,
@@ -48,9 +45,9 @@ _PLAN = Area(
             "Records may exceed the limit of a remote topic",
             "warning",
             lines=(("`record-limit: records of up to N bytes (...) may come to TOPIC, which takes N: ...`"),),
-            meaning="From `twinlog plan`: `max.message.bytes` is smaller on the target.",
+            meaning="`max.message.bytes` is smaller on the target.",
             impact="A run would hold the partition at the first record above the limit.",
-            mend="Raise it on the target, or set `twinlog.oversized.record.policy = skip`.",
+            mend="Raise `max.message.bytes` on the target, or set `twinlog.oversized.record.policy = skip`.",
             in_line=False,
         ),
         Message(
@@ -58,7 +55,7 @@ _PLAN = Area(
             "The disks of the target are too small",
             "warning",
             lines=(("`disk: SIZE will be written on WEST (N replicas), whose disks have SIZE of room; ...`"),),
-            meaning=("From `twinlog plan`: the disks of the target would be full before the end of the copy."),
+            meaning="",
             impact="A run would fill the disks of the target's brokers.",
             mend="Follow the line.",
             in_line=False,
@@ -68,11 +65,8 @@ _PLAN = Area(
             "A part is missing in the comparison",
             "warning",
             lines=("`not compared: ...`",),
-            meaning=(
-                "From `twinlog diff`: the login lacks a permission for a part of the comparison; the line names the "
-                "permission."
-            ),
-            impact=NOTHING_CHANGED,
+            meaning="From `twinlog diff`: the login lacks the permission in the line.",
+            impact=UNAFFECTED,
             mend="Grant the permission, or compare the rest.",
             look=("twinlog diff mm2.properties east west",),
             in_line=False,
@@ -93,19 +87,16 @@ _COMMAND = Area(
             lines=("`..., asked by HOST-PID: applied`",),
             meaning="An operator's request about [single topics](topics.md), and its result.",
             impact="As the request says: partitions pause, continue, or move to another offset.",
-            mend="For information only; a refused request has the reason.",
+            mend=NOTHING_TO_DO,
         ),
         Message(
             "TW-COMMAND-02",
             "A request was refused",
             "warning",
             lines=("`..., asked by HOST-PID: refused: ...`",),
-            meaning=(
-                "An operator asked for a change of [single topics](topics.md), and the process that runs the flow has "
-                "refused the request. The line has the reason."
-            ),
+            meaning="The leader refused an operator's change of [single topics](topics.md).",
             impact="The partitions are copied as before.",
-            mend="Follow the reason, and repeat the request if it is still wanted.",
+            mend="Follow the reason in the line, and repeat the request if needed.",
         ),
         Message(
             "TW-COMMAND-03",
@@ -114,21 +105,16 @@ _COMMAND = Area(
             lines=("`skip-to passes over N source offsets that are never copied: ...`",),
             meaning="An operator asked for the skip.",
             impact="The passed records are missing on the target.",
-            mend=(
-                "For information only; `twinlog topics restart-from` copies the records that the source still holds."
-            ),
+            mend="To copy the records that the source still holds, run `twinlog topics restart-from`.",
         ),
         Message(
             "TW-COMMAND-04",
             "Requests wait for a cluster",
             "warning",
             lines=("`cannot do what is asked of topics, trying again: ...`",),
-            meaning=(
-                "A cluster is silent while `twinlog topics` asks it, or the process lacks a right on the control "
-                "topic; the named partitions may wait meanwhile."
-            ),
-            impact="Partitions of a request may wait; all other partitions are copied.",
-            mend="See the reason; a missing right delays no partition.",
+            meaning="A cluster is silent, or the process lacks a right on the control topic.",
+            impact="Partitions of the request may wait; all other partitions are copied.",
+            mend="Follow the reason in the line.",
             in_line=False,
         ),
         Message(
@@ -136,7 +122,7 @@ _COMMAND = Area(
             "A copier still has a partition",
             "info",
             lines=("`copiers still hold T-0`",),
-            meaning="A copier still holds a partition of a `twinlog topics` command.",
+            meaning="A partition of a `twinlog topics` command still has its copier.",
             impact="The partition is copied until the copier has released it.",
             mend="Wait; twinlog cuts off a copier that hangs.",
             in_line=False,
@@ -146,9 +132,9 @@ _COMMAND = Area(
             "Single topics stay as they are",
             "info",
             lines=("`nothing can be asked of single topics: ... lacks READ on topic ...`",),
-            meaning=("The process that runs the flow lacks a right on the control topic, if the topic exists."),
+            meaning="The leader lacks a right on the control topic.",
             impact=UNAFFECTED,
-            mend="Grant READ and WRITE on it, if you want [those commands](topics.md#rights).",
+            mend="If you want [these commands](topics.md#rights), grant READ and WRITE on the topic.",
             in_line=False,
         ),
         Message(
@@ -161,7 +147,7 @@ _COMMAND = Area(
                     "records from the place of the command on are copied again`"
                 ),
             ),
-            meaning=("An operator moved a partition; its remote log had lost records before twinlog noticed the loss."),
+            meaning="An operator moved a partition before twinlog noticed that its remote log had lost records.",
             impact="The named records are missing on the target.",
             mend="Run `twinlog topics restart-from` with an offset before the lost records.",
         ),
@@ -172,7 +158,7 @@ _COMMAND = Area(
             lines=("`another program stored offset N meanwhile, and it stays there`",),
             meaning="MirrorMaker 2, or an older twinlog, copied records between two steps of a command.",
             impact="The partition continues at the position of the other program.",
-            mend="Look at the present offset, and repeat the request if it is still wanted.",
+            mend="Look at the present offset, and repeat the request if needed.",
             in_line=False,
         ),
         Message(
@@ -180,7 +166,7 @@ _COMMAND = Area(
             "A request waits for a process",
             "info",
             lines=("`no process runs east->west now: ...; the next process carries it out`",),
-            meaning="From `twinlog topics`: twinlog has stored the request.",
+            meaning="twinlog has stored the request.",
             impact=UNAFFECTED,
             mend="Start the flow.",
             in_line=False,
@@ -190,9 +176,9 @@ _COMMAND = Area(
             "A request names an unknown topic",
             "warning",
             lines=("`... matches no topic that east->west mirrors; ...`",),
-            meaning="An answer to `twinlog topics`.",
+            meaning="From `twinlog topics`.",
             impact=UNAFFECTED,
-            mend="Write a topic from the message; a pattern must match a whole name.",
+            mend="Write a topic from the line; a pattern must match a whole name.",
             in_line=False,
         ),
         Message(
@@ -200,7 +186,7 @@ _COMMAND = Area(
             "A request needs the source",
             "warning",
             lines=("`... may be a topic or a partition, and the source is silent: ...`",),
-            meaning="From `twinlog topics`: twinlog discarded the request.",
+            meaning="From `twinlog topics`: the request was discarded.",
             impact=UNAFFECTED,
             mend="Write `--partition`, or wait for the source.",
             in_line=False,
@@ -211,11 +197,11 @@ _COMMAND = Area(
             "warning",
             lines=("`the arrived records of T-0 are unknown: ...`",),
             meaning=(
-                "Before a request moves a partition, twinlog looks for records that arrived after the last stored "
-                "position, and the remote log is unreadable."
+                "Before a move twinlog looks for records after the last stored position, and the remote log is "
+                "unreadable."
             ),
             impact="If the request goes back, some records are copied a second time.",
-            mend="Follow the reason at the end of the line, and repeat the request if it is still wanted.",
+            mend="Follow the reason at the end of the line, and repeat the request if needed.",
         ),
     ),
 )
@@ -238,14 +224,11 @@ _SWITCH = Area(
             "Producers still write",
             "warning",
             lines=("`settle: producers still write to TOPIC`",),
-            meaning=(
-                "Some producers pass the fence: super users, a producer below the quota, or running producers with "
-                "`--fence none`."
-            ),
+            meaning="Super users, a producer below the quota, or running producers with `--fence none` pass the fence.",
             impact="The switchover waits; records are copied.",
             mend=(
-                "Stop the producers; twinlog continues by itself. To undo the switchover, press Ctrl-C and run it "
-                "with `--abort` in another terminal."
+                "Stop the producers; twinlog continues by itself. To undo the switchover, press Ctrl-C and run it with "
+                "`--abort` in another terminal."
             ),
             in_line=False,
         ),
@@ -254,12 +237,9 @@ _SWITCH = Area(
             "A record came after the cut",
             "warning",
             lines=(("`watch: somebody wrote to TOPIC on CLUSTER after the cut: stop that; it is copied, too`"),),
-            meaning="A super user passed the fence after twinlog released the producers.",
+            meaning="A super user passed the fence after the release of producers on the target.",
             impact="The late records are on the target behind newer records.",
-            mend=(
-                "Stop this producer. twinlog copies its records after the new records of the target, and the report "
-                "has their offsets."
-            ),
+            mend="Stop this producer. The report has the offsets of its copied records.",
             in_line=False,
         ),
         Message(
@@ -267,7 +247,7 @@ _SWITCH = Area(
             "A topic is written in spite of the fence",
             "error",
             lines=(("`somebody writes to TOPIC on CLUSTER in spite of the fence, or it is not copied; ...`"),),
-            meaning=("The producer still writes, or the flow does not run; all other producers write to the target."),
+            meaning="A producer still writes, or the flow does not run; all other producers write to the target.",
             impact="The late records wait on the source.",
             mend="Stop the producer, let the flow run, and run the same command again.",
             in_line=False,
@@ -277,7 +257,7 @@ _SWITCH = Area(
             "An abort came too late",
             "error",
             lines=("`switchover east->west: producers may write to west already; ...`",),
-            meaning="`--abort` came too late: an abort would let producers write to both clusters.",
+            meaning="`--abort` came too late: producers could write to both clusters.",
             impact=NOTHING_CHANGED,
             mend="Complete the same command, and go back with `switchback`.",
             in_line=False,
@@ -287,7 +267,7 @@ _SWITCH = Area(
             "Two waves have the same topic",
             "error",
             lines=("`TOPIC: fenced already by wave NAME of switchover east->west; ...`",),
-            meaning=("Two waves have the same topic: the release of either fence would release the other fence."),
+            meaning="The release of either wave's fence would release the other fence.",
             impact=NOTHING_CHANGED,
             mend="Run `--release` of that wave, or choose another file.",
             in_line=False,
@@ -309,7 +289,7 @@ _SWITCH = Area(
             lines=("`process PID on HOST works on switchover ...`",),
             meaning="Another operator works on the switchover, or you do in another terminal.",
             impact=NOTHING_CHANGED,
-            mend="Wait for that process; use `--take-over` if it has ended for good.",
+            mend="Wait for that process. If it has ended for good, use `--take-over`.",
             in_line=False,
         ),
         Message(
@@ -317,7 +297,7 @@ _SWITCH = Area(
             "Another process continues the switchover",
             "error",
             lines=("`another process writes ... now`",),
-            meaning="Another process continues this switchover.",
+            meaning="",
             impact="This process stops; the other process continues.",
             mend="Leave the switchover to that process, or run the command again after its end.",
             in_line=False,
@@ -327,7 +307,7 @@ _SWITCH = Area(
             "An undo was interrupted",
             "error",
             lines=("`switchover east->west is being undone; run it with --abort to complete that`",),
-            meaning="An undo was interrupted.",
+            meaning="",
             impact="Producers may still be fenced.",
             mend="Run `twinlog switchover ... --abort`.",
             in_line=False,
@@ -337,9 +317,9 @@ _SWITCH = Area(
             "A step took too long",
             "error",
             lines=("`step ... was not done within 600 s of fencing producers`",),
-            meaning="twinlog undid every step: the flow does not run, or is too slow.",
+            meaning="The flow does not run, or is too slow.",
             impact="Every step is undone: producers write to the source as before.",
-            mend="Look at `twinlog status`; choose a larger `--timeout`, or a smaller `--near`.",
+            mend="Run `twinlog status`. Then choose a larger `--timeout`, or a smaller `--near`.",
             in_line=False,
         ),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinlog.explain.message import (
     COPIES_NOTHING,
     NOTHING_CHANGED,
+    NOTHING_TO_DO,
     ONE_PARTITION_WAITS,
     UNAFFECTED,
     WAITS,
@@ -28,11 +29,9 @@ _NET = Area(
             "All brokers are unreachable",
             "warning",
             lines=("`no broker can be reached: HOST:PORT: connection refused`",),
-            meaning="No process listens at that address.",
+            meaning="Nothing listens at that address.",
             impact=WAITS,
-            mend=(
-                "Check that the broker runs and that the port is its port; twinlog continues when the broker answers."
-            ),
+            mend="Check that the broker runs, and its port. twinlog continues when the broker answers.",
         ),
         Message(
             "TW-NET-02",
@@ -42,7 +41,7 @@ _NET = Area(
                 "`... the host name is not known`",
                 "`... no answer in time`",
             ),
-            meaning="The host name is wrong; a host is down, or a firewall blocks the connection.",
+            meaning="The host name is wrong, a host is down, or a firewall blocks the connection.",
             impact=WAITS,
             mend="Check `bootstrap.servers` and the network.",
             look=(
@@ -60,7 +59,7 @@ _NET = Area(
                 "`... does not want a login`",
                 "`... closes the connection`",
             ),
-            meaning="The listener has another security protocol.",
+            meaning="",
             impact=WAITS,
             mend="Correct `security.protocol` of that cluster, or choose another port.",
         ),
@@ -88,10 +87,10 @@ _NET = Area(
             "A certificate is for another host",
             "error",
             lines=("`... its certificate is not for HOST`",),
-            meaning="The host name of the connection is missing in the broker's certificate.",
+            meaning="The broker's certificate lacks the host name of the connection.",
             impact=WAITS,
             mend=(
-                "Correct `bootstrap.servers`, the broker's `advertised.listeners`, or its certificate; see [encrypted "
+                "Correct `bootstrap.servers`, the broker's `advertised.listeners`, or its certificate. See [encrypted "
                 "clusters](security.md#encrypted-clusters)."
             ),
             look=("openssl s_client -connect HOST:PORT -showcerts",),
@@ -116,11 +115,11 @@ _NET = Area(
             lines=(
                 ("`... its keys or signatures are too weak for OpenSSL here (...), though Java accepts them; ...`"),
             ),
-            meaning=("A certificate of the broker or of an authority has a short key or a signature with SHA-1."),
+            meaning="A certificate of the broker or of an authority has a short key, or a signature with SHA-1.",
             impact=WAITS,
             mend=(
-                "Give the broker another certificate; until then set "
-                "[`ssl.cipher.suites`](security.md#weak-certificates) of that cluster."
+                "Renew the broker's certificate; until then set [`ssl.cipher.suites`](security.md#weak-certificates) "
+                "of that cluster."
             ),
             look=("openssl s_client -connect HOST:PORT -showcerts",),
         ),
@@ -142,7 +141,7 @@ _NET = Area(
                 "`... its certificate has expired, or the clock of this host is wrong`",
                 "`... its certificate is not valid yet, or the clock of this host is wrong`",
             ),
-            meaning="The present time is outside of the validity of the broker's certificate.",
+            meaning="",
             impact=WAITS,
             mend="Renew the certificate of the broker, or correct the clock of this host.",
             look=(
@@ -155,12 +154,9 @@ _NET = Area(
             "A step against a cluster fails and is tried again",
             "warning",
             lines=("`...; it is tried again for N s in all`",),
-            meaning=("A broker answered with an error that may pass, or is silent. The line has the reason."),
-            impact="The command or the step waits; all records are kept.",
-            mend=(
-                "Wait: twinlog tries again until the time in the line is over. If the step fails in the end, follow "
-                "the reason in the line."
-            ),
+            meaning="A broker is silent, or answered with an error that may pass.",
+            impact="The command or the step waits.",
+            mend="Wait until the time in the line is over. If the step fails then, follow the reason in the line.",
         ),
         Message(
             "TW-NET-12",
@@ -171,10 +167,10 @@ _NET = Area(
                 "`PARTITION is read again, from offset N on`",
             ),
             meaning=(
-                "A command or a query reads a partition that lacks a leader, or whose broker throttles the client. "
-                "The second line reports the end of the wait."
+                "A command or query reads a partition without a leader, or the broker throttles the client. A second "
+                "line reports the end of the wait."
             ),
-            impact="The command waits at this offset; every record is read.",
+            impact="The command waits at this offset, and then reads every record.",
             mend=(
                 "Check the leader of the partition, and quotas of the login (`consumer_byte_rate`). twinlog continues "
                 "by itself."
@@ -186,14 +182,11 @@ _NET = Area(
             "The connection to a cluster fails at the start",
             "warning",
             lines=("`FLOW: cannot connect yet, trying again: ...`",),
-            meaning=(
-                "The process has started, and a cluster of the flow is unreachable or refuses the login. The end of "
-                "the line has the reason."
-            ),
+            meaning="A cluster of the flow is unreachable, or refuses the login.",
             impact=WAITS,
             mend=(
-                "Correct the reason at the end of the line, for example `east.bootstrap.servers` or the login. "
-                "twinlog tries again until the cluster answers."
+                "Correct the reason at the end of the line, for example `east.bootstrap.servers` or the login. twinlog "
+                "tries again until the cluster answers."
             ),
         ),
         Message(
@@ -201,10 +194,7 @@ _NET = Area(
             "A step of the flow waits for a cluster",
             "warning",
             lines=("`FLOW: cannot ... yet, trying again: ...`",),
-            meaning=(
-                "The flow starts, or takes over from another process, and a cluster fails to answer a request of this "
-                "step."
-            ),
+            meaning="The flow starts or takes over, and a cluster fails to answer this step.",
             impact=WAITS,
             mend="Follow the reason at the end of the line. twinlog tries again by itself.",
         ),
@@ -227,8 +217,7 @@ _AUTH = Area(
             "error",
             lines=("`the login was refused for USER`",),
             meaning=(
-                "User, password or mechanism is wrong; for a wrong mechanism the message lists the mechanisms of the "
-                "broker."
+                "User, password or mechanism is wrong. For a wrong mechanism the line lists the broker's mechanisms."
             ),
             impact=WAITS,
             mend="Correct `sasl.jaas.config` and `sasl.mechanism` of that cluster.",
@@ -264,15 +253,12 @@ _RIGHT = Area(
             "A partition is held for a missing right",
             "error",
             lines=("`T-0 is held at source offset N: ...`",),
-            meaning=(
-                "The login lacks READ, WRITE or DESCRIBE on the topic, so that the next record of the partition stays "
-                "uncopied."
-            ),
+            meaning="The login lacks READ, WRITE or DESCRIBE on the topic.",
             impact=ONE_PARTITION_WAITS,
             mend=(
-                "Grant the right that the line names, for example `kafka-acls.sh --add --allow-principal User:twinlog "
-                "--operation Write --topic east.orders`. twinlog copies the partition again within a minute; see "
-                "[held partitions](held.md#reasons)."
+                "Grant the right in the line, for example `kafka-acls.sh --add --allow-principal User:twinlog "
+                "--operation Write --topic east.orders`. Copying continues within a minute; see [held "
+                "partitions](held.md#reasons)."
             ),
         ),
         Message(
@@ -280,7 +266,7 @@ _RIGHT = Area(
             "A permission is missing",
             "error",
             lines=("`USER lacks OPERATION on ...`",),
-            meaning="A permission is missing.",
+            meaning="",
             impact="The part of the flow that needs the permission waits; the line names its purpose.",
             mend="Grant the permission, see [permissions](security.md#permissions).",
         ),
@@ -304,7 +290,7 @@ _CLUSTER = Area(
             meaning="The flow would copy its own copies for ever.",
             impact=COPIES_NOTHING,
             mend=(
-                "Follow the line, see [within a single cluster](running.md#within-one-cluster); or correct the "
+                "Follow the line, see [within a single cluster](running.md#within-one-cluster). Or correct the "
                 "`bootstrap.servers` of source or target."
             ),
         ),
@@ -314,20 +300,17 @@ _CLUSTER = Area(
             "warning",
             lines=("`... are the same cluster ...: copies are made beside their topics, ...`",),
             meaning="Both aliases name the same cluster, on which `orders` becomes `east.orders`.",
-            impact="The flow copies as the file describes it: each record is on the cluster twice.",
-            mend=(
-                "For information only, if you want these copies; otherwise correct the `bootstrap.servers` of source "
-                "or target."
-            ),
+            impact="Each record is on the cluster twice.",
+            mend="If this is unintended, correct the `bootstrap.servers` of source or target.",
         ),
         Message(
             "TW-CLUSTER-03",
             "A switchover needs two clusters",
             "error",
             lines=("`... are the same cluster ..., and a switchover needs two clusters; ...`",),
-            meaning="An answer to `twinlog switchover`.",
+            meaning="`twinlog switchover` ends with this line.",
             impact=NOTHING_CHANGED,
-            mend=("Move producers and consumers by hand, or correct the `bootstrap.servers` of source or target."),
+            mend="Move producers and consumers by hand, or correct the `bootstrap.servers` of source or target.",
         ),
         Message(
             "TW-CLUSTER-04",
@@ -337,13 +320,13 @@ _CLUSTER = Area(
                 ("`both clusters have the id ...; if both aliases mean the same cluster, it would mirror itself, ...`"),
             ),
             meaning=(
-                "Both clusters report the same cluster id, and different broker addresses: they were formatted with "
-                "the same id, or the addresses lead to a single cluster by two names."
+                "The clusters have different broker addresses: they were formatted with the same id, or both addresses "
+                "lead to a single cluster."
             ),
-            impact=("The flow runs. If both aliases lead to a single cluster, the flow copies its own copies."),
+            impact="The flow runs. If both aliases mean a single cluster, the flow copies its own copies.",
             mend=(
-                "Compare the `bootstrap.servers` of both aliases. If they lead to two clusters, format each cluster "
-                "with its own id at the next opportunity."
+                "Compare the `bootstrap.servers` of both aliases. Format two real clusters with different ids at the "
+                "next opportunity."
             ),
         ),
         Message(
@@ -358,8 +341,8 @@ _CLUSTER = Area(
             meaning="The settings of source or target name two clusters.",
             impact=NOTHING_CHANGED,
             mend=(
-                "Correct `producer.override.bootstrap.servers` and `target.cluster.bootstrap.servers` of a connector, "
-                "or `source.consumer.bootstrap.servers` and `source.cluster.bootstrap.servers`; of a flow "
+                "In a connector, correct `producer.override.bootstrap.servers` and `target.cluster.bootstrap.servers`, "
+                "or `source.consumer.bootstrap.servers` and `source.cluster.bootstrap.servers`. In a flow, correct "
                 "`target.producer.` and `source.consumer.`."
             ),
         ),
@@ -378,22 +361,22 @@ _BROKER = Area(
             "error",
             lines=("`the brokers are too old: they know ... up to version N`",),
             meaning=(
-                "The brokers are older than Kafka 2.1; or the brokers of another product, for example Redpanda or "
-                "Event Hubs, have only older versions of these requests."
+                "The brokers are older than Kafka 2.1, or another product (Redpanda, Event Hubs) lacks later versions "
+                "of these requests."
             ),
             impact=COPIES_NOTHING,
-            mend="Upgrade that cluster; until then MirrorMaker 2 of Kafka 3.9 can copy from it.",
+            mend="Upgrade that cluster. Until then MirrorMaker 2 of Kafka 3.9 can copy from it.",
         ),
         Message(
             "TW-BROKER-02",
             "The default replication factor is unknown",
             "warning",
             lines=("`brokers before Kafka 2.4 take no default: new topics get N replicas`",),
-            meaning="The login lacks the right to read `default.replication.factor` of the brokers.",
+            meaning="The login may not read `default.replication.factor` of the brokers.",
             impact="New topics get the number of replicas in the line.",
             mend=(
-                "For information only, if N is right; else grant DESCRIBE_CONFIGS on the cluster, or write a number "
-                "in `replication.factor` and the other `....replication.factor`."
+                "If the number is wrong, grant DESCRIBE_CONFIGS on the cluster, or write numbers in "
+                "`replication.factor` and the other `....replication.factor`."
             ),
         ),
         Message(
@@ -403,7 +386,7 @@ _BROKER = Area(
             lines=("`cluster B cannot change single settings, as no Kafka before 2.3 can`",),
             meaning="The cluster is an [old cluster](running.md#old-clusters).",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -411,10 +394,7 @@ _BROKER = Area(
             "A command needs newer brokers",
             "error",
             lines=("`its brokers are too old for requests of kind KIND`",),
-            meaning=(
-                "A command needs a request from a release after Kafka 2.1, for example DescribeClientQuotas (Kafka "
-                "2.6)."
-            ),
+            meaning="A command needs a later request than Kafka 2.1 has, for example DescribeClientQuotas (Kafka 2.6).",
             impact="The command ends; records are copied as before.",
             mend="See [the missing features of old clusters](running.md#old-clusters).",
         ),

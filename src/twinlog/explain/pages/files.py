@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
 from twinlog.explain.pages.files_and_flows import FILES_AND_FLOWS
 from twinlog.explain.pages.keys_and_values import KEYS_AND_VALUES
 
@@ -40,12 +40,9 @@ _RELOAD = Area(
             "The new version of the file is wrong",
             "error",
             lines=("`FILE: this version is wrong, the earlier version stays in effect ...`",),
-            meaning=(
-                "The new version of a resource or of a properties file has an error; twinlog keeps the last correct "
-                "version."
-            ),
-            impact="The flows continue with the settings of the earlier version.",
-            mend="The log lines before this message name the errors.",
+            meaning="The new version of the resource or properties file has an error.",
+            impact="The flows continue with the last correct version.",
+            mend="Correct the errors in the log lines before this message.",
         ),
         Message(
             "TW-RELOAD-02",
@@ -63,10 +60,7 @@ _RELOAD = Area(
             lines=(
                 ("`FLOW starts with the next start of this process: KEY has changed as well, and needs a restart`"),
             ),
-            meaning=(
-                "The file enables a flow, and the flow would run with other connections or names than the running "
-                "flows."
-            ),
+            meaning="The new flow would run with other connections or names than the running flows.",
             impact="The new flow waits for the restart; all other flows continue.",
             mend="Restart the process, or undo the change that needs the restart.",
         ),
@@ -75,8 +69,8 @@ _RELOAD = Area(
             "Reading the file again failed for lack of threads",
             "warning",
             lines=("`reading FILE again failed: ...; ask once more`",),
-            meaning="This user has reached the operating system's limit of threads.",
-            impact="The flows continue with the settings of the earlier version.",
+            meaning="This user has reached the limit of threads.",
+            impact="The flows continue with the earlier settings.",
             mend="Raise the limit, and repeat the request.",
             look=(
                 "ulimit -u",
@@ -88,18 +82,18 @@ _RELOAD = Area(
             "SIGHUP is ignored with --until-caught-up",
             "warning",
             lines=("`SIGHUP: a run that ends once all is copied keeps its settings`",),
-            meaning="The process runs with `--until-caught-up`.",
+            meaning="",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
         ),
         Message(
             "TW-RELOAD-06",
             "SIGHUP is ignored for a followed resource",
             "info",
             lines=("`the file is read every second, so SIGHUP is ignored`",),
-            meaning="twinlog follows Strimzi's resource.",
+            meaning="",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -109,18 +103,15 @@ _RELOAD = Area(
             lines=("`twinlog reload cannot ask this process by way of WEST, SIGHUP can: ...`",),
             meaning="The process lacks READ on the topic of reload requests.",
             impact=UNAFFECTED,
-            mend="Grant the right that the line names, or use SIGHUP.",
+            mend="Grant the right in the line, or use SIGHUP.",
         ),
         Message(
             "TW-RELOAD-08",
             "A process left the request unanswered",
             "warning",
             lines=("`HOST-PID runs or waits for FLOWS and was silent: ...`",),
-            meaning=(
-                "An answer to `twinlog reload`: the process has an earlier version, lacks a right on the topic, or "
-                "hangs."
-            ),
-            impact="The flows of the silent process may still run with the earlier settings.",
+            meaning="From `twinlog reload`: the process has an earlier version, lacks a right on the topic, or hangs.",
+            impact="The flows of this process may still run with the earlier settings.",
             mend="Read the log of the process; send SIGHUP on its host.",
             in_line=False,
         ),
@@ -129,9 +120,9 @@ _RELOAD = Area(
             "Every process of these flows has ended",
             "warning",
             lines=("`every process that runs these flows, or waits for them, has ended`",),
-            meaning="An answer to `twinlog reload`.",
+            meaning="From `twinlog reload`.",
             impact="The flows wait for a process.",
-            mend="Start a process; at its start the process reads the file.",
+            mend="Start a process: it reads the file at its start.",
             in_line=False,
         ),
         Message(
@@ -139,12 +130,9 @@ _RELOAD = Area(
             "A changed key took effect",
             "info",
             lines=("`FILE:LINE: KEY = ...: taken over by FLOWS`",),
-            meaning=(
-                "twinlog [read the file again](running.md#changing-the-file-while-it-runs), and the flows use the new "
-                "value."
-            ),
-            impact="The flow pauses for a second or two at most, and continues with the new value.",
-            mend="For information only.",
+            meaning="twinlog [read the file again](running.md#changing-the-file-while-it-runs).",
+            impact="The flow pauses for a second or two at most.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -155,14 +143,11 @@ _RELOAD = Area(
                 "`audit: FILE was read again for ...; taken over: KEYS; needs a restart: KEYS`",
                 "`FILE was read again for ..., and has nothing new for the flows of this process`",
             ),
-            meaning=(
-                "The line names the sender of the reload request, and the changed keys. Since the last reading, all "
-                "keys of these flows have kept their values."
-            ),
+            meaning="The line names the sender of the request and the changed keys.",
             impact=UNAFFECTED,
             mend=(
-                "For information only. The process reads the file of its start command: compare that path with the "
-                "changed file."
+                "If a changed key is missing in the line, compare the changed file's path with the path in the start "
+                "command."
             ),
             in_line=False,
         ),

@@ -22,7 +22,7 @@ FILES_AND_FLOWS = (
             "`FILE:LINE: error: broken JSON: a comma before the closing }; remove the comma`",
             "`FILE:LINE: error: a tab indents this line; replace it by blanks, ...`",
         ),
-        meaning="The file is no properties text, JSON or YAML at this line; the lines after it were not read.",
+        meaning="This line is no properties text, JSON or YAML; later lines were not read.",
         impact=NOTHING_CHANGED,
         mend="Correct the line.",
     ),
@@ -31,9 +31,9 @@ FILES_AND_FLOWS = (
         "The file belongs to another command",
         "error",
         lines=("`FILE: error: this is the file of a Connect worker, which runs with: twinlog connect FILE; give ...`",),
-        meaning="The content of the file is for another program than the command.",
+        meaning="",
         impact=NOTHING_CHANGED,
-        mend="Use the command that the line names, or give the file that the command reads.",
+        mend="Use the command in the line, or give the file that this command reads.",
     ),
     Message(
         "TW-FILE-26",
@@ -50,13 +50,12 @@ FILES_AND_FLOWS = (
         "error",
         lines=(("`FILE:LINE: error: KEY: ... matches no topic, because a topic name holds no blank; write ...`"),),
         meaning=(
-            "An entry of `topics` or `topics.exclude` matches no topic: MirrorMaker 2 splits the list at "
-            "commas alone, and a topic name holds a-z A-Z 0-9 . _ - only."
+            "A topic name has only a-z A-Z 0-9 . _ -, and MirrorMaker 2 splits `topics` and `topics.exclude` at "
+            "commas alone."
         ),
         impact=NOTHING_CHANGED,
         mend=(
-            "Write commas between topics, without quotes: `topics = orders, payments.*`. "
-            "`connect-mirror-maker` starts as MirrorMaker 2 does, with a warning."
+            "Write commas without quotes: `topics = orders, payments.*`. `connect-mirror-maker` starts with a warning."
         ),
     ),
     Message(
@@ -65,11 +64,11 @@ FILES_AND_FLOWS = (
         "error",
         lines=("`FILE:LINE: error: KEY: VALUE is invalid; write PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER`",),
         meaning=(
-            "`sasl.mechanism`, `sasl.jaas.config` or a setting of a token is wrong, or needs Java, as "
-            "Kerberos and the IAM login of Amazon MSK do."
+            "`sasl.mechanism`, `sasl.jaas.config` or a token's setting is wrong, or needs Java (Kerberos, Amazon "
+            "MSK's IAM)."
         ),
         impact=NOTHING_CHANGED,
-        mend="Write the setting as the line says; [Security](security.md) has an example for each login.",
+        mend="Follow the line; [Security](security.md) has an example for each login.",
     ),
     Message(
         "TW-FILE-29",
@@ -78,7 +77,7 @@ FILES_AND_FLOWS = (
         lines=("`FILE:LINE: error: KEY: VALUE is invalid; write TLSv1.2, TLSv1.3 or TLS`",),
         meaning="A setting `ssl.*` has an unknown value, or contradicts another setting.",
         impact=NOTHING_CHANGED,
-        mend="Write the setting as the line says; see [encrypted clusters](security.md#encrypted-clusters).",
+        mend="Follow the line; see [encrypted clusters](security.md#encrypted-clusters).",
     ),
     Message(
         "TW-FILE-30",
@@ -88,25 +87,19 @@ FILES_AND_FLOWS = (
             "`FILE:LINE: error: KEY: FILE is unreadable (...); give a file that this process may read`",
             "`FILE:LINE: error: KEY: fails to open the file, or the file is damaged; give ...`",
         ),
-        meaning="A key store or trust store is missing, damaged, of another type, or has another password.",
+        meaning="A key store or trust store is missing or damaged, or has another type or password.",
         impact=NOTHING_CHANGED,
-        mend=(
-            "Correct the path, the type or the password; `keytool -list -keystore FILE` shows whether Java "
-            "opens the file."
-        ),
+        mend="Correct path, type or password. `keytool -list -keystore FILE` shows whether Java opens the file.",
     ),
     Message(
         "TW-FILE-31",
         "A class is unknown",
         "error",
         lines=("`FILE:LINE: error: KEY: CLASS is invalid; write ...`",),
-        meaning=(
-            "The key takes Kafka's own classes, or a class of your own in Python. Java classes of others "
-            "cannot run here."
-        ),
+        meaning="The key takes Kafka's own classes, or your own class in Python; other Java classes cannot run.",
         impact=NOTHING_CHANGED,
         mend=(
-            "Write a class that the line names. For a class that keeps the names of topics write "
+            "Write a class from the line. To keep topic names, write "
             "`org.apache.kafka.connect.mirror.IdentityReplicationPolicy`; for your own rules see [custom "
             "classes](custom-classes.md)."
         ),
@@ -116,9 +109,9 @@ FILES_AND_FLOWS = (
         "Code of your own fails",
         "error",
         lines=("`FILE:LINE: error: KEY: ... raises ...; expected ...`",),
-        meaning="The check called your class or function once, and it failed or returned another type.",
+        meaning="The check called your class or function, which failed or returned another type.",
         impact=NOTHING_CHANGED,
-        mend="Correct the code at the error that the line quotes; see [custom classes](custom-classes.md).",
+        mend="Correct the error that the line quotes; see [custom classes](custom-classes.md).",
     ),
     Message(
         "TW-FILE-33",
@@ -128,8 +121,7 @@ FILES_AND_FLOWS = (
         meaning="A setting of `transforms`, `predicates`, `transform` or `transform.sql` is wrong.",
         impact=NOTHING_CHANGED,
         mend=(
-            "Write the setting as the line says; see [transforms of Connect](smt.md) and [transforms in "
-            "Python and SQL](transforms.md)."
+            "Follow the line; see [transforms of Connect](smt.md) and [transforms in Python and SQL](transforms.md)."
         ),
     ),
     Message(
@@ -151,7 +143,7 @@ FILES_AND_FLOWS = (
         "No flow is enabled",
         "error",
         lines=("`FILE: error: enabled: all flows are off; write an enabled flow, ...`",),
-        meaning="No key `A->B.enabled` is true, so nothing would be copied.",
+        meaning="No key `A->B.enabled` is true.",
         impact=NOTHING_CHANGED,
         mend=(
             "Write `A->B.enabled = true` with the aliases of `clusters`. For heartbeats alone write "
@@ -169,15 +161,13 @@ FILES_AND_FLOWS = (
             ),
         ),
         meaning=(
-            "Two flows keep the names of topics, and their `topics` overlap. MirrorMaker 2 mixes the records "
-            "of both sources in one topic; twinlog copies such a topic from a single source, because offsets "
-            "of two sources have no order in it."
+            "Two flows keep topic names, and their `topics` overlap. MirrorMaker 2 mixes both sources in a topic; "
+            "twinlog copies a single source, because offsets of two sources have no order."
         ),
         impact=NOTHING_CHANGED,
         mend=(
-            "Keep `topics` of the flows apart, or use the default policy, so that each source has remote "
-            "topics of its own. If the two clusters have no topic in common, write `twinlog.shared.topics = "
-            "first`. `connect-mirror-maker` starts with a warning."
+            "Keep `topics` of the flows apart, or use the default policy. If the clusters have no topic in common, "
+            "write `twinlog.shared.topics = first`. `connect-mirror-maker` starts with a warning."
         ),
     ),
     Message(
@@ -192,13 +182,13 @@ FILES_AND_FLOWS = (
             ),
         ),
         meaning=(
-            "Both directions keep the names of topics, and their `topics` overlap. MirrorMaker 2 would copy "
-            "each record to and fro for ever; twinlog leaves the topic out in both directions."
+            "Both directions keep topic names, and their `topics` overlap. MirrorMaker 2 would copy each record "
+            "for ever; twinlog leaves the topic out in both directions."
         ),
         impact=NOTHING_CHANGED,
         mend=(
-            "Keep `topics` of the two directions apart, or use the default policy. As a warning, the line "
-            "means that the lists may or may not overlap."
+            "Keep `topics` of the two directions apart, or use the default policy. As a warning: the lists may or "
+            "may not overlap."
         ),
     ),
     Message(
@@ -206,9 +196,9 @@ FILES_AND_FLOWS = (
         "A key is written twice",
         "warning",
         lines=("`FILE:LINE: warning: KEY: already written at line N; this line counts`",),
-        meaning="The file has the key twice. The last line counts, as in every properties file.",
+        meaning="The last line counts, as in every properties file.",
         impact=UNAFFECTED,
-        mend="Remove one of the lines.",
+        mend="Remove either line.",
     ),
     Message(
         "TW-FILE-39",
@@ -219,7 +209,7 @@ FILES_AND_FLOWS = (
         ),
         meaning="The expression is legal, and matches other names than a reader expects.",
         impact="The flow copies the names that the expression matches.",
-        mend="Write the expression that the line names.",
+        mend="Write the expression in the line.",
     ),
     Message(
         "TW-FILE-40",
@@ -231,9 +221,9 @@ FILES_AND_FLOWS = (
                 "in the flow FLOW, ...`"
             ),
         ),
-        meaning="The file turns a part on that needs another part, which is off.",
-        impact="Consumer groups have no offsets on the target, or a dead-letter topic stays empty, as the line says.",
-        mend="Turn the other part on, or turn this part off to silence the line.",
+        meaning="The file turns on a part that needs another part, which is off.",
+        impact=("Consumer groups have no offsets on the target, or a dead-letter topic stays empty, as the line says."),
+        mend="Turn the other part on. To silence the line, turn this part off.",
     ),
     Message(
         "TW-FILE-41",
@@ -241,25 +231,19 @@ FILES_AND_FLOWS = (
         "error",
         lines=("`FILE:LINE: error: KEY: ... stays as it is, because ...; write ...`",),
         meaning=(
-            "A value refers to a provider that `config.providers` lacks. Kafka leaves the text as it is, so "
-            "that the text itself would be the password."
+            "`config.providers` lacks the provider. Kafka would use the reference's text as the value, for example "
+            "as the password."
         ),
         impact=NOTHING_CHANGED,
-        mend=(
-            "Add the two lines that the message names. `connect-mirror-maker` starts with a warning, as "
-            "MirrorMaker 2 does without one."
-        ),
+        mend="Add the two lines in the message. `connect-mirror-maker` starts with a warning.",
     ),
     Message(
         "TW-FILE-42",
         "An effect differs from MirrorMaker 2",
         "info",
         lines=("`FILE:LINE: note: KEY: ...`",),
-        meaning=(
-            "`twinlog check --was RELEASE` names each effect that the file had in MirrorMaker 2 of that "
-            "release, and has no longer."
-        ),
+        meaning="`twinlog check --was RELEASE` names each effect that differs from MirrorMaker 2 of that release.",
         impact=UNAFFECTED,
-        mend="For information only; the line names the setting that keeps the old effect.",
+        mend="To keep the old effect, write the setting in the line.",
     ),
 )

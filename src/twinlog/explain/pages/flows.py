@@ -14,17 +14,13 @@ _FLOW = Area(
             "A flow has failed",
             "error",
             lines=("`FLOW: FAILED: ...`",),
-            meaning=(
-                "The flow has ended with an error that outlasts a retry; all other flows continue. The line has the "
-                "reason, with its own id if the reason has an entry of its own."
-            ),
+            meaning="The flow ended with an error that outlasts a retry. The line has the reason and its id.",
             impact=(
-                "The flow copies no record. Positions are stored, and the next start continues after the last copied "
+                "The flow copies no record; all other flows continue. The next start continues after the last copied "
                 "record."
             ),
             mend=(
-                "Follow the reason in the line, then start the process again; of a connector run `twinlog connectors "
-                "restart NAME`."
+                "Remove the reason and restart the process; restart a connector with `twinlog connectors restart NAME`."
             ),
             look=(
                 "twinlog status mm2.properties",
@@ -36,12 +32,9 @@ _FLOW = Area(
             "Copiers took too long to end",
             "warning",
             lines=("`FLOW: copiers took longer than N s to release their partitions`",),
-            meaning=(
-                "At the end of a flow a copier still waited for the target, and twinlog ended before the copier's "
-                "release."
-            ),
-            impact=("The next start copies at most the records of the last seconds again; all records are kept."),
-            mend=("Check whether the target answers slowly. For information only, if the process was meant to end."),
+            meaning="A copier still waited for the target when twinlog ended.",
+            impact="The next start copies the last seconds again at most.",
+            mend="If the end was unintended, check whether the target answers slowly.",
         ),
         Message(
             "TW-FLOW-03",
@@ -51,12 +44,9 @@ _FLOW = Area(
                 "`could not ... to the end within N s`",
                 "`could not ... a last time: ...`",
             ),
-            meaning=(
-                "At the end of a flow, the last checkpoints, group offsets or heartbeats stayed unwritten, because a "
-                "cluster is slow or silent."
-            ),
-            impact=("Records are unaffected. Groups that move now repeat records since the last written checkpoint."),
-            mend="Look at the reason in the line. The next start of the flow writes the positions again.",
+            meaning="A slow or silent cluster left the last checkpoints, group offsets or heartbeats unwritten.",
+            impact="Records are unaffected. Groups that move now repeat records since the last checkpoint.",
+            mend="Follow the reason in the line. The next start of the flow writes the positions again.",
         ),
         Message(
             "TW-FLOW-04",
@@ -68,12 +58,9 @@ _FLOW = Area(
                 "`cannot write heartbeats, ...`",
                 "`cannot ..., trying again: ...`",
             ),
-            meaning=("A job on the driver fails, or fails for the named group; the flow still copies records."),
-            impact=(
-                "Records are copied. While the job fails, the positions of groups on the target become older, or new "
-                "topics wait."
-            ),
-            mend="See the reason at the end of the line; the message `can ... again` follows.",
+            meaning="A job on the driver fails, or fails for the named group.",
+            impact="Records are copied. Meanwhile group positions on the target become older, or new topics wait.",
+            mend="Follow the reason at the end of the line. After a success, `can ... again` follows.",
         ),
         Message(
             "TW-FLOW-05",
@@ -90,9 +77,7 @@ _FLOW = Area(
             "A run found nothing to copy",
             "error",
             lines=("`FLOW: nothing to copy: ...`",),
-            meaning=(
-                "The run with `--until-caught-up` has found no topic that the flow mirrors. The line lists the reasons."
-            ),
+            meaning="`--until-caught-up` found no topic that the flow mirrors. The line lists the reasons.",
             impact="The run copied no record.",
             mend=(
                 "Change `topics` and `topics.exclude`, for example `east->west.topics = orders.*`, or grant DESCRIBE "
@@ -105,12 +90,12 @@ _FLOW = Area(
             "twinlog ends",
             "error",
             lines=("`twinlog ends: ...`",),
-            meaning=("The process has to end. The line has the reason; a supervisor sees it in the exit code."),
+            meaning="The line has the reason; a supervisor sees the reason in the exit code.",
             impact=(
-                "Copying by this process has ended; positions are stored. Another process of the same file takes the "
-                "flows over, if there is any."
+                "This process copies no more; positions are stored. Another process of the same file, if any, takes "
+                "over."
             ),
-            mend="Remove the reason in the line, and start the process again.",
+            mend="Remove the reason in the line, and restart the process.",
             look=("twinlog check mm2.properties",),
         ),
         Message(
@@ -118,17 +103,12 @@ _FLOW = Area(
             "Another process may run the flow",
             "warning",
             lines=(("`FLOW: another process may run the flow now, the copiers of this process are cut off`"),),
-            meaning=(
-                "This process has lost the leadership of the flow, for example after a pause of the machine, and has "
-                "cut off its copiers."
-            ),
+            meaning="This process lost the leadership of the flow, for example after a pause of the machine.",
             impact=(
-                "Records that both processes appended at the same moment may be on the target twice, unless "
+                "Records that both processes appended at the same moment are duplicates, unless "
                 "`exactly.once.source.support` is on."
             ),
-            mend=(
-                "Check this machine for pauses (suspension, overload of CPU or memory). twinlog continues by itself."
-            ),
+            mend="Check this machine for suspension, or overload of CPU or memory. twinlog continues by itself.",
         ),
     ),
 )
@@ -147,8 +127,8 @@ _WAIT = Area(
             meaning="All brokers of the cluster are silent.",
             impact=WAITS,
             mend=(
-                "Start the cluster, or repair the network. twinlog continues by itself, and logs `cluster west "
-                "answers again after 90 s`."
+                "Start the cluster, or repair the network. twinlog continues by itself, and logs `cluster west answers "
+                "again after 90 s`."
             ),
         ),
         Message(
@@ -158,7 +138,7 @@ _WAIT = Area(
             lines=("`waiting: every partition is held up, ...`",),
             meaning="The brokers refuse the requests, for example because too few replicas are in sync.",
             impact=WAITS,
-            mend="See the reason in brackets.",
+            mend="Follow the reason in brackets.",
         ),
         Message(
             "TW-WAIT-03",
@@ -167,7 +147,7 @@ _WAIT = Area(
             lines=("`waiting: no task of Spark runs, ...`",),
             meaning="Spark's JVM, executors or workers have ended.",
             impact=WAITS,
-            mend="Wait: twinlog starts new tasks by itself; on a cluster, free slots.",
+            mend="Wait: twinlog starts new tasks by itself. On a Spark cluster, free slots.",
         ),
         Message(
             "TW-WAIT-04",
@@ -183,24 +163,21 @@ _WAIT = Area(
             "A partition waits",
             "warning",
             lines=("`waiting: ... is not copied yet, and tried again`",),
-            meaning="A partition waits for a cluster; all other partitions of its copier continue.",
+            meaning="A partition waits for a cluster.",
             impact=ONE_PARTITION_WAITS,
-            mend="See the reason.",
+            mend="Follow the reason in the line.",
         ),
         Message(
             "TW-WAIT-06",
             "An open transaction holds up a partition",
             "warning",
             lines=(("`source: a transaction that has been open for ... keeps the records from offset N on; ...`"),),
-            meaning=("With `isolation.level = read_committed`: a producer's transaction has been open for 15 minutes."),
+            meaning="With `isolation.level = read_committed` a producer's transaction has been open for 15 minutes.",
             impact=(
-                "Consumers of committed records wait at this offset on the source as well; the partition is copied up "
-                "to it."
+                "The partition is copied up to this offset. Consumers of committed records wait at it on the source as "
+                "well."
             ),
-            mend=(
-                "End the producer, or abort its transaction: `kafka-transactions.sh` finds and aborts hanging "
-                "transactions."
-            ),
+            mend="End the producer, or abort its transaction with `kafka-transactions.sh`.",
             look=("kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --broker-id 1",),
         ),
         Message(
@@ -212,14 +189,10 @@ _WAIT = Area(
                 "`target: ...`",
             ),
             meaning=(
-                "The broker answers, and delays requests of this client for some seconds. twinlog waits; after a "
-                "minute twinlog treats the broker as unreachable."
+                "The broker delays requests of this client. After a minute twinlog treats the broker as unreachable."
             ),
-            impact="Records are copied later; all records are kept.",
-            mend=(
-                "Set a larger `consumer_byte_rate`, `producer_byte_rate` or `request_percentage` for the login or "
-                "client id."
-            ),
+            impact="Records are copied later.",
+            mend="Raise `consumer_byte_rate`, `producer_byte_rate` or `request_percentage` for the login or client id.",
             look=("kafka-configs.sh --bootstrap-server HOST:PORT --describe --entity-type users",),
         ),
         Message(
@@ -230,16 +203,12 @@ _WAIT = Area(
                 "`target: the open transaction waits for T-0; without a leader for N s: T-0`",
                 "`... the previous transaction of ID does not end; without a leader for N s: T-0`",
             ),
-            meaning=(
-                "With exactly once a single transaction contains the partitions of a task. The transaction ends when "
-                "each partition has a leader. Until then the coordinator refuses a new transaction under the same id."
-            ),
-            impact="The partitions of a task wait together; all records are kept.",
+            meaning="With exactly once, the transaction of a task ends when each of its partitions has a leader.",
+            impact="All partitions of the task wait together.",
             mend=(
-                "Check the brokers of T-0 (`kafka-topics.sh --describe --unavailable-partitions`); twinlog continues "
-                "by itself. More tasks (`tasks.max`) keep more partitions apart. A remote topic with a "
-                "`message.timestamp.before.max.ms` of a few milliseconds refuses the end of the transaction as well: "
-                "raise the value, and restart the coordinator's broker."
+                "Check the brokers of T-0. twinlog continues by itself; a larger `tasks.max` keeps more partitions "
+                "apart. A remote topic with a `message.timestamp.before.max.ms` of a few milliseconds has the same "
+                "effect: raise the value, and restart the coordinator's broker."
             ),
             look=("kafka-topics.sh --bootstrap-server HOST:PORT --describe --unavailable-partitions",),
         ),
@@ -248,11 +217,9 @@ _WAIT = Area(
             "A read of a partition is throttled",
             "warning",
             lines=("`T-0 could not be read for 60 s, as when a quota throttles it`",),
-            meaning=("A broker's answers are empty; twinlog reads there the records that arrived before a crash."),
-            impact="The partition waits before its first record after a crash.",
-            mend=(
-                "Wait: twinlog tries again; set a larger `consumer_byte_rate` or `request_percentage` for the login."
-            ),
+            meaning="A broker's answers are empty while twinlog looks for records that arrived before a crash.",
+            impact="The partition waits before its first record after the crash.",
+            mend="Wait: twinlog tries again. Or raise `consumer_byte_rate` or `request_percentage` for the login.",
         ),
         Message(
             "TW-WAIT-10",
@@ -260,11 +227,11 @@ _WAIT = Area(
             "warning",
             lines=(("`its leader has an older leader epoch than what was copied; that is believed after 30 s`"),),
             meaning=(
-                "A topic from before topic ids (Kafka before 2.8) was recreated, or the broker has lost contact with "
-                "its cluster."
+                "A topic without a topic id (Kafka before 2.8) was recreated, or the broker lost contact with its "
+                "cluster."
             ),
             impact=ONE_PARTITION_WAITS,
-            mend="Wait; after 30 seconds twinlog [holds](held.md) the partition with `TW-GAP-03`.",
+            mend="Wait. After 30 seconds twinlog [holds](held.md) the partition with `TW-GAP-03`.",
         ),
     ),
 )
@@ -287,12 +254,9 @@ _FAULT = Area(
                 "`flow FLOW ...`",
                 "`FLOW: ...`",
             ),
-            meaning=(
-                "A step of a flow failed with an unknown error. A job of the flow tries again; the flow fails with "
-                "the reason if it has to end."
-            ),
-            impact="See `twinlog status`: a failed flow waits for a restart; positions are stored.",
-            mend="Restart the process if the flow is `FAILED`, and report the error.",
+            meaning="A step of a flow failed. A job tries again; otherwise the flow fails with the reason.",
+            impact="A failed flow waits for a restart; positions are stored.",
+            mend="Run `twinlog status`. If the flow is `FAILED`, restart the process. Report the error.",
             look=("twinlog status mm2.properties",),
         ),
         Message(
@@ -304,9 +268,9 @@ _FAULT = Area(
                 "`a coroutine crashed`",
                 "`a task failed: ...`",
             ),
-            meaning=("A copier ended with an unknown error. The driver gives its partitions to another copier."),
-            impact="The partitions pause for some seconds; all records are kept.",
-            mend="twinlog continues by itself; report the error.",
+            meaning="The driver gives the copier's partitions to another copier.",
+            impact="The partitions pause for some seconds.",
+            mend="Report the error; twinlog continues by itself.",
         ),
         Message(
             "TW-FAULT-03",
@@ -316,9 +280,11 @@ _FAULT = Area(
                 "`connector NAME ...`",
                 "`the worker's herder ended`",
             ),
-            meaning=("A Connect worker met an unknown error while it started, ended or followed connectors."),
+            meaning="A Connect worker failed while it started, ended or followed connectors.",
             impact="The named connector may have stopped; all other connectors continue.",
-            mend=("Restart the connector with `twinlog connectors restart NAME`, or the worker, and report the error."),
+            mend=(
+                "Restart the connector with `twinlog connectors restart NAME`, or restart the worker. Report the error."
+            ),
             look=("twinlog connectors status",),
         ),
         Message(
@@ -326,10 +292,8 @@ _FAULT = Area(
             "An unexpected error of a request",
             "error",
             lines=("`an unexpected ... at METHOD PATH: ...`",),
-            meaning=(
-                "The worker has a fault; the lines below the message name the place in the code, and hide all values."
-            ),
-            impact="Connectors run as before; the request failed with status 500.",
+            meaning="The lines below the message name the place in the code, and hide all values.",
+            impact="The request failed with status 500; connectors run as before.",
             mend="Report the fault with these lines.",
         ),
         Message(
@@ -337,7 +301,7 @@ _FAULT = Area(
             "An unexpected error at the end",
             "error",
             lines=("`at the end`",),
-            meaning="A step at the end of the process failed with an unknown error.",
+            meaning="A step at the end of the process failed.",
             impact="Positions were stored before this step.",
             mend="Report the error.",
         ),

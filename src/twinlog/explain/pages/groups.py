@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
 
 _GROUP = Area(
     name="GROUP",
@@ -19,10 +19,10 @@ _GROUP = Area(
             "info",
             lines=("`no checkpoints for group G: ...`",),
             meaning="The flow leaves the group untranslated.",
-            impact="The group begins on the target as a new group: by its `auto.offset.reset`.",
+            impact="On the target the group begins by its `auto.offset.reset`.",
             mend=(
-                "For information only, or change `groups`, `groups.exclude`, `topics` or `topics.exclude`: the line "
-                "names the key."
+                "To translate the group, change the key in the line: `groups`, `groups.exclude`, `topics` or "
+                "`topics.exclude`."
             ),
             in_line=False,
         ),
@@ -32,8 +32,10 @@ _GROUP = Area(
             "warning",
             lines=("`no checkpoints in topic T for group G: it is not copied, or ...`",),
             meaning="The target lacks an equivalent of the group's committed offset.",
-            impact="After a failover the group repeats or skips records of the topic.",
-            mend="The group begins that topic by its `auto.offset.reset`.",
+            impact=(
+                "After a failover the group begins this topic by its `auto.offset.reset`: it repeats or skips records."
+            ),
+            mend="Follow the reason in the line.",
         ),
         Message(
             "TW-GROUP-03",
@@ -42,7 +44,7 @@ _GROUP = Area(
             lines=("`group G is in use on west, its offsets there are left alone`",),
             meaning="The group has members on the target, or another program commits its offsets there.",
             impact=UNAFFECTED,
-            mend="For information only; if the group should be idle there, stop its members.",
+            mend="If the group should be idle there, stop its members.",
             in_line=False,
         ),
         Message(
@@ -50,9 +52,9 @@ _GROUP = Area(
             "The topic of checkpoints was deleted",
             "warning",
             lines=("`topic east.checkpoints.internal was gone; its checkpoints are written again`",),
-            meaning="The topic was deleted.",
+            meaning="",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
         ),
         Message(
             "TW-GROUP-05",
@@ -61,13 +63,8 @@ _GROUP = Area(
             lines=(
                 ("`earlier checkpoints are unreadable, and every group gets new checkpoints, which may be older: ...`"),
             ),
-            meaning=(
-                "The login lacks READ on the topic of checkpoints, so twinlog lacks the checkpoints of earlier runs."
-            ),
-            impact=(
-                "Records are unaffected. A new checkpoint may be older than the last checkpoint: a group that moves "
-                "now repeats more records."
-            ),
+            meaning="The login lacks READ on the topic of checkpoints.",
+            impact="Records are unaffected. New checkpoints may be older: a group that moves now repeats more records.",
             mend="Grant READ on the topic in the line, and restart the process.",
         ),
         Message(
@@ -75,11 +72,8 @@ _GROUP = Area(
             "The way back of groups is closed",
             "warning",
             lines=("`offsets of groups in topics that came from WEST stay untranslated: ...`",),
-            meaning=(
-                "The login lacks READ on the positions of the opposite flow, so offsets in topics that the opposite "
-                "flow has copied stay untranslated."
-            ),
-            impact="Groups that read these copies begin by their `auto.offset.reset` after they move.",
+            meaning="The login lacks READ on the positions of the opposite flow.",
+            impact="After a move, groups that read copies of the opposite flow begin by their `auto.offset.reset`.",
             mend="Grant READ on the topic in the line.",
         ),
         Message(
@@ -93,12 +87,9 @@ _GROUP = Area(
                     "...`"
                 ),
             ),
-            meaning=("The login lacks READ on the topic of offset syncs, so twinlog lacks the syncs of MirrorMaker 2."),
-            impact=("Offsets in records that MirrorMaker 2 copied stay untranslated; all other offsets are exact."),
-            mend=(
-                "Grant READ on the topic of offset syncs, if groups still have offsets in records that MirrorMaker 2 "
-                "copied."
-            ),
+            meaning="The login lacks READ on the topic of offset syncs, which has the syncs of MirrorMaker 2.",
+            impact="Offsets in records that MirrorMaker 2 copied stay untranslated; all other offsets are exact.",
+            mend="If groups still have these offsets, grant READ on the topic of offset syncs.",
         ),
         Message(
             "TW-GROUP-08",
@@ -106,8 +97,7 @@ _GROUP = Area(
             "warning",
             lines=("`where copies begin is found by content alone: ...`",),
             meaning=(
-                "`twinlog verify` cannot read the offset syncs, so it looks for the first copied record by the "
-                "content of records."
+                "`twinlog verify` cannot read the offset syncs, and compares content to find the first copied record."
             ),
             impact="The comparison reads more records; its result is unaffected.",
             mend="Grant READ on the topic of offset syncs.",
@@ -129,20 +119,17 @@ _ACL = Area(
             meaning=(
                 "The target lacks an authorizer, or the login lacks ALTER on the cluster. The line quotes the target."
             ),
-            impact=("Records are copied. Consumers of the remote topic may lack a right that they have on the source."),
-            mend=("Grant ALTER on the cluster to the login of twinlog, or set `sync.topic.acls.enabled = false`."),
+            impact="Records are copied. Consumers of the remote topic may lack rights.",
+            mend="Grant ALTER on the cluster to twinlog's login, or set `sync.topic.acls.enabled = false`.",
         ),
         Message(
             "TW-ACL-02",
             "ACLs for all topics are left out",
             "warning",
             lines=("`the ACLs of EAST for all topics (*) are left out: where topics keep their names ...`",),
-            meaning=(
-                "The source has ACLs for the topic `*`, and the flow keeps the names of topics: on the target these "
-                "ACLs would count for every topic there."
-            ),
+            meaning="The flow keeps topic names: on the target, ACLs for `*` would count for every topic there.",
             impact="Records are copied. The target lacks the rights of these ACLs.",
-            mend="Create the ACLs on the target by hand, if they should count for every topic of the target.",
+            mend="If every topic of the target should have these ACLs, create them by hand.",
         ),
         Message(
             "TW-ACL-03",
@@ -153,9 +140,9 @@ _ACL = Area(
                 "`ACLs of EAST for prefixes of names are left out, as in MirrorMaker 2: TOPICS`",
                 "`cluster EAST has no authorizer, so there are no ACLs to carry over; ...`",
             ),
-            meaning="As MirrorMaker 2 does, twinlog copies ACLs of single topics only.",
+            meaning="As MirrorMaker 2, twinlog copies ACLs of single topics only.",
             impact="Records are copied. The target lacks the rights of these ACLs.",
-            mend="Create the ACLs on the target by hand, if consumers there need them.",
+            mend="If consumers on the target need these ACLs, create them by hand.",
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import COPIES_NOTHING, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import COPIES_NOTHING, NOTHING_TO_DO, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
 
 _HELD = Area(
     name="HELD",
@@ -21,20 +21,18 @@ _HELD = Area(
             "Partitions are held",
             "warning",
             lines=("`N partitions are held (...); twinlog status names them`",),
-            meaning="twinlog holds many partitions for the same cause.",
-            impact="The records of the held partitions wait on the source, and retention may delete them.",
-            mend=(
-                "Run `twinlog status`: the command names each held partition with its id, the reason and the way out."
-            ),
+            meaning="Many partitions are held for the same cause.",
+            impact="Records of these partitions wait on the source; retention may delete them.",
+            mend="Run `twinlog status` for each partition, its reason and the way out.",
         ),
         Message(
             "TW-HELD-02",
             "A partition is copied again",
             "info",
             lines=("`copied again, held no more: ...`",),
-            meaning="twinlog copies these partitions again.",
+            meaning="",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -42,11 +40,9 @@ _HELD = Area(
             "A run is done but for held partitions",
             "error",
             lines=("`caught up, but for held partitions: ...`",),
-            meaning=(
-                "`--until-caught-up` has copied all other partitions, and has tried each held partition again in vain."
-            ),
+            meaning="`--until-caught-up` copied all other partitions, and tried each held partition again.",
             impact="Records of the held partitions are missing on the target.",
-            mend=("Run `twinlog status`, follow the way out of each held partition, and run the command again."),
+            mend="Run `twinlog status`, follow each way out, and run the command again.",
         ),
     ),
 )
@@ -78,12 +74,12 @@ _GAP = Area(
             ),
             meaning="Retention deleted records before the flow read them.",
             impact=(
-                "The deleted records are missing on the target for good. With the policy `hold` later records of the "
-                "partition wait."
+                "The deleted records stay missing on the target. With the policy `hold` later records of the partition "
+                "wait."
             ),
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to continue after the gap; then set a longer "
-                "retention on the source, or more tasks (`tasks.max`). See [gaps](running.md#gaps)."
+                "Run `twinlog topics accept-gap mm2.properties T-0` to continue after [the gap](running.md#gaps). Then "
+                "raise the retention on the source, or `tasks.max`."
             ),
         ),
         Message(
@@ -100,8 +96,8 @@ _GAP = Area(
                 "wait."
             ),
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to continue at the present end of the source log. "
-                "See [gaps](running.md#gaps)."
+                "Run `twinlog topics accept-gap mm2.properties T-0` to continue at the end of the source log. See "
+                "[gaps](running.md#gaps)."
             ),
         ),
         Message(
@@ -113,13 +109,10 @@ _GAP = Area(
                 "`T-0 is held at source offset N: ...`",
             ),
             meaning="The source has a new topic with the same name.",
-            impact=(
-                "The copies of the deleted topic stay on the target. With the policy `hold` records of the new topic "
-                "wait."
-            ),
+            impact="The earlier copies stay on the target. With the policy `hold` records of the new topic wait.",
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to append the new topic to the old copy, or "
-                "delete the remote topic and run `twinlog topics restart-from`. See [gaps](running.md#gaps)."
+                "Run `twinlog topics accept-gap mm2.properties T-0` to append the new topic to the old copy. Or delete "
+                "the remote topic and run `twinlog topics restart-from`. See [gaps](running.md#gaps)."
             ),
         ),
     ),
@@ -148,17 +141,16 @@ _RECORD = Area(
                 "`T-0 is held at source offset N: ...`",
             ),
             meaning=(
-                "The target answers INVALID_TIMESTAMP or INVALID_RECORD for a single record, for example because of "
-                "`message.timestamp.before.max.ms` or a missing key in a compacted topic."
+                "The target answers INVALID_TIMESTAMP or INVALID_RECORD, for example for "
+                "`message.timestamp.before.max.ms`, or for a missing key in a compacted topic."
             ),
             impact=(
-                "With the policy `hold` the record and later records of the partition wait; with `skip` or "
-                "`dead-letter` the record is missing in the remote topic."
+                "Policy `hold`: this record and later records of the partition wait. `skip`, `dead-letter`: the remote "
+                "topic lacks the record."
             ),
             mend=(
-                "Change the setting of the remote topic that refuses the record; or run `twinlog topics skip-to "
-                "mm2.properties T-0 --to-offset N` to leave the record out; or choose [another "
-                "policy](held.md#policies)."
+                "Change the setting of the remote topic. Or leave the record out: `twinlog topics skip-to "
+                "mm2.properties T-0 --to-offset N`. Or choose [another policy](held.md#policies)."
             ),
         ),
         Message(
@@ -169,12 +161,12 @@ _RECORD = Area(
                 "`the record at source offset N needs ... bytes`",
                 "`T-0 is held at source offset N: ...`",
             ),
-            meaning="The record is larger than `max.message.bytes` of the remote topic.",
+            meaning="The record exceeds `max.message.bytes` of the remote topic.",
             impact=(
-                "With the policy `hold` the record and later records of the partition wait; with `skip` or "
-                "`dead-letter` the record is missing in the remote topic."
+                "Policy `hold`: this record and later records of the partition wait. `skip`, `dead-letter`: the remote "
+                "topic lacks the record."
             ),
-            mend=("Raise `max.message.bytes` of the remote topic, or choose [another policy](held.md#policies)."),
+            mend="Raise `max.message.bytes` of the remote topic, or choose [another policy](held.md#policies).",
         ),
         Message(
             "TW-RECORD-03",
@@ -184,11 +176,9 @@ _RECORD = Area(
                 "`batch at source offsets ... is corrupt`",
                 "`T-0 is held at source offset N: ...`",
             ),
-            meaning=(
-                "The checksum is wrong, or the offsets of the batch do not follow the offsets of the previous batch."
-            ),
+            meaning="The checksum of the batch is wrong, or its offsets do not follow the previous batch.",
             impact=ONE_PARTITION_WAITS,
-            mend=("Check the disk of the source broker; move the position past the batch if a repair is impossible."),
+            mend="Check the disk of the source broker. If a repair is impossible, move the position past the batch.",
         ),
         Message(
             "TW-RECORD-04",
@@ -198,14 +188,12 @@ _RECORD = Area(
                 "`the transform ... fails on the record at offset N of ...`",
                 "`T-0 is held at source offset N: ...`",
             ),
-            meaning=(
-                "The transform failed, and the flow has no tolerance: twinlog holds the partition at this record."
+            meaning="The transform failed, and the flow has no tolerance.",
+            impact="This record and later records of the partition wait.",
+            mend=(
+                "Correct the function and restart the flow. Or set `errors.tolerance = all`: the remote topic then "
+                "lacks the record."
             ),
-            impact=(
-                "The record and later records of the partition wait. With `errors.tolerance = all` the record is "
-                "missing in the remote topic."
-            ),
-            mend="Correct the function and start the flow again, or set `errors.tolerance = all`.",
         ),
         Message(
             "TW-RECORD-05",
@@ -215,15 +203,9 @@ _RECORD = Area(
                 "`T-0: the target refuses source offsets ...: ...`",
                 "`T-0 is held at source offset N: ...`",
             ),
-            meaning=(
-                "The broker refuses the batch, and the line quotes the broker; if the broker finds a batch corrupt, "
-                "the copier sends the batch six times."
-            ),
+            meaning="The line quotes the broker. A batch that the broker finds corrupt is sent six times.",
             impact=ONE_PARTITION_WAITS,
-            mend=(
-                "Follow the quoted reason: a rule of the remote topic, or a damaged batch, for example from a faulty "
-                "network or memory."
-            ),
+            mend="Follow the quoted reason: a rule of the remote topic, or a batch damaged by the network or memory.",
         ),
         Message(
             "TW-RECORD-06",
@@ -239,18 +221,9 @@ _RECORD = Area(
             "A record was left out by the tolerance",
             "warning",
             lines=("`transform: ... the transform failed on the record at offset N: ...`",),
-            meaning=(
-                "The flow's transform raised an exception, or returned a wrong value; twinlog skipped the record "
-                "(`errors.tolerance = all`)."
-            ),
-            impact=(
-                "The record is missing in the remote topic; the dead-letter topic has it, if the flow has a "
-                "dead-letter topic."
-            ),
-            mend=(
-                "Correct [the function](transforms.md#errors-and-dead-letters); a dead-letter topic, if the flow has it, "
-                "holds the records."
-            ),
+            meaning="The transform failed or returned a wrong value, and `errors.tolerance = all` skipped the record.",
+            impact="The remote topic lacks the record; the dead-letter topic of the flow, if set, has the record.",
+            mend="Correct [the function](transforms.md#errors-and-dead-letters).",
         ),
         Message(
             "TW-RECORD-08",
@@ -259,7 +232,7 @@ _RECORD = Area(
             lines=("`dead-letter: topic T was created ...`",),
             meaning="twinlog wrote the first record for the dead-letter topic.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
         ),
         Message(
             "TW-RECORD-09",
@@ -270,16 +243,13 @@ _RECORD = Area(
                 "`oversized: ...`",
             ),
             meaning=(
-                "The target refuses the record, or the record is too large, and the policy of the flow leaves the "
-                "record out."
+                "The target refuses the record, or the record is too large; the policy of the flow leaves the record "
+                "out."
             ),
             impact=(
-                "The record is missing in the remote topic. With the policy `dead-letter` the dead-letter topic has "
-                "the record."
+                "The remote topic lacks the record. With the policy `dead-letter` the dead-letter topic has the record."
             ),
-            mend=(
-                "For information only if the policy is intended; otherwise choose [another policy](held.md#policies)."
-            ),
+            mend="If this is unintended, choose [another policy](held.md#policies).",
         ),
     ),
 )
@@ -298,13 +268,11 @@ _TARGET = Area(
             "The target leaves a batch unacknowledged",
             "error",
             lines=("`T-0 is held at source offset N: ...`",),
-            meaning=(
-                "The acknowledgement is missing after the producer's `delivery.timeout.ms` or `retries` of the file."
-            ),
+            meaning="The acknowledgement is missing after the producer's `delivery.timeout.ms` or `retries`.",
             impact=ONE_PARTITION_WAITS,
             mend=(
-                "Check the brokers of the target: the partition needs a leader and enough replicas in sync. twinlog "
-                "tries the partition again by itself."
+                "Check the target's brokers: the partition needs a leader and enough replicas in sync. twinlog tries "
+                "again by itself."
             ),
             look=("kafka-topics.sh --bootstrap-server HOST:PORT --describe --under-min-isr-partitions",),
         ),
@@ -315,31 +283,23 @@ _TARGET = Area(
             lines=("`target: ... records were lost on the target`",),
             meaning=(
                 "The remote log ends before the last acknowledged record, or has different records there, for example "
-                "after an unclean leader election."
+                "after an unclean election."
             ),
-            impact=(
-                "twinlog copies the lost records again. If their place is unknown, they are missing on the target."
-            ),
+            impact="twinlog copies the lost records again; records with an unknown place stay missing.",
             mend=(
-                "For information only: the line names the source offsets that twinlog copies again. Only if their "
-                "place is unknown, delete position and remote topic for a full copy."
+                "The line names the source offsets that are copied again. If their place is unknown, delete position "
+                "and remote topic for a full copy."
             ),
-            escalate=(
-                "Tell the team that operates the target: an unclean leader election or a deleted log lost "
-                "acknowledged records."
-            ),
+            escalate="Tell the team of the target: an unclean election or a deleted log lost acknowledged records.",
         ),
         Message(
             "TW-TARGET-03",
             "A remote topic was recreated",
             "warning",
             lines=("`target: remote topic T was recreated: what it held before is not copied again`",),
-            meaning="The remote topic was deleted; twinlog continues after the last copied record.",
+            meaning="The remote topic was deleted.",
             impact="The earlier copies are gone; copying continues after the last copied record.",
-            mend=(
-                "For information only; `twinlog topics restart-from FILE TOPIC --earliest` copies the whole source "
-                "topic again."
-            ),
+            mend="To copy the whole source topic again, run `twinlog topics restart-from FILE TOPIC --earliest`.",
         ),
         Message(
             "TW-TARGET-04",
@@ -347,13 +307,11 @@ _TARGET = Area(
             "warning",
             lines=("`foreign: ... somebody else writes to this remote topic`",),
             meaning=(
-                "Records of another producer are between the copies. twinlog logs the first case at once, and then a "
-                "sum at most once a minute."
+                "Records of another producer are between the copies. The first case is logged at once, then a sum each "
+                "minute."
             ),
             impact="Consumers read foreign records between the copies; offsets of the copies stay exact.",
-            mend=(
-                "Keep other producers away; the usual cause is two flows, or two runs of a flow, into the same topic."
-            ),
+            mend="Keep other producers away. The usual cause: two flows, or two runs of a flow, into the same topic.",
             look=(
                 "twinlog verify mm2.properties --topic T",
                 ("kafka-console-consumer.sh --bootstrap-server HOST:PORT --topic T --property print.headers=true"),
@@ -368,13 +326,11 @@ _TARGET = Area(
                 "`transaction: ...`",
             ),
             meaning=(
-                "With `exactly.once.source.support` the end of a task left a transaction open, and the coordinator "
-                "aborts it after its timeout; or a task found an open transaction of an earlier task."
+                "With `exactly.once.source.support` an earlier task left a transaction open; the coordinator aborts it "
+                "after its timeout."
             ),
-            impact=(
-                "The records of the transaction are copied again; consumers of committed records see each record once."
-            ),
-            mend="For information only. If the line returns, check the brokers of the target.",
+            impact="Records of the transaction are copied again; consumers of committed records see each record once.",
+            mend="If the line returns, check the brokers of the target.",
         ),
         Message(
             "TW-TARGET-06",
@@ -382,13 +338,12 @@ _TARGET = Area(
             "warning",
             lines=("`fenced: ...`",),
             meaning=(
-                "Another process writes with the same transactional ids, so the coordinator fences this process: two "
-                "processes with the same flow, or a take-over."
+                "Two processes run the same flow, or another process took over: the coordinator fences this process."
             ),
             impact="Each record is on the target once; the fenced task ends.",
             mend=(
-                "If both processes should run, give them the same file, so that the second process waits. After a "
-                "take-over the message is for information only."
+                "Give both processes the same file, so that the second process waits. After a take-over there is "
+                "nothing to do."
             ),
         ),
         Message(
@@ -399,24 +354,18 @@ _TARGET = Area(
                 "`positions cannot be stored, trying again: ...`",
                 "`positions could not be stored at the end: ...`",
             ),
-            meaning=(
-                "The topic of the positions was deleted, or its brokers refuse positions; the flow still copies "
-                "records."
-            ),
-            impact=("Records are copied. A crash before the next stored position has more records copied again."),
-            mend=(
-                "See the reason; the next start of the connector or the process recreates a deleted topic and copies "
-                "all records again."
-            ),
+            meaning="The topic of positions was deleted, or its brokers refuse positions.",
+            impact="Records are copied. A crash now copies more records again.",
+            mend="Follow the reason. The next start recreates a deleted topic and copies all records again.",
         ),
         Message(
             "TW-TARGET-08",
             "Writing offset syncs fails",
             "warning",
             lines=("`syncs: offset syncs cannot be written, trying again: ...`",),
-            meaning=("The topic of offset syncs refuses records, or its leader is silent. The line has the reason."),
+            meaning="The topic of offset syncs refuses records, or its leader is silent.",
             impact=(
-                "Records are copied. Clients of MirrorMaker 2 translate offsets less exactly; twinlog has its own "
+                "Records are copied. Clients of MirrorMaker 2 translate offsets less exactly; twinlog uses its own "
                 "positions."
             ),
             mend="Follow the reason at the end of the line. twinlog tries again by itself.",
@@ -430,7 +379,7 @@ _TARGET = Area(
             ),
             meaning="The topic `heartbeats` of the source was deleted, or lost its last records.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
         ),
         Message(
             "TW-TARGET-10",
@@ -438,8 +387,7 @@ _TARGET = Area(
             "error",
             lines=("`it refuses transactions of N ms; lower KEY of its producer, or raise ...`",),
             meaning=(
-                "With `exactly.once.source.support` a transaction lasts longer than `transaction.max.timeout.ms` of "
-                "the brokers allows."
+                "With `exactly.once.source.support` a transaction exceeds `transaction.max.timeout.ms` of the brokers."
             ),
             impact=COPIES_NOTHING,
             mend=(

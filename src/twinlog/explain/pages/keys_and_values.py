@@ -13,14 +13,11 @@ KEYS_AND_VALUES = (
             "`FILE:LINE: error: KEY: unknown key; did you mean KEY?`",
             "`FILE:LINE: warning: KEY: unknown key, ignored; did you mean KEY?`",
         ),
-        meaning=(
-            "The key is outside of twinlog's list of keys, or names a cluster that `clusters` lacks. "
-            "MirrorMaker 2 ignores such a key without a word."
-        ),
+        meaning="twinlog's list lacks the key, or `clusters` lacks its alias. MirrorMaker 2 ignores the key silently.",
         impact=NOTHING_CHANGED,
         mend=(
-            "Write the key that the line names. To ignore unknown keys with a warning, write "
-            "`twinlog.unknown.keys = warn`; `connect-mirror-maker` and Connect workers only warn."
+            "Write the key in the line. To ignore unknown keys with a warning, write `twinlog.unknown.keys = "
+            "warn`; `connect-mirror-maker` and Connect workers only warn."
         ),
     ),
     Message(
@@ -28,7 +25,7 @@ KEYS_AND_VALUES = (
         "A line has two equals signs",
         "error",
         lines=("`FILE:LINE: error: KEY: ...; a second = belongs to the value`",),
-        meaning="The line says `KEY==VALUE`: Java's properties end the key at the first equals sign.",
+        meaning="Java's properties end the key at the first equals sign.",
         impact=NOTHING_CHANGED,
         mend="Write a single equals sign.",
     ),
@@ -42,11 +39,10 @@ KEYS_AND_VALUES = (
             "`FILE:LINE: warning: KEY: an old name; write KEY`",
         ),
         meaning=(
-            "MirrorMaker 2 reads the text in another way, or from another key. twinlog reads the text as the "
-            "line describes; a replaced value is at least as safe."
+            "MirrorMaker 2 reads the text in another way, or from another key. twinlog's value is at least as safe."
         ),
         impact=UNAFFECTED,
-        mend="For information only; write the second text to silence the line.",
+        mend="To silence the line, write the second text.",
     ),
     Message(
         "TW-FILE-04",
@@ -54,25 +50,18 @@ KEYS_AND_VALUES = (
         "error",
         lines=("`FILE:LINE: error: KEY: ..., at character N of ...; write ...`",),
         meaning=(
-            "Java refuses the regular expression as well. Names are matched by regular expressions: "
-            "`*.payments` is a pattern of a shell, the expression is `.*[.]payments`."
+            "Names are matched by Java's regular expressions: write `.*[.]payments` for `*.payments`. A list is "
+            "split at every comma, also inside of braces."
         ),
         impact=NOTHING_CHANGED,
-        mend=(
-            "Write the expression that the line names, or correct the character. The count leaves out the "
-            "backslashes that a properties file doubles. A list is split at every comma, also inside of "
-            "braces."
-        ),
+        mend=("Write the expression in the line, or correct the character. The count leaves out doubled backslashes."),
     ),
     Message(
         "TW-FILE-05",
         "A regular expression is too slow",
         "error",
         lines=(("`KEY: more than 1 s for the name NAME, as the body of a repeat can match in many ways ...`"),),
-        meaning=(
-            "A match of the expression would take very long. twinlog does not look at topics or groups until you "
-            "change the expression."
-        ),
+        meaning="A match of the expression would take very long.",
         impact="Topics and groups that appear later wait until the expression has changed.",
         mend="Give the expression a single way to match: `[ab]+` for `(a|b)+`, `a+` for `(a+)+`.",
         in_line=False,
@@ -82,21 +71,18 @@ KEYS_AND_VALUES = (
         "Fields of Strimzi's resource are ignored",
         "warning",
         lines=("`FILE:LINE: warning: these fields are ignored here: ...`",),
-        meaning="Strimzi's resource has fields that have a meaning only on Kubernetes.",
+        meaning="These fields have a meaning only on Kubernetes.",
         impact=UNAFFECTED,
-        mend="For information only; [why](strimzi.md#fields).",
+        mend="There is nothing to do: see [the fields](strimzi.md#fields).",
     ),
     Message(
         "TW-FILE-07",
         "A config provider has an unsupported class",
         "warning",
         lines=("`FILE:LINE: warning: config.providers.NAME.class: the Java class CLASS is unsupported here; ...`",),
-        meaning="`config.providers` lists a provider with a class from outside of Kafka.",
+        meaning="`config.providers` lists a provider from outside of Kafka.",
         impact=UNAFFECTED,
-        mend=(
-            "For information only, while all values leave the provider unused; "
-            "[otherwise](security.md#secrets) mount the secret as a file."
-        ),
+        mend="If a value uses the provider, [mount the secret as a file](security.md#secrets).",
     ),
     Message(
         "TW-FILE-08",
@@ -114,13 +100,13 @@ KEYS_AND_VALUES = (
             "`FILE:LINE: error: KEY: the key KEY of NAME is missing: ...`",
         ),
         meaning=(
-            "A value that takes effect refers to a variable, a file, a Secret or a provider that is missing "
-            "or unreadable. Kafka would take the text of the reference for the value."
+            "A value refers to a missing or unreadable variable, file, Secret or provider. Kafka would take the "
+            "reference's text for the value."
         ),
         impact=NOTHING_CHANGED,
         mend=(
-            "Do what the line says. Secrets are described in [Security](security.md#secrets), Secrets of a "
-            "resource in [Strimzi](strimzi.md#secrets-and-config-maps)."
+            "Follow the line. See secrets [of a file](security.md#secrets) and [of a "
+            "resource](strimzi.md#secrets-and-config-maps)."
         ),
     ),
     Message(
@@ -133,8 +119,8 @@ KEYS_AND_VALUES = (
                 "settings of its source, ...`"
             ),
         ),
-        meaning="`replication.policy.separator` is empty, so MirrorMaker 2 recognises no remote topic by its name.",
-        impact="Each remote topic keeps the settings that it had at its creation.",
+        meaning=("With an empty `replication.policy.separator` MirrorMaker 2 recognises no remote topic by its name."),
+        impact="Each remote topic keeps the settings of its creation.",
         mend=(
             "Choose the identity policy, as in the line: names and positions stay, see [names that are "
             "kept](configuration.md#names-that-are-kept)."
@@ -150,8 +136,8 @@ KEYS_AND_VALUES = (
                 "takes every topic for a copy from the target`"
             ),
         ),
-        meaning="Both clusters have the same alias; the flow mirrors only heartbeats, as in MirrorMaker 2.",
-        impact="The flow copies heartbeats only.",
+        meaning="Both clusters have the same alias.",
+        impact="The flow copies heartbeats only, as in MirrorMaker 2.",
         mend="Leave out `target.cluster.alias`.",
     ),
     Message(
@@ -164,7 +150,7 @@ KEYS_AND_VALUES = (
         ),
         meaning="`source.cluster.alias` or `target.cluster.alias` differs from the alias of the cluster.",
         impact=UNAFFECTED,
-        mend="For information only, if you want these names: MirrorMaker 2 uses the same names.",
+        mend="If these names are intended, there is nothing to do: MirrorMaker 2 uses the same names.",
     ),
     Message(
         "TW-FILE-14",
@@ -172,10 +158,7 @@ KEYS_AND_VALUES = (
         "warning",
         lines=("`FILE:LINE: warning: KEY: flows A and B write offset syncs to the same topic, ...`",),
         meaning="Both targets have the same `target.cluster.alias`, or an empty alias.",
-        impact=(
-            "Clients of MirrorMaker 2 may translate offsets by the syncs of the wrong flow, so that groups "
-            "skip or repeat records."
-        ),
+        impact="Clients of MirrorMaker 2 may use syncs of the wrong flow: groups then skip or repeat records.",
         mend="Give each flow its own alias, as in the line.",
     ),
     Message(
@@ -187,16 +170,16 @@ KEYS_AND_VALUES = (
             "`FILE:LINE: warning: KEY: flow A: source and target share a bootstrap server`",
         ),
         meaning=(
-            "The file has two separators or policies, an alias with the separator inside, or two aliases for "
-            "the same cluster. MirrorMaker 2 would copy in a cycle."
+            "The file has two separators or policies, an alias with the separator inside, or two aliases for the "
+            "same cluster."
         ),
         impact=(
-            "twinlog leaves out topics that would return to their origin. As an error, the line means that "
-            "no flow of the cycle would copy them, and nothing starts."
+            "twinlog leaves out topics that would return to their origin. As an error: nothing starts, because "
+            "every flow of the cycle would leave them out."
         ),
         mend=(
-            "Give all flows of the cycle the same `replication.policy.separator` and "
-            "`replication.policy.class`, or keep their `topics` apart."
+            "Give all flows of the cycle the same `replication.policy.separator` and `replication.policy.class`, "
+            "or keep their `topics` apart."
         ),
     ),
     Message(
@@ -206,7 +189,7 @@ KEYS_AND_VALUES = (
         lines=("`FILE: warning: all flows to WEST are off; only heartbeats are written there`",),
         meaning="`connect-mirror-maker` starts with a file without enabled flows, as MirrorMaker 2 does.",
         impact="The cluster receives heartbeats only.",
-        mend="To copy topics, write `A->B.enabled = true`, and leave out blanks around `->`.",
+        mend="To copy topics, write `A->B.enabled = true`, without blanks around `->`.",
     ),
     Message(
         "TW-FILE-17",
@@ -214,11 +197,10 @@ KEYS_AND_VALUES = (
         "warning",
         lines=("`connector NAME: warning: by its address ... its target is another cluster than the worker's, ...`",),
         meaning=(
-            "The address of the connector's target differs from the worker's. Positions are stored on the "
-            "target; a worker of Kafka's would look for them on its own cluster."
+            "twinlog stores positions on the connector's target; Kafka's worker would look for them on its own cluster."
         ),
         impact=UNAFFECTED,
-        mend="Give both the same `bootstrap.servers`, if they are the same cluster.",
+        mend="If both are the same cluster, give both the same `bootstrap.servers`.",
     ),
     Message(
         "TW-FILE-19",
@@ -229,12 +211,9 @@ KEYS_AND_VALUES = (
             "`FILE:LINE: warning: these keys are ignored here: KEYS`",
             "`FILE:LINE: warning: KEY: loses against KEY of line N; write KEY`",
         ),
-        meaning="The key has no effect at its place, another line wins, or only Kafka's Java processes know the key.",
+        meaning=("The key is ineffective at its place, another line wins, or only Kafka's Java processes use the key."),
         impact=UNAFFECTED,
-        mend=(
-            "Write the key that the line names, or remove the line; the [reference](configuration.md) has "
-            "the effect of each key."
-        ),
+        mend="Write the key in the line, or remove the line; see the [reference](configuration.md).",
     ),
     Message(
         "TW-FILE-20",
@@ -252,14 +231,9 @@ KEYS_AND_VALUES = (
         "A setting is probably a mistake",
         "warning",
         lines=("`FILE:LINE: KEY: ...`",),
-        meaning=(
-            "The file is legal, and a setting has an effect that its author hardly intended. The line names the "
-            "key and the effect."
-        ),
+        meaning="The file is legal; the line names a surprising effect.",
         impact="The flow runs with the setting as the line describes it.",
-        mend=(
-            "Correct the key in the file that the line names. `twinlog check FILE` prints the warnings without a run."
-        ),
+        mend="Correct the key in the file. `twinlog check FILE` prints the warnings without a run.",
     ),
     Message(
         "TW-FILE-22",
@@ -269,11 +243,11 @@ KEYS_AND_VALUES = (
             "`FILE:LINE: error: KEY: VALUE is invalid; write ...`",
             "`FILE:LINE: error: KEY: VALUE has a unit; write N, because this key counts seconds`",
         ),
-        meaning="The value of the key has another form than the key takes, or is outside of its limits.",
+        meaning="The value has another form, or is outside of its limits.",
         impact=NOTHING_CHANGED,
         mend=(
-            "Write the value that the line names, for example `refresh.topics.interval.seconds = 30`, and "
-            "run `twinlog check FILE` until the command counts no errors."
+            "Write the value in the line, for example `refresh.topics.interval.seconds = 30`, and run `twinlog "
+            "check FILE` again."
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import COPIES_NOTHING, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import COPIES_NOTHING, NOTHING_TO_DO, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
 
 _START = Area(
     name="START",
@@ -21,9 +21,9 @@ _START = Area(
             "A partition is held for lack of a position",
             "error",
             lines=("`... = none, and T-0 has no stored position; set earliest or latest, ...`",),
-            meaning="The value `none` forbids a flow to begin a new partition.",
+            meaning="The value `none` forbids a begin without a stored position.",
             impact=ONE_PARTITION_WAITS,
-            mend="Write `earliest`, `latest` or another value; or set `twinlog.start` for the topic.",
+            mend="Write `earliest`, `latest` or another value, or set `twinlog.start` for the topic.",
         ),
         Message(
             "TW-START-02",
@@ -33,12 +33,9 @@ _START = Area(
                 "`start: these topics begin at their ends (...): TOPICS`",
                 "`start: these topics begin at their first records since ...`",
             ),
-            meaning=(
-                "The flow copies these topics for the first time, and begins by the key in brackets; older records "
-                "stay uncopied."
-            ),
-            impact="Records that are older than the begin stay uncopied.",
-            mend=("For information only, or choose [another place to begin](running.md#where-a-partition-begins)."),
+            meaning="The flow copies these topics for the first time, and begins by the key in brackets.",
+            impact="Older records stay uncopied.",
+            mend="If this is unintended, choose [another place to begin](running.md#where-a-partition-begins).",
             in_line=False,
         ),
         Message(
@@ -49,9 +46,9 @@ _START = Area(
                 ("`start: T appeared after the flow's first start: it begins at its earliest record, in spite of ...`"),
                 "`start: T was recreated before it was copied: ...`",
             ),
-            meaning=("A flow copies a new topic whole, with any value of `auto.offset.reset` or `twinlog.start`."),
+            meaning="A flow copies a new topic whole, with any `auto.offset.reset` or `twinlog.start`.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -64,12 +61,9 @@ _START = Area(
                     "spite of ...`"
                 ),
             ),
-            meaning=(
-                "The source has new partitions, or their positions were deleted; the flow copies these partitions "
-                "whole."
-            ),
-            impact="If the positions were deleted, records are copied a second time.",
-            mend="For information only.",
+            meaning="The source has new partitions, or their positions were deleted.",
+            impact="The partitions are copied whole: a second time, if their positions were deleted.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -79,7 +73,7 @@ _START = Area(
             lines=("`start: no leader answers for PARTITIONS: each begins by timestamp, as of ...`",),
             meaning="At the flow's first start the ends of the partitions are unknown.",
             impact="The partitions wait until they have leaders.",
-            mend="Wait: the flow begins the partitions when they have leaders.",
+            mend="Wait: the flow then begins the partitions by itself.",
             in_line=False,
         ),
         Message(
@@ -87,12 +81,9 @@ _START = Area(
             "Partitions are gone before their end",
             "warning",
             lines=("`not waited for any more, as they are gone: PARTITIONS`",),
-            meaning=(
-                "During `--until-caught-up` the source deleted the partitions before the flow copied all their "
-                "records; or this login lost DESCRIBE."
-            ),
-            impact="Records of the partitions that were uncopied are missing on the target.",
-            mend=("For information only; if the partitions still exist, grant DESCRIBE and run the command again."),
+            meaning="During `--until-caught-up` the source deleted the partitions, or this login lost DESCRIBE.",
+            impact="The remaining records of these partitions are missing on the target.",
+            mend="If the partitions still exist, grant DESCRIBE and run the command again.",
         ),
     ),
 )
@@ -108,10 +99,8 @@ _INTERNAL = Area(
             "An internal topic lacks compaction",
             "error",
             lines=("`... has cleanup.policy=... and must have compact`",),
-            meaning="Another program or person made an internal topic.",
-            impact=(
-                "Depends on the topic: without compaction the cluster deletes positions or checkpoints after some days."
-            ),
+            meaning="Another program or person created the topic.",
+            impact="Without compaction the cluster deletes positions or checkpoints after some days.",
             mend="Run the command in the message.",
         ),
         Message(
@@ -123,7 +112,7 @@ _INTERNAL = Area(
                 "The topic lacked bounds, see [Topics of its own](running.md#topics-of-its-own-and-how-large-they-get)."
             ),
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -133,21 +122,18 @@ _INTERNAL = Area(
             lines=("`internal topic T may keep much that is overwritten, ...`",),
             meaning="twinlog failed to set the topic's bounds, or an administrator set looser bounds.",
             impact="Records are copied; each start takes longer as the topic grows.",
-            mend="Run the command in the message; otherwise starts are slower.",
+            mend="Run the command in the message.",
         ),
         Message(
             "TW-INTERNAL-04",
             "An open transaction holds up an internal topic",
             "warning",
             lines=("`... is held up at offset N of M by an open transaction of ...`",),
-            meaning=(
-                "Another program appended to an internal topic in a transaction, and the transaction is still open; "
-                "readers of committed records wait at this offset."
-            ),
-            impact="The reader of the topic waits: the start of a flow, or the translation of offsets.",
+            meaning="Another program's transaction on the internal topic is still open.",
+            impact="The start of a flow, or the translation of offsets, waits.",
             mend=(
-                "Wait: twinlog continues after the transaction timeout of that producer; `kafka-transactions.sh "
-                "--bootstrap-server ... abort --topic T --partition P --start-offset N` ends the transaction at once."
+                "Wait for that producer's transaction timeout. Or end the transaction: `kafka-transactions.sh "
+                "--bootstrap-server ... abort --topic T --partition P --start-offset N`."
             ),
             in_line=False,
         ),
@@ -156,12 +142,9 @@ _INTERNAL = Area(
             "The report of the flow is too large",
             "warning",
             lines=("`TOPIC does not take records of N bytes, so twinlog status lacks topics`",),
-            meaning=(
-                "The process that runs the flow writes a report that exceeds the topic's record limit, as in the next "
-                "row."
-            ),
+            meaning="The report exceeds the topic's record limit.",
             impact="Records are copied; `twinlog status` lacks topics of this flow.",
-            mend="See the next row.",
+            mend="Raise `max.message.bytes` of the topic.",
         ),
         Message(
             "TW-INTERNAL-06",
@@ -170,7 +153,7 @@ _INTERNAL = Area(
             lines=("`progress: TOPIC does not take records of N bytes`",),
             meaning="The topic's `max.message.bytes` is very small.",
             impact="Records are copied; after a crash more records are copied again.",
-            mend="Raise `max.message.bytes`; copying continues in spite of it.",
+            mend="Raise `max.message.bytes` of the topic.",
         ),
         Message(
             "TW-INTERNAL-07",
@@ -180,13 +163,10 @@ _INTERNAL = Area(
                 "`... does not report where it ends: ...`",
                 "`... where it begins: ...`",
             ),
-            meaning=(
-                "A partition of an internal topic lacks a leader, or its broker is silent; the line names the "
-                "partition and quotes the broker."
-            ),
+            meaning="A partition of an internal topic lacks a leader, or its broker is silent.",
             impact="The start of the flow waits.",
             mend=(
-                "Check that broker (`kafka-topics.sh --describe --unavailable-partitions`); twinlog continues by "
+                "Check that broker (`kafka-topics.sh --describe --unavailable-partitions`). twinlog continues by "
                 "itself."
             ),
             in_line=False,
@@ -199,10 +179,10 @@ _INTERNAL = Area(
             meaning=(
                 "The login lacks CREATE on the topic, or the cluster refuses its settings. The line quotes the cluster."
             ),
-            impact="Records are copied. Offsets of this flow are translated by twinlog alone.",
+            impact="Records are copied. Only twinlog can translate offsets of this flow.",
             mend=(
-                "Create the topic with `cleanup.policy=compact`, grant CREATE on it, or set "
-                "`emit.offset-syncs.enabled = false`."
+                "Grant CREATE, create the topic with `cleanup.policy=compact`, or set `emit.offset-syncs.enabled = "
+                "false`."
             ),
         ),
         Message(
@@ -213,8 +193,8 @@ _INTERNAL = Area(
             meaning="The cluster refuses a topic of positions or checkpoints. The line quotes the cluster.",
             impact=COPIES_NOTHING,
             mend=(
-                "Follow the reason in the line, for example grant CREATE on the topic, or set a smaller "
-                "`offset.storage.replication.factor`. Or create the topic by hand with `cleanup.policy=compact`."
+                "Grant CREATE on the topic, set a smaller `offset.storage.replication.factor`, or create the topic "
+                "with `cleanup.policy=compact`."
             ),
         ),
     ),

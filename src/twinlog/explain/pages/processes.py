@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import NOTHING_CHANGED, UNAFFECTED, WAITS, Area, Message, Page
+from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, WAITS, Area, Message, Page
 
 _LEADER = Area(
     name="LEADER",
@@ -21,8 +21,8 @@ _LEADER = Area(
             meaning="The workers of MirrorMaker 2 would copy the same records.",
             impact="MirrorMaker 2 copies the records; twinlog waits.",
             mend=(
-                "Stop MirrorMaker 2; twinlog takes over by itself. To run twinlog beside MirrorMaker 2, write the file "
-                "of a [canary](canary.md) with `twinlog canary`."
+                "Stop MirrorMaker 2; twinlog takes over by itself. To run both, write the file of a "
+                "[canary](canary.md) with `twinlog canary`."
             ),
         ),
         Message(
@@ -30,9 +30,9 @@ _LEADER = Area(
             "Another version of twinlog runs the flow",
             "warning",
             lines=("`another version of twinlog runs this flow: group G of west has the members ...`",),
-            meaning="The two versions have incompatible protocols.",
-            impact="The older process copies the records; this process waits.",
-            mend="Stop the older process; this process takes over by itself.",
+            meaning="The protocols of the two versions are incompatible.",
+            impact="The other process copies the records; this process waits.",
+            mend="Stop the other process; this process takes over by itself.",
         ),
         Message(
             "TW-LEADER-03",
@@ -46,7 +46,7 @@ _LEADER = Area(
             ),
             meaning="Two processes run the flow with `--until-caught-up`.",
             impact="The other process copies the records.",
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -55,12 +55,12 @@ _LEADER = Area(
             "warning",
             lines=(("`EAST was out of reach from here for 60 s: handed over to HOST-PID, which may reach it`"),),
             meaning=(
-                "A firewall, a route or a name on this machine is wrong; or the cluster is unreachable for every "
+                "A firewall, a route or a name on this machine is wrong, or the cluster is unreachable for every "
                 "process."
             ),
-            impact=("The flow pauses for some seconds, and the other process continues at the stored positions."),
+            impact="The flow pauses for some seconds; the other process continues at the stored positions.",
             mend=(
-                "Check the connection from this machine to the brokers; with `--until-caught-up` the process only "
+                "Check the connection from this machine to the brokers. With `--until-caught-up` the process only "
                 "waits."
             ),
         ),
@@ -69,9 +69,9 @@ _LEADER = Area(
             "A standby process lacks the source",
             "warning",
             lines=("`standing by for HOST-PID, not ready, as EAST was out of reach from here`",),
-            meaning="The same cause; the message is the state of the flow.",
+            meaning="See TW-LEADER-04.",
             impact="A take-over by this process would stop the flow.",
-            mend="Wait: the process becomes ready by itself.",
+            mend="Check the connection from this machine to the brokers. The process then becomes ready by itself.",
             in_line=False,
         ),
         Message(
@@ -82,8 +82,8 @@ _LEADER = Area(
                 "`cannot be run here yet, trying again: can't start new thread`",
                 "`cannot be ended here yet ...`",
             ),
-            meaning="This user or container has reached the operating system's limit of threads.",
-            impact="The part of the flow that the line names waits; running copiers continue.",
+            meaning="This user or container has reached the limit of threads.",
+            impact="The named part of the flow waits; running copiers continue.",
             mend="Raise the limit (`ulimit -u`, `pids.max`); twinlog continues by itself.",
             look=(
                 "ulimit -u",
@@ -96,8 +96,8 @@ _LEADER = Area(
             "info",
             lines=("`handed over to HOST-PID, which runs N of the flows, this process M`",),
             meaning="The other process is ready and runs fewer flows.",
-            impact=("The flow pauses for some seconds, and the other process continues at the stored positions."),
-            mend="For information only.",
+            impact="The flow pauses for some seconds; the other process continues at the stored positions.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -111,8 +111,8 @@ _LEADER = Area(
                 ),
             ),
             meaning="A standby process lost its login or a right.",
-            impact="The leader copies records; a take-over by this process is impossible.",
-            mend="See the reason at the end of the line; the message `WEST answers again` follows.",
+            impact="The leader copies records; this process cannot take over.",
+            mend="Follow the reason at the end of the line. After a success, `WEST answers again` follows.",
         ),
         Message(
             "TW-LEADER-09",
@@ -125,8 +125,8 @@ _LEADER = Area(
                 ),
             ),
             meaning="A standby process does not reach the target.",
-            impact="A take-over by this process is impossible until the target answers.",
-            mend="Check the brokers of the target; the message `WEST answers again` follows.",
+            impact="This process cannot take over until the target answers.",
+            mend="Check the brokers of the target. After a success, `WEST answers again` follows.",
         ),
         Message(
             "TW-LEADER-10",
@@ -137,7 +137,7 @@ _LEADER = Area(
                 "`HOST-PID stands by with other settings than this process: KEYS`",
             ),
             meaning="Two processes run the same flow with different files.",
-            impact="Records are copied by the settings of the process that runs the flow.",
+            impact="The flow copies by the settings of the leader.",
             mend="Make the files equal, and restart the standby process.",
         ),
         Message(
@@ -145,12 +145,12 @@ _LEADER = Area(
             "The process was silent for too long",
             "warning",
             lines=("`this process was silent for too long, and another process may run the flow now`",),
-            meaning="This process was stopped or frozen, or lost the target for the length of a session.",
+            meaning="This process was frozen, or lost the target for the length of a session.",
             impact=(
-                "The other process continues at the stored positions; records of the last seconds may be copied "
-                "twice, unless `exactly.once.source.support` is on."
+                "The other process continues at the stored positions; records of the last seconds may be duplicates, "
+                "unless `exactly.once.source.support` is on."
             ),
-            mend="All records are safe; check the machine.",
+            mend="Check this machine for suspension and overload.",
         ),
         Message(
             "TW-LEADER-12",
@@ -166,10 +166,7 @@ _LEADER = Area(
             "The target refuses the process",
             "error",
             lines=("`USER lacks READ on group G, needed for choosing which process runs the flow`",),
-            meaning=(
-                "The login lacks a right on the group of the flow, so this process is outside of the election. The "
-                "line names the right."
-            ),
+            meaning="The login lacks a right on the flow's group, so this process takes no part in the election.",
             impact="The flow waits in this process.",
             mend="Grant READ on the group in the line. twinlog tries again each minute.",
         ),
@@ -178,8 +175,8 @@ _LEADER = Area(
             "The leader is unknown yet",
             "warning",
             lines=("`cannot ask yet who runs this flow, trying again: ...`",),
-            meaning=("The coordinator of the flow's group fails to answer. The end of the line has the reason."),
-            impact="This process waits until the group answers; a leader elsewhere continues.",
+            meaning="The coordinator of the flow's group fails to answer.",
+            impact="This process waits; a leader elsewhere continues.",
             mend="Check the brokers of the target. twinlog tries again by itself.",
         ),
         Message(
@@ -187,10 +184,7 @@ _LEADER = Area(
             "Consumers have the group of the flow",
             "warning",
             lines=("`FLOW: group G of west has the members ...`",),
-            meaning=(
-                "Members of another kind, for example consumers of an application, use the group id that the flow "
-                "needs for its election."
-            ),
+            meaning="Other members, for example an application's consumers, use the group id that the flow needs.",
             impact="The flow waits in this process.",
             mend="Stop these members, or give the application another `group.id`.",
         ),
@@ -199,10 +193,7 @@ _LEADER = Area(
             "The brokers refuse every length of a session",
             "error",
             lines=("`it refuses sessions from N to N s; lower group.min.session.timeout.ms or raise ...`",),
-            meaning=(
-                "A process takes part in the election of a flow, or in the group of a worker, with sessions of some "
-                "seconds; the limits of the brokers exclude all lengths that twinlog tries."
-            ),
+            meaning="The brokers' limits exclude all session lengths that twinlog tries.",
             impact="The flow waits in this process.",
             mend=(
                 "Lower `group.min.session.timeout.ms` of the brokers, for example to its default of 6000, or raise "
@@ -224,17 +215,15 @@ _LEASE = Area(
             "warning",
             lines=("`copier NAME is silent, its partitions are given to another`",),
             meaning="A worker hung for seven seconds.",
-            impact=("The partitions pause for some seconds, and another copier continues at their stored positions."),
-            mend="Check the machine for overload or suspension; twinlog continues by itself.",
+            impact="The partitions pause for some seconds; another copier continues at their stored positions.",
+            mend="Check the machine for overload or suspension. twinlog continues by itself.",
         ),
         Message(
             "TW-LEASE-02",
             "A copier is slow to release partitions",
             "warning",
             lines=("`copier NAME does not release its partitions, its connection is closed`",),
-            meaning=(
-                "The driver gives partitions to another copier, and the present copier is too slow to release them."
-            ),
+            meaning="The driver moves partitions to another copier, and the present copier is slow.",
             impact="Records of the last seconds may be copied again.",
             mend="Check the executor for overload. twinlog continues by itself.",
         ),
@@ -244,14 +233,11 @@ _LEASE = Area(
             "warning",
             lines=("`a connection was refused: its caller does not know the secret`",),
             meaning=(
-                "A program connected to the port for copiers (`twinlog.driver.port`) with another secret: a port "
-                "scanner, or a copier of an earlier process."
+                "A port scanner, or a copier of an earlier process, connected to the port for copiers "
+                "(`twinlog.driver.port`)."
             ),
             impact=UNAFFECTED,
-            mend=(
-                "For information only for a few lines after a restart. Otherwise find the program, and restrict "
-                "access to the port."
-            ),
+            mend="A few lines after a restart are normal. Otherwise find the program, and restrict access to the port.",
             look=("ss -tnp",),
         ),
         Message(
@@ -259,14 +245,9 @@ _LEASE = Area(
             "A connection with a copier failed",
             "warning",
             lines=("`a connection was not accepted: ...`", "`a connection was closed: ...`"),
-            meaning=(
-                "The driver failed to accept or to serve a connection of a copier: the operating system refused a "
-                "socket or a thread."
-            ),
+            meaning="The operating system refused a socket or a thread.",
             impact="The copier connects again; its partitions wait for some seconds.",
-            mend=(
-                "Raise the limits of open files and threads (`ulimit -n`, `ulimit -u`). twinlog continues by itself."
-            ),
+            mend="Raise the limits of open files and threads (`ulimit -n`, `ulimit -u`). twinlog continues by itself.",
             look=(
                 "ulimit -n",
                 "ulimit -u",
@@ -284,11 +265,13 @@ _LEASE = Area(
                 "`the planner of query NAME has ...`",
             ),
             meaning="A rolling upgrade is in progress, or executors have an older wheel.",
-            impact="The task ends before its first record.",
+            impact=(
+                "The task ends before its first record. Spark tries it four times; if all executors have another "
+                "version, the flow is `FAILED`."
+            ),
             mend=(
-                "The line names the side with the older wheel: install the same wheel in both places and start "
-                "twinlog again. Spark tries a task four times, in other executors if possible. If all executors have "
-                "another version, the flow is `FAILED` with this reason."
+                "Install the same wheel on the driver and on the executors: the line names the older side. Restart "
+                "twinlog."
             ),
         ),
         Message(
@@ -296,7 +279,7 @@ _LEASE = Area(
             "The address for copiers is taken",
             "error",
             lines=(("`copiers cannot reach this process: port N of HOST (twinlog.driver.port) is taken, ...`"),),
-            meaning="Two processes on the same machine have the same port in their files.",
+            meaning="Two processes on this machine have the same port in their files.",
             impact=NOTHING_CHANGED,
             mend="Give each process its own port, or 0.",
         ),
@@ -306,8 +289,8 @@ _LEASE = Area(
             "error",
             lines=("`copiers cannot reach this process: it cannot wait for them at HOST:N ...`",),
             meaning=(
-                "The address in `twinlog.driver.bind.address`, or else in `spark.driver.host`, is foreign to this "
-                "machine, for example behind NAT."
+                "`twinlog.driver.bind.address`, or else `spark.driver.host`, is no address of this machine, for "
+                "example behind NAT."
             ),
             impact=NOTHING_CHANGED,
             mend="Set `twinlog.driver.bind.address = 0.0.0.0`.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import NOTHING_CHANGED, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
 
 _SPARK = Area(
     name="SPARK",
@@ -20,7 +20,7 @@ _SPARK = Area(
             lines=("`FLOW: the bridge copies until Spark has a task for the flow`",),
             meaning="Spark is starting, was lost, or waits for executors.",
             impact="The bridge copies the records.",
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -28,9 +28,9 @@ _SPARK = Area(
             "Spark lacks an executor",
             "warning",
             lines=("`Spark at URL has no executor for twinlog, and the bridge copies meanwhile: ...`",),
-            meaning=("The cluster's workers lack a free core or memory, or its executors cannot reach the driver."),
+            meaning="Spark's workers lack a free core or memory, or executors cannot reach the driver.",
             impact="The bridge copies the records, with the CPU of the driver's machine.",
-            mend=("Free what the line names, or set `twinlog.driver.host`; Spark's tasks take over by themselves."),
+            mend="Free the resource in the line, or set `twinlog.driver.host`. Spark's tasks take over by themselves.",
         ),
         Message(
             "TW-SPARK-03",
@@ -42,11 +42,9 @@ _SPARK = Area(
                     "meanwhile`"
                 ),
             ),
-            meaning="Usually the kernel had run out of memory (`dmesg` names the process).",
-            impact=("The bridge copies the records, or the flow waits for some seconds; all records are kept."),
-            mend=(
-                "twinlog continues by itself; if the message returns, give the machine or the container more memory."
-            ),
+            meaning="Usually the kernel ran out of memory (`dmesg` names the process).",
+            impact="The bridge copies the records, or the flow waits for some seconds.",
+            mend="twinlog continues by itself. If the line returns, give the machine or container more memory.",
         ),
         Message(
             "TW-SPARK-04",
@@ -58,28 +56,25 @@ _SPARK = Area(
             ),
             meaning="The machine is busy, or the cluster's master is slow.",
             impact="The bridge copies the records, or the flow waits.",
-            mend="For information only; look at the machine if the line stays.",
+            mend="Wait. If the line returns, look at the machine.",
         ),
         Message(
             "TW-SPARK-05",
             "An error of Spark's JVM",
             "warning",
             lines=("`spark: ...`",),
-            meaning="Spark's JVM, or a Python worker of Spark, wrote this line to its error output.",
-            impact="Depends on the line: twinlog starts failed tasks and a failed JVM again by itself.",
-            mend=(
-                "If flows copy (see `twinlog status`), the message is for information only. Otherwise follow the text "
-                "of Spark."
-            ),
+            meaning="Spark's JVM or a Python worker wrote this line to its error output.",
+            impact="twinlog restarts failed tasks and a failed JVM by itself.",
+            mend="If `twinlog status` shows copying flows, there is nothing to do. Otherwise follow Spark's text.",
         ),
         Message(
             "TW-SPARK-06",
             "A query is started again",
             "warning",
             lines=("`the query is started again in N s`",),
-            meaning="Spark ended the query, or failed to start tasks on its lease.",
-            impact="The partitions of the query pause for some seconds; all records are kept.",
-            mend="Wait: twinlog continues by itself; if the message returns, see the reason in the line.",
+            meaning="Spark ended the query, or failed to start its tasks.",
+            impact="The query's partitions pause for some seconds.",
+            mend="Wait. If the line returns, follow its reason.",
         ),
         Message(
             "TW-SPARK-07",
@@ -87,19 +82,20 @@ _SPARK = Area(
             "warning",
             lines=("`the bridge: it cannot run yet, flows wait for Spark: ...`",),
             meaning=(
-                "The machine refused the process, or the process ended or hung; twinlog starts it again after a minute."
+                "The machine refused the bridge's process, or the process ended or hung. twinlog starts it again after "
+                "a minute."
             ),
-            impact="Flows wait until Spark has started; then tasks copy the records.",
-            mend="Free memory or processes; Spark's tasks copy in any case.",
+            impact="Flows wait until Spark has started.",
+            mend="Free memory or processes.",
         ),
         Message(
             "TW-SPARK-08",
             "Tasks of Spark copy now",
             "info",
             lines=("`FLOW: Spark's tasks copy now`",),
-            meaning="Tasks of Spark have taken the partitions over from the bridge.",
+            meaning="Tasks of Spark have replaced the bridge.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -107,18 +103,18 @@ _SPARK = Area(
             "Flows share a task",
             "warning",
             lines=("`Spark runs ... at once for M flows: ... share a task`",),
-            meaning="Spark has fewer slots than flows, so some flows share a core.",
-            impact="The flows are copied, with less CPU for each flow.",
-            mend="For information only, or give Spark more cores.",
+            meaning="Spark has fewer slots than flows.",
+            impact="Each of these flows has less CPU.",
+            mend="Give Spark more cores if the flows fall behind.",
         ),
         Message(
             "TW-SPARK-10",
             "Spark has fewer slots than tasks.max",
             "warning",
             lines=("`Spark has N slots for M tasks that tasks.max allows`",),
-            meaning="Spark has fewer slots than requested.",
-            impact="The flows are copied, with fewer tasks than the file allows.",
-            mend="Give Spark more cores, or set a smaller `tasks.max`.",
+            meaning="",
+            impact="The flows run with fewer tasks than the file allows.",
+            mend="Give Spark more cores, or lower `tasks.max`.",
         ),
         Message(
             "TW-SPARK-11",
@@ -126,8 +122,8 @@ _SPARK = Area(
             "warning",
             lines=("`Spark's JVM ran out of heap (spark.driver.memory)`",),
             meaning="Spark's heap is too small for its planned tasks.",
-            impact=("The bridge copies the records, or the flow waits for some seconds; all records are kept."),
-            mend="twinlog continues by itself; set `--conf spark.driver.memory=1g`.",
+            impact="The bridge copies the records, or the flow waits for some seconds.",
+            mend="Set `--conf spark.driver.memory=1g`. twinlog continues by itself.",
         ),
         Message(
             "TW-SPARK-12",
@@ -135,8 +131,8 @@ _SPARK = Area(
             "error",
             lines=("`twinlog ends: Spark's JVM ..., again after its restart 5 times within 10 min`",),
             meaning="The failure returned after each new start.",
-            impact="Copying by this process has ended; positions are stored.",
-            mend="Remove the reason in the message, and check memory; then start twinlog again.",
+            impact="This process copies no more; positions are stored.",
+            mend="Remove the reason in the line, check memory, and restart twinlog.",
         ),
         Message(
             "TW-SPARK-13",
@@ -144,8 +140,8 @@ _SPARK = Area(
             "warning",
             lines=("`the copier of N partitions is gone, other copiers take them over`",),
             meaning="Spark lost the executor, or the executor's machine.",
-            impact=("The partitions pause for some seconds, and other copiers continue at their stored positions."),
-            mend=("For information only; if all machines are on, the executor's log has the reason, usually memory."),
+            impact="The partitions pause for some seconds; other copiers continue at their stored positions.",
+            mend="If all machines are on, read the executor's log; the usual reason is memory.",
         ),
         Message(
             "TW-SPARK-14",
@@ -155,10 +151,7 @@ _SPARK = Area(
                 "`this Spark has spark.speculation = true: ...`",
                 "`spark.speculation is on: ...`",
             ),
-            meaning=(
-                "A second task for a copier's share waits in a slot for minutes. Your session has the setting; or "
-                "`--conf` has it."
-            ),
+            meaning="Your session or `--conf` has the setting: a second task for a copier occupies a slot for minutes.",
             impact=UNAFFECTED,
             mend="Set `spark.speculation = false`.",
         ),
@@ -167,40 +160,36 @@ _SPARK = Area(
             "Spark starts each Python worker for a single task",
             "warning",
             lines=("`this Spark has spark.python.worker.reuse = false: ...`",),
-            meaning=("The given Spark has settings that are unsuitable for tasks with the lifetime of a lease."),
+            meaning="The given Spark has settings that are unsuitable for long tasks.",
             impact="Copying pauses at the end of each lease.",
-            mend="Change the setting that the message names, at the start of that Spark.",
+            mend="Change the setting in the line at the start of that Spark.",
         ),
         Message(
             "TW-SPARK-16",
             "Spark is slow to stop",
             "warning",
             lines=("`Spark takes longer than N s to stop and is ended: ... may keep idle executors`",),
-            meaning="The cluster's master failed to answer in time at the end of the process.",
+            meaning="The cluster's master failed to answer in time.",
             impact=UNAFFECTED,
-            mend=(
-                "End idle executors in the user interface of the cluster, if the master still lists the application."
-            ),
+            mend="If the master still lists the application, end its executors in the cluster's user interface.",
         ),
         Message(
             "TW-SPARK-17",
             "A query failed to stop",
             "warning",
             lines=("`stopping a query failed: ...`",),
-            meaning="Spark failed to stop a query at the end of a flow or before a restart of the query.",
-            impact="The lease ends the copiers of the query, so that each record is copied once.",
-            mend="For information only. If the line returns, look at Spark's own log.",
+            meaning="The query stayed at the end of a flow or before its restart.",
+            impact="The lease ends the query's copiers: each record is copied once.",
+            mend="If the line returns, look at Spark's own log.",
         ),
         Message(
             "TW-SPARK-18",
             "A copier of a task has ended",
             "warning",
             lines=("`a copier ended, the other copiers of its task continue: ...`",),
-            meaning=(
-                "A copier in a task of Spark ended with an error. The driver gives its partitions to another copier."
-            ),
-            impact="The partitions pause for some seconds; all records are kept.",
-            mend="See the reason at the end of the line.",
+            meaning="The driver gives the copier's partitions to another copier.",
+            impact="The partitions pause for some seconds.",
+            mend="Follow the reason at the end of the line.",
         ),
         Message(
             "TW-SPARK-19",
@@ -210,9 +199,9 @@ _SPARK = Area(
                 "`Spark's JVM does not answer, it is killed`",
                 "`a silent JVM would hold up the end: ...`",
             ),
-            meaning=("The process ends, and Spark's JVM hangs; or the start of a thread that watches the JVM failed."),
-            impact="Positions are stored before this step; records are unaffected.",
-            mend="For information only. If the line returns, check the memory of the machine.",
+            meaning="Spark's JVM hangs at the end, or its watching thread failed to start.",
+            impact="Positions are stored; records are unaffected.",
+            mend="If the line returns, check the memory of the machine.",
         ),
         Message(
             "TW-SPARK-20",
@@ -221,9 +210,9 @@ _SPARK = Area(
             lines=(
                 ("`Spark's settings leave N slots for M tasks of tasks.max, by ...: flows get what there is; ...`"),
             ),
-            meaning="Your settings give a cluster fewer slots than `tasks.max` of all flows.",
-            impact="The flows are copied, with fewer tasks than the file allows.",
-            mend=("Follow the message, or leave both settings out: then twinlog derives both from `tasks.max`."),
+            meaning="Your settings give the cluster fewer slots than `tasks.max` of all flows.",
+            impact="The flows run with fewer tasks than the file allows.",
+            mend="Follow the message. Or leave both settings out: twinlog then derives them from `tasks.max`.",
         ),
         Message(
             "TW-SPARK-21",
@@ -236,12 +225,11 @@ _SPARK = Area(
                 ),
             ),
             meaning=(
-                "Records and Python of copiers are in memory beside the JVM's heap; Kubernetes and YARN end an "
-                "executor that exceeds its memory."
+                "Copiers keep records outside of the JVM's heap; Kubernetes and YARN end an executor above its memory."
             ),
-            impact="The cluster may end executors; their partitions pause for some seconds each time.",
+            impact="The cluster may end executors; their partitions then pause for some seconds.",
             mend=(
-                "Set the value in the message, or leave the setting out; see "
+                "Set the value in the line, or leave the setting out; see "
                 "[memory](clusters.md#what-executors-are-asked-for)."
             ),
         ),
@@ -250,11 +238,8 @@ _SPARK = Area(
             "The address space of Python is limited",
             "warning",
             lines=("`spark.executor.pyspark.memory = N MB limits the addresses of M copiers, ...`",),
-            meaning=(
-                "With this setting Spark limits the address space of Python; the address space is larger than the "
-                "used memory."
-            ),
-            impact=("Copiers may fail for lack of memory; their partitions pause for some seconds each time."),
+            meaning="With this setting Spark limits Python's address space, which exceeds the used memory.",
+            impact="Copiers may fail; their partitions then pause for some seconds.",
             mend="Leave the setting out.",
         ),
         Message(
@@ -264,8 +249,8 @@ _SPARK = Area(
             lines=(
                 ("`spark.dynamicAllocation.enabled is on, and spark.dynamicAllocation.maxExecutors is missing: ...`"),
             ),
-            meaning="In your session the number of executors is unlimited.",
-            impact="The flows are copied; Spark may ask for all executors of the cluster.",
+            meaning="Your session has an unlimited number of executors.",
+            impact="The flows run; Spark may ask for all executors of the cluster.",
             mend="Set both bounds, or `false`.",
         ),
         Message(
@@ -277,12 +262,12 @@ _SPARK = Area(
                 "`Spark's JVM ended with code N before it listened: ...`",
             ),
             meaning=(
-                "Spark or Java refuses a setting, and the line quotes the reason; the setting came from `--conf`, "
-                "`--master`, `spark-defaults.conf` or twinlog."
+                "The line quotes Spark or Java. The setting came from `--conf`, `--master`, `spark-defaults.conf` or "
+                "twinlog."
             ),
             impact=NOTHING_CHANGED,
             mend=(
-                "Correct the setting. If the line omits the setting: put Java 17 or later in `$JAVA_HOME` or on the "
+                "Correct the setting. If the line names no setting, put Java 17 or later in `$JAVA_HOME` or on the "
                 "path."
             ),
         ),
@@ -292,8 +277,8 @@ _SPARK = Area(
             "error",
             lines=(("`the SparkSession that was given to twinlog has been stopped, or its JVM has died: ...`"),),
             meaning="The Spark of spark-submit or of your program ended before twinlog.",
-            impact="Copying by this process has ended; positions are stored.",
-            mend=("Stop twinlog first; the copied records are stored, and the next start continues after them."),
+            impact="This process copies no more; positions are stored.",
+            mend="Stop twinlog before Spark. The next start continues after the last copied record.",
         ),
         Message(
             "TW-SPARK-26",
@@ -303,9 +288,9 @@ _SPARK = Area(
                 "`... asks for Spark Connect: leave it out. ...`",
                 "`this is a session of Spark Connect. ...`",
             ),
-            meaning="A client of Spark Connect uses a Spark in another process.",
+            meaning="Spark Connect uses a Spark in another process.",
             impact=NOTHING_CHANGED,
-            mend="[start twinlog](starting.md) in or beside the driver.",
+            mend="[Start twinlog](starting.md) in or beside the driver.",
         ),
         Message(
             "TW-SPARK-27",
@@ -314,7 +299,7 @@ _SPARK = Area(
             lines=("`flows run on the Spark that is there, MASTER: ...`",),
             meaning="Spark-submit, or your program, has started Spark.",
             impact=UNAFFECTED,
-            mend=("For information only; [the lost functions](starting.md#what-is-lost-on-a-spark-of-others)."),
+            mend="See [the lost functions](starting.md#what-is-lost-on-a-spark-of-others).",
             in_line=False,
         ),
         Message(
@@ -324,7 +309,7 @@ _SPARK = Area(
             lines=("`N partitions move: what tasks carry was uneven`",),
             meaning="The load has shifted between topics.",
             impact="The partitions pause for a moment.",
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -332,9 +317,9 @@ _SPARK = Area(
             "Directories of killed runs were removed",
             "info",
             lines=("`removed N directories of runs that were killed: ...`",),
-            meaning="Killed processes left their directories behind, for example after a `kill -9`.",
+            meaning="Killed processes left their directories behind, for example after `kill -9`.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -344,9 +329,9 @@ _SPARK = Area(
             lines=(
                 ("`standing by without executors; Spark at URL is asked for N cores when this process takes over`"),
             ),
-            meaning="The slots of a Spark cluster are for the process that runs the flows.",
-            impact="A take-over waits until the cluster has given executors; the bridge copies meanwhile.",
-            mend="For information only, if the cluster has these cores at a take-over.",
+            meaning="The slots of a Spark cluster are for the leader.",
+            impact="A take-over waits for executors; the bridge copies meanwhile.",
+            mend="Check that the cluster has these cores at a take-over.",
             in_line=False,
         ),
         Message(
@@ -354,9 +339,9 @@ _SPARK = Area(
             "Spark decommissions executors",
             "info",
             lines=("`N partitions move: Spark decommissions their executors`",),
-            meaning="Spark knows that a worker, a node or a pod will end soon.",
-            impact="The partitions pause for a moment.",
-            mend="For information only: other copiers continue before the executor ends.",
+            meaning="A worker, a node or a pod will end soon.",
+            impact="The partitions pause for a moment; other copiers continue before the executor ends.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
     ),
@@ -373,9 +358,9 @@ _DATA = Area(
             "A query has lost records",
             "warning",
             lines=("`some data may have been lost, and failOnDataLoss is false: ...`",),
-            meaning="The source has deleted records before the query read them, or a topic was recreated.",
-            impact="The deleted records are missing in the result of the query.",
-            mend=("Set a longer retention, or `failOnDataLoss = true` if the query should end in this case."),
+            meaning="The source deleted records before the query read them, or a topic was recreated.",
+            impact="The query's result lacks the deleted records.",
+            mend="Raise the retention. Set `failOnDataLoss = true` if the query should end in this case.",
         ),
         Message(
             "TW-DATA-02",
@@ -384,7 +369,7 @@ _DATA = Area(
             lines=(
                 ("`option kafka.group.id is ignored: partitions are assigned directly, by-passing consumer groups`"),
             ),
-            meaning="The source assigns partitions directly; a consumer group is unused.",
+            meaning="The source assigns partitions directly, without a consumer group.",
             impact=UNAFFECTED,
             mend="Leave the option out.",
         ),
@@ -393,32 +378,29 @@ _DATA = Area(
             "A client option is ignored or unusual",
             "warning",
             lines=("`...`",),
-            meaning=(
-                "An option `kafka.*` of the DataFrame is ignored, or has an effect that its author hardly intended. "
-                "The line names the option."
-            ),
-            impact="The query reads or writes as the line describes it.",
-            mend="Correct the option that the line names, or leave it out.",
+            meaning="A `kafka.*` option of the DataFrame is ignored, or has a surprising effect.",
+            impact="The query reads or writes as the line says.",
+            mend="Correct the option in the line, or leave it out.",
         ),
         Message(
             "TW-DATA-04",
             "An option is ignored in batch queries",
             "warning",
             lines=("`OPTION option ignored in batch queries`",),
-            meaning="The option limits the triggers of a stream, and a batch query lacks triggers.",
+            meaning="The option limits the triggers of a stream; a batch query has none.",
             impact=UNAFFECTED,
-            mend=("Leave the option out; to limit a batch query, set `startingOffsets` and `endingOffsets`."),
+            mend="Leave the option out. To limit a batch query, set `startingOffsets` and `endingOffsets`.",
         ),
         Message(
             "TW-DATA-05",
             "Offsets are asked for again",
             "warning",
             lines=("`offsets are asked for again: ...`",),
-            meaning="A broker failed to answer the planner of a query. The line has the reason.",
-            impact="The query waits; every record is read.",
+            meaning="A broker failed to answer the planner of a query.",
+            impact="The query waits, and then reads every record.",
             mend=(
-                "Wait: the planner asks again `fetchOffset.numRetries` times. If the query fails, follow the reason "
-                "in the line."
+                "Wait: the planner asks again `fetchOffset.numRetries` times. If the query fails, follow the reason in "
+                "the line."
             ),
         ),
         Message(
@@ -430,11 +412,11 @@ _DATA = Area(
                 "`all partitions accept records again`",
             ),
             meaning=(
-                "The brokers of the partitions are silent, or too few replicas are in sync. The second line reports "
-                "the end of the wait."
+                "The partitions' brokers are silent, or too few replicas are in sync. The second line reports the end "
+                "of the wait."
             ),
-            impact="The write waits; rows are written once the partitions accept records.",
-            mend=("Check the brokers of the target; a larger `kafka.delivery.timeout.ms` lets the write wait longer."),
+            impact="The write waits until the partitions accept records.",
+            mend="Check the brokers of the target; a larger `kafka.delivery.timeout.ms` lets the write wait longer.",
             look=("kafka-topics.sh --bootstrap-server HOST:PORT --describe --unavailable-partitions",),
         ),
         Message(
@@ -447,12 +429,9 @@ _DATA = Area(
                     "again`"
                 ),
             ),
-            meaning=(
-                "A task ended between its two steps, and the transaction's timeout has passed before its successor "
-                "came."
-            ),
+            meaning="A task ended between its two steps, and its transaction timed out.",
             impact="Consumers of committed records see each row once.",
-            mend="If the line returns, set a larger `kafka.transaction.timeout.ms`.",
+            mend="If the line returns, raise `kafka.transaction.timeout.ms`.",
         ),
     ),
 )

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import COPIES_NOTHING, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import (
+    COPIES_NOTHING,
+    LEFT_OUT,
+    NOTHING_TO_DO,
+    ONE_PARTITION_WAITS,
+    UNAFFECTED,
+    Area,
+    Message,
+    Page,
+)
 
 _TOPIC = Area(
     name="TOPIC",
@@ -18,10 +27,8 @@ _TOPIC = Area(
             "A topic would be copied in a cycle",
             "error",
             lines=("`not mirrored: TOPICS: the flows ... would copy it in a cycle`",),
-            meaning=(
-                "See [cycles](running.md#what-is-looked-at-before-anything-is-changed). The line names both flows."
-            ),
-            impact="twinlog leaves the topics out; all other topics are copied.",
+            meaning="The line names both flows. See [cycles](running.md#what-is-looked-at-before-anything-is-changed).",
+            impact=LEFT_OUT,
             mend="Change `topics` or `topics.exclude` of either flow.",
         ),
         Message(
@@ -30,10 +37,10 @@ _TOPIC = Area(
             "error",
             lines=("`not mirrored: TOPICS: by its name it ...`",),
             meaning="A flow of another file copied the topics back.",
-            impact="twinlog leaves the topics out; all other topics are copied.",
+            impact=LEFT_OUT,
             mend=(
-                "Give both directions the same separator and policy; if the topic is an original, write its full name "
-                "in `topics`."
+                "Give both directions the same separator and policy. For an original topic, write its full name in "
+                "`topics`."
             ),
         ),
         Message(
@@ -55,8 +62,8 @@ _TOPIC = Area(
                     "well, ...`"
                 ),
             ),
-            meaning=("A router [within a single cluster](running.md#within-one-cluster) leads back to the flow."),
-            impact="twinlog leaves the topics out; all other topics are copied.",
+            meaning="A router [within a single cluster](running.md#within-one-cluster) leads back to the flow.",
+            impact=LEFT_OUT,
             mend="Leave the target topics of the router out of `topics`.",
         ),
         Message(
@@ -69,13 +76,9 @@ _TOPIC = Area(
                     "which they would be copies: TOPICS`"
                 ),
             ),
-            meaning=(
-                "The names of your own topics look like names of copies; or the topics are copies of deleted topics."
-            ),
-            impact="twinlog leaves the topics out; all other topics are copied.",
-            mend=(
-                "If these are your own topics, write their full names, in place of patterns, in `topics` of this flow."
-            ),
+            meaning="Names of your own topics look like copies, or the topics are copies of deleted topics.",
+            impact=LEFT_OUT,
+            mend="Write the full names of your own topics, in place of patterns, in `topics` of this flow.",
         ),
         Message(
             "TW-TOPIC-06",
@@ -89,7 +92,7 @@ _TOPIC = Area(
                 "The target's alias is a single letter. twinlog leaves out topics with that letter, as MirrorMaker 2 "
                 "does."
             ),
-            impact="twinlog leaves the topics out; all other topics are copied.",
+            impact=LEFT_OUT,
             mend="Write a longer `A->B.target.cluster.alias`, or an empty alias.",
         ),
         Message(
@@ -103,13 +106,12 @@ _TOPIC = Area(
                 ),
             ),
             meaning=(
-                "The name of each topic begins with the alias of the target and the separator, as names of copies do, "
-                "and the target lacks a topic of which it could be a copy."
+                "Each name begins with the target's alias and the separator, and the target lacks the original topic."
             ),
-            impact="twinlog leaves the topics out; all other topics are copied.",
+            impact=LEFT_OUT,
             mend=(
-                "If the topics are your own, choose another `replication.policy.separator`, or write their full names "
-                "in `topics`."
+                "For your own topics, choose another `replication.policy.separator`, or write their full names in "
+                "`topics`."
             ),
         ),
         Message(
@@ -117,9 +119,9 @@ _TOPIC = Area(
             "Topics are gone from the source",
             "warning",
             lines=("`gone from east, or hidden from this login: TOPICS`",),
-            meaning="The source deleted the topics, or an administrator took DESCRIBE from this login.",
-            impact="The copies stay on the target, and their copying has ended.",
-            mend="For information only; the copies stay.",
+            meaning="The source deleted the topics, or this login lost DESCRIBE.",
+            impact="Copying of these topics has ended; the copies stay on the target.",
+            mend="If the topics still exist, grant DESCRIBE.",
         ),
         Message(
             "TW-TOPIC-09",
@@ -128,7 +130,7 @@ _TOPIC = Area(
             lines=("`not mirrored, as other flows of the file name their copies so: TOPICS`",),
             meaning="These topics came from the target.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -139,18 +141,16 @@ _TOPIC = Area(
                 "`no topic of EAST is mirrored, of N that can be seen (...)`",
                 "`nothing to copy: ...`",
             ),
-            meaning=("Filters and policy accept no topic; the line lists each reason with its topics in brackets."),
+            meaning="The line lists each reason with its topics.",
             impact=COPIES_NOTHING,
-            mend="Change `topics` and `topics.exclude`; with `--until-caught-up` the exit code is 1.",
+            mend="Change `topics` and `topics.exclude`. With `--until-caught-up` the exit code is 1.",
         ),
         Message(
             "TW-TOPIC-11",
             "The login sees internal topics only",
             "warning",
             lines=("`no topic of EAST can be seen besides heartbeats and internal topics; ...`",),
-            meaning=(
-                "The source has only heartbeats and internal topics, or the login lacks DESCRIBE on all other topics."
-            ),
+            meaning="The source has no other topics, or the login lacks DESCRIBE on them.",
             impact=COPIES_NOTHING,
             mend="Grant DESCRIBE on the topics.",
         ),
@@ -160,8 +160,8 @@ _TOPIC = Area(
             "warning",
             lines=("`the target refuses SETTING of TOPICS, which is left out`",),
             meaning="The setting or the value is unknown to the target.",
-            impact="The remote topic keeps its own value of the setting; records are copied.",
-            mend="For information only, or add the setting to `config.properties.exclude`.",
+            impact="The remote topic keeps its own value; records are copied.",
+            mend="To silence the line, add the setting to `config.properties.exclude`.",
         ),
         Message(
             "TW-TOPIC-13",
@@ -169,7 +169,7 @@ _TOPIC = Area(
             "warning",
             lines=(("`cluster C refuses replication factor N of TOPICS ...; the broker's default is taken`"),),
             meaning="The cluster has fewer brokers than the replication factor.",
-            impact="The topics are created with the broker's default; records are copied.",
+            impact="The topics get the broker's default; records are copied.",
             mend="Correct `replication.factor`, `offset.storage.replication.factor`.",
         ),
         Message(
@@ -178,11 +178,14 @@ _TOPIC = Area(
             "warning",
             lines=("`cluster B refuses SETTING of TOPIC (...); created without`",),
             meaning=(
-                "The setting is unknown to the target, or the target's policy for new topics refuses it; the line "
-                "quotes the target."
+                "The setting is unknown to the target, or its policy for new topics refuses it. The line quotes the "
+                "target."
             ),
-            impact="The topic has the target's own value of the setting; records are copied.",
-            mend=("For information only, or set it there by hand, or add it to `config.properties.exclude`."),
+            impact="The topic has the target's own value; records are copied.",
+            mend=(
+                "If you need the value, set it on the target by hand. To silence the line, add the setting to "
+                "`config.properties.exclude`."
+            ),
         ),
         Message(
             "TW-TOPIC-15",
@@ -198,14 +201,9 @@ _TOPIC = Area(
             "The creation of remote topics waits",
             "warning",
             lines=("`remote topics are not created or grown yet, and are tried again: ...`",),
-            meaning=(
-                "A quota throttles the target's controller (`controller_mutation_rate`), or the controller moves."
-            ),
-            impact=("The copying of the topics waits until the target has created them; all other topics are copied."),
-            mend=(
-                "Wait: the topics are created after 1 to 30 seconds; a larger `controller_mutation_rate` for the "
-                "login creates the topics sooner."
-            ),
+            meaning="The quota `controller_mutation_rate` throttles the target's controller, or the controller moves.",
+            impact="These topics wait until the target has created them; all other topics are copied.",
+            mend="Wait for 1 to 30 seconds, or raise `controller_mutation_rate` for the login.",
         ),
         Message(
             "TW-TOPIC-17",
@@ -221,10 +219,7 @@ _TOPIC = Area(
                 "The login lacks DESCRIBE_CONFIGS on the remote topics, so twinlog assumes the broker's default for "
                 "the largest batch."
             ),
-            impact=(
-                "Records are copied. If the target refuses a batch for its size, twinlog splits the batch, which "
-                "costs time."
-            ),
+            impact="Records are copied. twinlog splits a batch that the target refuses, which costs time.",
             mend="Grant DESCRIBE_CONFIGS on the remote topics.",
         ),
         Message(
@@ -232,24 +227,18 @@ _TOPIC = Area(
             "Conflicts with another flow are unknown",
             "warning",
             lines=("`cycles and conflicts with FLOW cannot be seen: ...`",),
-            meaning=(
-                "The other flow has a policy class that is missing on this host, so the names of its remote topics "
-                "are unknown."
-            ),
-            impact=(
-                "The flow copies its topics. If the other flow writes to the same remote topics, consumers read "
-                "records of both flows there."
-            ),
-            mend=("Install the module with the class on this host, or compare the `topics` of both flows by hand."),
+            meaning="This host lacks the policy class of the other flow, so names of its remote topics are unknown.",
+            impact="Copying continues. If both flows write to the same remote topics, consumers read records of both.",
+            mend="Install the module with the class on this host, or compare the `topics` of both flows by hand.",
         ),
         Message(
             "TW-TOPIC-19",
             "The topics of another flow are unknown",
             "warning",
             lines=("`whether it mirrors the same topics cannot be seen now: ...`",),
-            meaning="The source of another flow is silent, so the comparison of both flows waits.",
-            impact=("The flow copies its topics. A conflict with the other flow is found once that cluster answers."),
-            mend="See the reason at the end of the line; twinlog asks again by itself.",
+            meaning="The source of the other flow is silent.",
+            impact="Copying continues. twinlog finds a conflict once that cluster answers.",
+            mend="Follow the reason at the end of the line; twinlog asks again by itself.",
         ),
         Message(
             "TW-TOPIC-20",
@@ -260,21 +249,15 @@ _TOPIC = Area(
                 "The names of your topics end like names of heartbeat topics, see [heartbeats](running.md#heartbeats)."
             ),
             impact="The topics are copied, although `topics` leaves them out.",
-            mend=(
-                "For information only, if you want their copies; otherwise set `heartbeats.replication.enabled = "
-                "false`."
-            ),
+            mend="If this is unintended, set `heartbeats.replication.enabled = false`.",
         ),
         Message(
             "TW-TOPIC-21",
             "A topic counts as a topic of a user",
             "warning",
             lines=("`TOPIC is taken for a topic of a user: USER lacks READ ...`",),
-            meaning=(
-                "The login may not read the topic's records, so twinlog cannot see whether the topic holds heartbeats "
-                "of another mirror."
-            ),
-            impact="The topic is copied like a topic of a user.",
+            meaning="The login may not read the topic, so twinlog cannot look for heartbeats of another mirror in it.",
+            impact="The topic is copied like a user's topic.",
             mend="If the topic holds heartbeats, grant READ on it to the login of the admin client.",
             in_line=False,
         ),
@@ -284,11 +267,11 @@ _TOPIC = Area(
             "error",
             lines=(("`... it routes records to TOPIC: within a cluster the flow may read them there again; ...`"),),
             meaning=(
-                "A transform [within a single cluster](running.md#within-one-cluster) chose a topic beside the copies "
-                "of the flow."
+                "A transform [within a single cluster](running.md#within-one-cluster) chose a topic outside the flow's "
+                "copies."
             ),
             impact=ONE_PARTITION_WAITS,
-            mend="Choose a name with the beginning that the line names.",
+            mend="Choose a name with the beginning in the line.",
             in_line=False,
         ),
         Message(
@@ -299,8 +282,7 @@ _TOPIC = Area(
             meaning="`topics` matches nothing, or the creation of every remote topic failed.",
             impact=COPIES_NOTHING,
             mend=(
-                "Check `topics` and `topics.exclude`; the principal sees only topics with DESCRIBE; read the errors "
-                "before the line."
+                "Check `topics`, `topics.exclude`, the login's DESCRIBE on the topics, and the errors before this line."
             ),
             in_line=False,
         ),
@@ -310,11 +292,11 @@ _TOPIC = Area(
             "error",
             lines=("`caught up, but for the target refuses remote topics: ...`",),
             meaning=(
-                "`--until-caught-up` has copied all other topics, and the target refuses to create or to grow the "
-                "named remote topics."
+                "`--until-caught-up` copied all other topics; the target refuses to create or grow the named remote "
+                "topics."
             ),
-            impact="The records of the named topics are missing on the target.",
-            mend="Follow the answer of the target in the line, and run the command again.",
+            impact="Records of the named topics are missing on the target.",
+            mend="Follow the target's answer in the line, and run the command again.",
         ),
         Message(
             "TW-TOPIC-25",
@@ -334,16 +316,15 @@ _TOPIC = Area(
                 "`not copied here: TOPICS: whether MirrorMaker 2 copies it is hidden from this login: ...`",
             ),
             meaning=(
-                "The file has a `group.id` of its own, so that it may run beside MirrorMaker 2 or beside another "
-                "process of twinlog ([wave by wave](canary.md#hand-over-wave-by-wave)), and both would copy the same "
-                "topics. twinlog reads the topics of MirrorMaker 2's tasks in `mm2-configs.east.internal`, and its own "
-                "in the reports of other processes."
+                "This file has its own `group.id`, for a run beside another process ([wave by "
+                "wave](canary.md#hand-over-wave-by-wave)), and both would copy the same topics. twinlog reads "
+                "MirrorMaker 2's topics in `mm2-configs.east.internal`, and twinlog's in reports."
             ),
-            impact="The other process copies the topics; this process copies all its other topics.",
+            impact="The other process copies these topics; this process copies its other topics.",
             mend=(
-                "Take the topics out of `topics` of the other process and restart it; this process takes the topics "
-                "within half a minute. If MirrorMaker 2 has ended for good, remove `group.id` from the file and "
-                "restart twinlog. If the line names a missing right, grant it."
+                "Take the topics out of `topics` of the other process and restart it; this process follows within half "
+                "a minute. If MirrorMaker 2 has ended for good, remove `group.id` and restart twinlog. Grant a right "
+                "that the line names."
             ),
         ),
         Message(
@@ -355,7 +336,7 @@ _TOPIC = Area(
                 "The login lacks READ on the topic of reports, in which a process with another `group.id` names its "
                 "topics."
             ),
-            impact="Only if two processes have the same topics in `topics`, the records are copied twice.",
+            impact="If `topics` of two processes overlap, records are copied twice.",
             mend="Grant READ on `mm2-twinlog-progress.east.internal`.",
         ),
     ),
@@ -382,8 +363,8 @@ _NAME = Area(
             ),
             meaning="The file has a new alias for a source whose topics keep their names.",
             impact=(
-                "Depends on `twinlog.renamed.topic.policy`: with `continue` copying continues at the positions, with "
-                "`restart` all records are copied a second time, and otherwise the flow waits."
+                "By `twinlog.renamed.topic.policy`: `continue` continues at the positions, `restart` copies all "
+                "records a second time, otherwise the flow waits."
             ),
             mend=(
                 "Write the earlier alias, or `twinlog.renamed.topic.policy = continue` for a single run, see "
@@ -397,8 +378,8 @@ _NAME = Area(
             lines=("`naming was changed since these topics were copied: ...`",),
             meaning="The copied records are in topics with the earlier names.",
             impact=(
-                "Depends on `twinlog.renamed.topic.policy`: with `continue` later records go to the new names, with "
-                "`restart` all records are copied to the new names, and otherwise the flow waits."
+                "By `twinlog.renamed.topic.policy`: `continue` copies later records to the new names, `restart` all "
+                "records, otherwise the flow waits."
             ),
             mend=(
                 "Return to the earlier names, or set `twinlog.renamed.topic.policy = restart` or `continue`, see "
@@ -411,10 +392,7 @@ _NAME = Area(
             "warning",
             lines=("`TOPICS had records already, which ...`",),
             meaning="The file returned to earlier names, or another program wrote to the topics.",
-            impact=(
-                "Consumers of these topics read some records twice, or miss the records that were copied under other "
-                "names."
-            ),
+            impact="Consumers of these topics repeat some records, or miss records copied under other names.",
             mend="Delete these topics before a `restart`, so that each record is present once.",
         ),
     ),

@@ -18,7 +18,7 @@ _TRANSFORM = Area(
             "A transform is missing in a task",
             "error",
             lines=("`... is unusable in this task: the module ... is missing`",),
-            meaning="An executor lacks the transform.",
+            meaning="",
             impact=WAITS,
             mend=(
                 "Put the transform's package into the image or the packed environment of [the "
@@ -35,12 +35,9 @@ _TRANSFORM = Area(
                     "...`"
                 ),
             ),
-            meaning="The source topic has new partitions that the router's target topic lacks.",
+            meaning="The source topic has more partitions than the router's target topic.",
             impact=ONE_PARTITION_WAITS,
-            mend=(
-                "Add the partitions to the target topic; all records stay, and the partition continues two seconds "
-                "later."
-            ),
+            mend="Add partitions to the target topic; copying continues two seconds later.",
         ),
         Message(
             "TW-TRANSFORM-03",
@@ -49,7 +46,7 @@ _TRANSFORM = Area(
             lines=("`routed: topic ... was created with N partitions: ...`",),
             meaning="The router chose a missing topic for its first record.",
             impact=UNAFFECTED,
-            mend=("For information only; to choose the settings of these topics, create the topics before the run."),
+            mend="To choose settings of these topics, create the topics before the run.",
         ),
     ),
 )
@@ -73,15 +70,11 @@ _SQL = Area(
                     "record at source offset N; a new JVM is started; no record is skipped for it`"
                 ),
             ),
-            meaning=(
-                "The [JVM beside a copier](transforms.md#sql) that evaluates `transform.sql` has ended; the partition "
-                "waits for the new JVM."
-            ),
+            meaning="The [JVM beside a copier](transforms.md#sql) ended; a new JVM is starting.",
             impact=ONE_PARTITION_WAITS,
             mend=(
-                "If the message returns, give executors more memory (`spark.executor.memoryOverhead`) and look at "
-                "that record. The query may make too large a result of the record, or run on it for ever; an endless "
-                "query is [a failure of the record](transforms.md#sql)."
+                "If the line returns, raise `spark.executor.memoryOverhead` and look at that record: its result may be "
+                "too large. An endless query is [a failure of the record](transforms.md#sql)."
             ),
         ),
         Message(
@@ -101,7 +94,7 @@ _SQL = Area(
                 "`Java is missing: ...`",
                 "`the jars of Spark are missing in ...`",
             ),
-            meaning="A task of a flow with `transform.sql` lacks Java or Spark's jars.",
+            meaning="A flow with `transform.sql` needs Java and Spark's jars in its tasks.",
             impact=COPIES_NOTHING,
             mend="Follow the line, [in the image or on the host of the executors](transforms.md#sql).",
         ),
@@ -110,18 +103,18 @@ _SQL = Area(
             "A task has an unsupported PySpark",
             "error",
             lines=("`transform.sql is impossible to evaluate by PySpark V with the jars in ...: ...`",),
-            meaning="A task finds a Spark with classes of an unsupported version.",
+            meaning="A task finds a Spark of an unsupported version.",
             impact=COPIES_NOTHING,
-            mend="Install PySpark 4.2 or 4.3 there, and check the path in `SPARK_HOME`.",
+            mend="Install PySpark 4.2 or 4.3 there, and check `SPARK_HOME`.",
         ),
         Message(
             "TW-SQL-05",
             "The check of a query failed",
             "warning",
             lines=("`... the check of the queries of transform.sql failed: ...`",),
-            meaning=("From `check`, `plan` and `run`, and from a Connect worker: no JVM starts on this machine."),
+            meaning="No JVM starts on this machine, so the queries are unchecked.",
             impact=UNAFFECTED,
-            mend="For information only, if tasks have Java; a wrong query then stops the flow.",
+            mend="If tasks have Java, there is nothing to do; a wrong query then stops the flow.",
         ),
     ),
 )

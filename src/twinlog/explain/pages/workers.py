@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import NOTHING_CHANGED, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
 
 _REST = Area(
     name="REST",
@@ -51,18 +51,18 @@ _REST = Area(
             "Passing a request on failed",
             "warning",
             lines=("`cannot pass METHOD PATH on to HOST: ...`",),
-            meaning=("A request is for another worker of the group, and the worker's advertised name is unreachable."),
-            impact="Connectors run as before; the request was discarded.",
-            mend=("Correct `rest.advertised.host.name` and `.port` of that worker, its certificate, or the network."),
+            meaning="The request is for another worker of the group, and the worker's advertised name is unreachable.",
+            impact="The request was discarded; connectors run as before.",
+            mend="Correct `rest.advertised.host.name` and `.port` of that worker, its certificate, or the network.",
         ),
         Message(
             "TW-REST-06",
             "The connectors of the command line were refused",
             "error",
             lines=("`stopping: ...`",),
-            meaning=("A standalone worker failed to create a connector of its command line. The line has the reason."),
+            meaning="A standalone worker failed to create a connector of its command line.",
             impact="The worker ends before it copies a record.",
-            mend="Correct the connector's file that the line names, and start the worker again.",
+            mend="Correct the connector's file in the line, and restart the worker.",
         ),
     ),
 )
@@ -96,68 +96,56 @@ _WORKER = Area(
             "warning",
             lines=("`cannot take part in group G, trying again: ...`",),
             meaning=(
-                "The coordinator of the worker's group is silent, or the group's members are Kafka's own workers or "
-                "consumers. After the length of a session `/health` reports the error, too."
+                "The coordinator of the group is silent, or the group has Kafka's own workers or consumers. `/health` "
+                "reports the error after a session."
             ),
             impact="Running connectors continue for the length of a session; changes of connectors wait.",
-            mend="Check that cluster; or stop these members, or choose another `group.id`.",
+            mend="Check that cluster. Or stop these members, or choose another `group.id`.",
         ),
         Message(
             "TW-WORKER-03",
             "The topics of the worker are unreadable",
             "warning",
             lines=("`the worker's topics cannot be read yet, trying again: ...`",),
-            meaning=(
-                "A Connect worker starts, and its own cluster is silent, or refuses the worker; the REST API reports "
-                "the same error."
-            ),
+            meaning="The worker starts, and its own cluster is silent or refuses the worker.",
             impact="This worker waits; other workers continue.",
-            mend="Check that cluster, `bootstrap.servers` and the login; twinlog continues by itself.",
+            mend="Check that cluster, `bootstrap.servers` and the login. twinlog continues by itself.",
         ),
         Message(
             "TW-WORKER-04",
             "The cluster refuses a topic of the worker",
             "error",
             lines=("`topic T (KEY) could not be created: ...; it is to have N replicas, ...`",),
-            meaning=(
-                "The worker's topics need more replicas than its cluster has brokers; after `default.api.timeout.ms` "
-                "(60 s) the worker ends with 1, as Connect's worker does."
-            ),
-            impact="The worker ends before it runs a connector.",
-            mend="Correct the key that the line names, or start the other brokers.",
+            meaning="The worker's topics need more replicas than its cluster has brokers.",
+            impact="The worker runs no connector, and ends with exit code 1 after `default.api.timeout.ms` (60 s).",
+            mend="Correct the key in the line, or start the other brokers.",
         ),
         Message(
             "TW-WORKER-05",
             "The topics of the worker are silent",
             "warning",
             lines=("`the worker's topics do not answer, trying again: ...`",),
-            meaning=(
-                "The topics stopped answering during the run. Changes of connectors are impossible, and a running "
-                "connector ends when another worker may start it."
-            ),
-            impact="Running connectors continue; changes of connectors wait.",
-            mend=("Check that cluster; then `the worker's topics answer again` follows, and all data is safe."),
+            meaning="The topics stopped answering during the run.",
+            impact="Running connectors continue until another worker may start them; changes of connectors wait.",
+            mend="Check that cluster. After a success, `the worker's topics answer again` follows.",
         ),
         Message(
             "TW-WORKER-06",
             "The status topic was deleted",
             "warning",
             lines=("`... any more (status.storage.topic): it is recreated, ...`",),
-            meaning="The status topic was deleted.",
+            meaning="Each worker writes the states of its connectors and tasks again.",
             impact=UNAFFECTED,
-            mend="For information only: each worker writes the states of its connectors and tasks again.",
+            mend=NOTHING_TO_DO,
         ),
         Message(
             "TW-WORKER-07",
             "The config topic was deleted",
             "warning",
             lines=("`... any more (config.storage.topic). Running connectors continue; ...`",),
-            meaning="The config topic was deleted.",
+            meaning="The leader knows all connectors, their states and tasks, and writes these again.",
             impact="Running connectors continue.",
-            mend=(
-                "For information only, as long as the leader runs: the leader knows all connectors, their target "
-                "states and their tasks, and writes these again."
-            ),
+            mend="Keep the leader running until the topic is whole again.",
             in_line=False,
         ),
         Message(
@@ -191,11 +179,11 @@ _WORKER = Area(
             "warning",
             lines=("`an earlier leader of the group may still write to the config topic: ...`",),
             meaning=(
-                "`exactly.once.source.support` is on. A leader of Kafka's own worker may wake after a pause, and this "
-                "worker may not fence that leader."
+                "With `exactly.once.source.support` a leader of Kafka's own worker may wake after a pause; this worker "
+                "may not fence that leader."
             ),
             impact=UNAFFECTED,
-            mend="Grant the right that the line names; copying continues in either case.",
+            mend="Grant the right in the line.",
         ),
         Message(
             "TW-WORKER-11",
@@ -207,7 +195,7 @@ _WORKER = Area(
             ),
             meaning="Connectors of the same pair of clusters do not fit together; all connectors run.",
             impact="Depends on the line: groups may skip or repeat records after a failover.",
-            mend="Follow the message; the connector's status has the message until then.",
+            mend="Follow the message; the connector's status has the same text.",
         ),
         Message(
             "TW-WORKER-12",
@@ -215,15 +203,14 @@ _WORKER = Area(
             "warning",
             lines=("`connector A: A and B are both to copy TOPICS into the same remote topics. ...`",),
             meaning=(
-                "The `topics` of two connectors match the same topics; the error `not mirrored` names the connector "
-                "that leaves a topic out."
+                "`topics` of two connectors overlap. The error `not mirrored` names the connector that leaves the "
+                "topics out."
             ),
-            impact=("The topics are copied once; a change of the copying connector would copy them a second time."),
-            mend=(
-                "Change the key that the line names, in the connector that leaves the topics out. After a removal or "
-                "change of the copying connector, the second connector would copy the topics again from the "
-                "beginning."
+            impact=(
+                "The topics are copied once. After a change or removal of the copying connector, the second connector "
+                "copies them again from the beginning."
             ),
+            mend="Change the key in the line, in the connector that leaves the topics out.",
             in_line=False,
         ),
         Message(
@@ -231,24 +218,18 @@ _WORKER = Area(
             "All connectors of a worker have lost Spark",
             "error",
             lines=("`Spark ends, and with it all that copies here: ...`",),
-            meaning=(
-                "Spark could not start on a worker, or died too often; the source connectors have failed with this "
-                "trace."
-            ),
-            impact="The source connectors of this worker have stopped; positions are stored.",
-            mend=("Remove the reason, and restart the failed connectors and tasks: the restart also starts Spark."),
+            meaning="Spark could not start on a worker, or died too often.",
+            impact="The source connectors of this worker have failed with this trace; positions are stored.",
+            mend="Remove the reason, and restart the failed connectors and tasks: the restart also starts Spark.",
         ),
         Message(
             "TW-WORKER-14",
             "A worker joined its group",
             "info",
             lines=(("`joined group G at generation N, leader URL; assigned connectors: ...; new: ...; revoked: ...`"),),
-            meaning=(
-                "A rebalance changed the leader, or the connectors of this worker; `(this worker)` after the leader "
-                "means this worker."
-            ),
+            meaning="A rebalance changed the leader, or the connectors of this worker.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -256,9 +237,9 @@ _WORKER = Area(
             "The positions of a connector are unreadable yet",
             "warning",
             lines=("`connector C: its positions cannot be read yet, trying again: ...`",),
-            meaning="The target of a standalone worker's connector is silent, so the connector waits.",
+            meaning="The target of a standalone worker's connector is silent.",
             impact="The connector waits until its positions are read.",
-            mend="See the reason at the end of the line.",
+            mend="Follow the reason at the end of the line.",
         ),
         Message(
             "TW-WORKER-16",
@@ -266,13 +247,13 @@ _WORKER = Area(
             "error",
             lines=("`topic T: the record KEY is passed over: ...`",),
             meaning=(
-                "A record of the config, offset or status topic has another form: another program wrote it, or a "
-                "later version of Kafka Connect."
+                "The config, offset or status topic has a record of another form, by another program or a later Kafka "
+                "Connect."
             ),
-            impact="The connector, the position or the state of that record is unknown to this worker.",
+            impact="The connector, position or state of that record is unknown to this worker.",
             mend=(
-                "Compare the record with the reason in the line. Write the connector again with `twinlog connectors "
-                "create`, if it is missing."
+                "Compare the record with the reason in the line. If the connector is missing, run `twinlog connectors "
+                "create`."
             ),
             look=(
                 "twinlog connectors list",
@@ -289,7 +270,7 @@ _WORKER = Area(
             lines=("`connector C: ... positions are those of FILE`",),
             meaning="Kafka's worker, or another program, wrote the offset file last.",
             impact=UNAFFECTED,
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -310,9 +291,9 @@ _WORKER = Area(
             "Two workers have the same offset file",
             "error",
             lines=("`... another worker has this file`",),
-            meaning="Two standalone workers have the same offset file.",
+            meaning="",
             impact=NOTHING_CHANGED,
-            mend="Give each worker its own file, or run the connectors of both in the same worker.",
+            mend="Give each worker its own file, or run all connectors in the same worker.",
             in_line=False,
         ),
         Message(
@@ -320,9 +301,9 @@ _WORKER = Area(
             "The worker has failed to start",
             "error",
             lines=("`the worker failed to start: ...`",),
-            meaning=("The operating system refused a resource: a port, a thread or a file. The line has the reason."),
+            meaning="The operating system refused a port, a thread or a file.",
             impact="The worker ends.",
-            mend=("Follow the reason, for example write another port in `listeners`, and start the worker again."),
+            mend="Follow the reason, for example write another port in `listeners`, and restart the worker.",
         ),
         Message(
             "TW-WORKER-21",
@@ -331,14 +312,17 @@ _WORKER = Area(
             lines=("`topic T (KEY) has N partitions and must have a single partition, ...`",),
             meaning="Another program or person created the config topic with several partitions.",
             impact=NOTHING_CHANGED,
-            mend="Name another topic in the key of the line, for example in `config.storage.topic`, or recreate it.",
+            mend=(
+                "Name another topic in the key of the line, for example in `config.storage.topic`, or recreate the "
+                "topic."
+            ),
         ),
         Message(
             "TW-WORKER-22",
             "Positions need a valid configuration",
             "error",
             lines=("`connector NAME: its positions on the target are reachable only with a valid configuration; ...`",),
-            meaning="Positions of a source connector are on its target, and its configuration is wrong.",
+            meaning="A source connector keeps positions on its target, and its configuration is wrong.",
             impact="The positions stay as they are.",
             mend="Correct the configuration of the connector, and repeat the request.",
         ),
@@ -366,7 +350,7 @@ _STRIMZI = Area(
             ),
             meaning="A running worker keeps its cluster.",
             impact="Connectors continue with the earlier settings of the resource.",
-            mend="Restart the worker; until the restart, changes of the file have no effect.",
+            mend="Restart the worker: until then, changes of the file are ignored.",
         ),
         Message(
             "TW-STRIMZI-02",
@@ -384,7 +368,7 @@ _STRIMZI = Area(
             lines=("`... a Secret of connector NAME has changed, it is restarted`",),
             meaning="The Secret has a new certificate or password.",
             impact="The connector pauses for some seconds and continues at its stored position.",
-            mend="For information only.",
+            mend=NOTHING_TO_DO,
             in_line=False,
         ),
         Message(
@@ -392,8 +376,8 @@ _STRIMZI = Area(
             "The login of the worker has changed",
             "error",
             lines=("`... the worker's own login has changed: restart this process`",),
-            meaning="A Secret of the target has changed; connectors use the new login.",
-            impact="The worker still uses the earlier login. Copying stops when that login expires.",
+            meaning="A Secret of the target has changed; connectors use the new login, the worker uses the old login.",
+            impact="Copying stops when the old login expires.",
             mend="Restart the process before the old login expires.",
         ),
         Message(
@@ -401,9 +385,9 @@ _STRIMZI = Area(
             "A connector keeps its earlier settings",
             "error",
             lines=("`connector NAME stays as it is: ...`",),
-            meaning="twinlog refuses the connector's new settings; all other connectors continue.",
+            meaning="twinlog refuses the connector's new settings; the line ends with the error.",
             impact="The connector continues with its earlier settings.",
-            mend="The line ends with the error.",
+            mend="Correct the settings in the resource.",
             look=(
                 "twinlog connectors status",
                 "twinlog check mirror.yaml",
@@ -423,11 +407,11 @@ _STRIMZI = Area(
             "Two resources share a group",
             "error",
             lines=(("`...: this resource is ignored: connectors of its group belong to another resource (...)`"),),
-            meaning=("Two of Strimzi's resources have the same target and the same group, as v1beta2 has by default."),
+            meaning="Two resources have the same target and the same group, as v1beta2 has by default.",
             impact="The connectors of the other resource continue; this resource waits.",
             mend=(
-                "Give this resource its own `group.id` and three topics of its own. If this resource replaces the "
-                "other resource, delete the connectors of the replaced resource: positions stay."
+                "Give this resource its own `group.id` and its own three topics. If this resource replaces the other "
+                "resource, delete the replaced connectors: positions stay."
             ),
         ),
         Message(
@@ -437,7 +421,7 @@ _STRIMZI = Area(
             lines=("`...: connector ... waits to be created, and ... stays: under another alias ...`",),
             meaning="The resource has a new alias for a source whose topics keep their names.",
             impact="The new connector waits until its positions are set; the old connector continues.",
-            mend="Write the earlier alias again; or [take the positions along](strimzi.md#offsets).",
+            mend="Write the earlier alias again, or [take the positions along](strimzi.md#offsets).",
             look=("twinlog connectors offsets list 'east->west.MirrorSourceConnector' -o json",),
         ),
         Message(
@@ -445,9 +429,9 @@ _STRIMZI = Area(
             "A request for offsets waits",
             "warning",
             lines=("`...: strimzi.io/connector-offsets: ...: tried again: ...`",),
-            meaning="The request of an annotation must wait.",
+            meaning="The line ends with the reason.",
             impact=UNAFFECTED,
-            mend="Follow the end of the line, or remove the annotation.",
+            mend="Follow the reason, or remove the annotation.",
         ),
         Message(
             "TW-STRIMZI-10",
@@ -464,9 +448,9 @@ _STRIMZI = Area(
             "The file of the resource is unreadable",
             "warning",
             lines=("`FILE cannot be read, what was read before stays in effect: ...`",),
-            meaning="The file was deleted, is on a volume that is gone, or lacks a permission.",
+            meaning="The file was deleted, is on a lost volume, or lacks a permission.",
             impact="Connectors continue with the last version that twinlog has read.",
-            mend=("Put the file back, or grant the permission. twinlog reads the file again within a second."),
+            mend="Put the file back, or grant the permission: twinlog reads the file within a second.",
             look=("ls -l mirror.yaml",),
         ),
         Message(
@@ -474,10 +458,7 @@ _STRIMZI = Area(
             "A step of the resource is tried again",
             "warning",
             lines=("`FILE: tried again: ...`",),
-            meaning=(
-                "A step towards the state of the resource failed: the group elects a leader at the moment, or the "
-                "worker's topics are silent. The end of the line has the reason."
-            ),
+            meaning="A step failed: the group elects a leader, or the worker's topics are silent.",
             impact="Running connectors continue; changes of the resource wait.",
             mend=(
                 "Wait: twinlog tries again each second. If the line returns for minutes, follow the reason at its end."
@@ -488,9 +469,7 @@ _STRIMZI = Area(
             "An annotation is wrong",
             "error",
             lines=("`FILE: metadata.annotations: ...`",),
-            meaning=(
-                "An annotation of the resource has a value that Strimzi refuses as well, or names an unknown connector."
-            ),
+            meaning="An annotation has a value that Strimzi refuses as well, or names an unknown connector.",
             impact=UNAFFECTED,
             mend=(
                 "Correct the annotation, for example `strimzi.io/restart-connector: "
@@ -502,12 +481,9 @@ _STRIMZI = Area(
             "A connector to restart is unknown",
             "error",
             lines=("`FILE: ...`",),
-            meaning="An annotation asks for the restart of a connector or of a task that the group lacks.",
+            meaning="An annotation asks for the restart of a connector or task that the group lacks.",
             impact=UNAFFECTED,
-            mend=(
-                "Write the name of a connector from the list of `twinlog connectors list`, and a number of a running "
-                "task."
-            ),
+            mend="Write a name from `twinlog connectors list`, and the number of a running task.",
             look=("twinlog connectors list",),
         ),
         Message(
@@ -515,17 +491,14 @@ _STRIMZI = Area(
             "An annotation has changed offsets",
             "warning",
             lines=("`connector NAME: an annotation asks for it: ...`",),
-            meaning=(
-                "The annotation `strimzi.io/connector-offsets` asked for an alteration or a reset of positions, and "
-                "the worker has stored the new positions."
-            ),
+            meaning="The worker has altered or reset positions for the annotation `strimzi.io/connector-offsets`.",
             impact=(
-                "The connector continues at the new positions: records before them stay uncopied, records after an "
-                "earlier position are copied a second time."
+                "After a later position, skipped records stay uncopied; after an earlier position, records are copied "
+                "a second time."
             ),
             mend=(
-                "If the change was a mistake, stop the connector and write the earlier positions with `twinlog "
-                "connectors offsets alter`."
+                "To undo the change, stop the connector and write the earlier positions with `twinlog connectors "
+                "offsets alter`."
             ),
             look=("twinlog connectors offsets list 'east->west.MirrorSourceConnector'",),
         ),
