@@ -230,7 +230,7 @@ _SPARK = Area(
             impact="The cluster may end executors; their partitions then pause for some seconds.",
             mend=(
                 "Set the value in the line, or leave the setting out; see "
-                "[memory](clusters.md#what-executors-are-asked-for)."
+                "[memory](clusters.md#executor-resources)."
             ),
         ),
         Message(
@@ -299,7 +299,7 @@ _SPARK = Area(
             lines=("`flows run on the Spark that is there, MASTER: ...`",),
             meaning="Spark-submit, or your program, has started Spark.",
             impact=UNAFFECTED,
-            mend="See [the lost functions](starting.md#what-is-lost-on-a-spark-of-others).",
+            mend="See [the lost functions](starting.md#limits-with-an-existing-spark-session).",
             in_line=False,
         ),
         Message(
