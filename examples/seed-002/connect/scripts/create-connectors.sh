@@ -1,5 +1,5 @@
 #!/bin/bash
-# Creates each connector of connector_config_dir that is not there yet, once the worker is healthy.
+# Creates each missing connector of connector_config_dir, once the worker is healthy.
 
 set -e
 
