@@ -261,32 +261,29 @@ def check(
     ] = None,
     explain: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Print this key's value in each flow, and the line that sets it."),
+        typer.Option(metavar="KEY", help="Print the value of this key in each flow, and the line that sets the key."),
     ] = None,
     clusters: Annotated[
         list[str] | None,
-        typer.Option(metavar="ALIAS ...", help="Look only at flows whose target is in this list of aliases."),
+        typer.Option(metavar="ALIAS ...", help="Check only flows to these clusters."),
     ] = None,
     secrets: Secrets = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail the check, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail also for warnings.")] = False,
     output: Annotated[
         MistakeOutput,
         typer.Option(
             "-o",
             "--output",
-            help="text: lines that editors and compilers' tools understand; json: a list of objects; github: "
-            "annotations of a GitHub workflow.",
+            help="Print lines for people and editors (text), a list of objects (json), or annotations of a GitHub "
+            "workflow (github).",
         ),
     ] = MistakeOutput.TEXT,
     was: Was = None,
 ) -> None:
-    """Read a configuration, print every mistake with its line, and the topics and settings of each flow. Contacts no
-    cluster.
+    """Print every mistake of a file with its line, and the topics and settings of each flow. Contacts no cluster.
 
-    Each mistake is a line FILE:LINE: error: KEY: TEXT [ID]; `twinlog explain ID` describes it at length. The last line
-    counts errors and warnings. Errors prevent a run; warnings let the file run.
-
-    If a flow has transform.sql, Spark analyses the query, which takes some seconds.
+    A file with warnings runs; a file with errors is refused. `twinlog explain ID` describes a mistake. The check of
+    transform.sql takes some seconds, because Spark reads the query.
 
     Exit codes: 0 the file runs, perhaps with warnings; 1 the file has errors, with --strict also warnings; 2 the
     command line is wrong

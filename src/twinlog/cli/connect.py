@@ -51,29 +51,31 @@ class WorkerExits:
 
 def connect(
     file: Annotated[
-        Path, typer.Argument(metavar="WORKER", help="A Connect worker's properties file.", show_default=False)
+        Path, typer.Argument(metavar="WORKER", help="The properties file of a Connect worker.", show_default=False)
     ],
     connectors: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="CONNECTOR",
-            help="Connectors that a standalone worker runs, each a properties or a JSON file.",
+            help="Connectors of a standalone worker, properties or JSON.",
             show_default=False,
         ),
     ] = None,
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Run a worker of Kafka Connect for MirrorMaker 2's connectors, which are created over its REST API.
+    """Run a worker of Kafka Connect for MirrorMaker 2's connectors.
 
-    With `offset.storage.file.filename` in WORKER and no `group.id` it is a standalone worker, which forgets connectors
-    when it ends, and is given those that it runs as files.
+    Create connectors over the REST API, for example by `twinlog connectors create`. If WORKER has
+    offset.storage.file.filename and lacks group.id, the worker is standalone: name the files of its connectors.
 
     Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the worker in order; 1 the worker failed; 2 WORKER or a CONNECTOR
     is wrong, before any contact with a cluster; 3 Spark does not start, or another process has the addresses of the
     REST API.
 
     Example: twinlog connect connect-distributed.properties
+
+    Example: twinlog connect connect-standalone.properties source.properties
     """
     master, given = spark_options(master, conf)
     from twinlog.console.flow_files import read_connectors  # noqa: PLC0415 - --help must not wait for it

@@ -40,7 +40,8 @@ MetricsListeners = Annotated[
     list[str] | None,
     typer.Option(
         metavar="URL",
-        help="Serve /metrics and /metrics.json here, as http://127.0.0.1:9404; instead of twinlog.metrics.listeners.",
+        help="Serve /metrics and /metrics.json at this address, for example http://127.0.0.1:9404, in place of "
+        "twinlog.metrics.listeners.",
         show_default=False,
     ),
 ]

@@ -26,7 +26,7 @@ from twinlog.message_ids import told
 
 
 def launcher() -> None:
-    """Print the path of the file that `spark-submit` starts twinlog with; the command follows the path.
+    """Print the path of the file for `spark-submit`; write the command of twinlog after this path.
 
     Exit codes: 0; 2; 4.
 
@@ -36,10 +36,10 @@ def launcher() -> None:
 
 
 def warm_up() -> None:
-    """Prepare Spark's start once per machine or image: later starts take some seconds less.
+    """Prepare Spark once per machine or image: later starts take some seconds less. Contacts no cluster.
 
-    Takes about a minute and some 160 MB in the cache directory ($TWINLOG_CACHE, $XDG_CACHE_HOME/twinlog or
-    ~/.cache/twinlog). Contacts no cluster. After an update of Spark or Java, run it again.
+    The preparation takes about a minute, and some 160 MB in the cache directory ($TWINLOG_CACHE,
+    $XDG_CACHE_HOME/twinlog or ~/.cache/twinlog). Repeat it after an update of Spark or Java.
 
     Exit codes: 0; 2; 3 Spark does not start, or the cache directory takes no files; 4.
 
@@ -80,7 +80,7 @@ class Shell(StrEnum):
 def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
 ) -> None:
-    """Print the script with which a shell completes commands and options of twinlog.
+    """Print the completion script of a shell: the shell then completes commands and options of twinlog.
 
     Exit codes: 0; 2; 4.
 
@@ -221,10 +221,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def twinlog(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Replicates topics between clusters of Apache Kafka, from MirrorMaker 2's configuration files.
+    """Copy topics between clusters of Apache Kafka, with the files of MirrorMaker 2.
 
     `twinlog COMMAND --help` describes a command.
 

@@ -22,36 +22,35 @@ _INTRODUCTION = """\
 
 `twinlog --help` lists the commands, and `twinlog COMMAND --help` prints a section of this page.
 
-## Words that all commands share
+## Shared options
 
 | option | meaning |
 |---|---|
-| `--flow east:west` | a flow of FILE, also `'east->west'` in quotes: otherwise a shell empties a file `west` |
+| `--flow east:west` | a flow of FILE. Write `'east->west'` in quotes: otherwise the shell empties a file `west` |
 | `--topic`, `--group`, `--partition` | may be repeated: `--topic orders --topic 'pay.*'` |
 | `--from`, `--to` | clusters |
-| `--since`, `--until` | moments: `2026-11-20T08:00:00Z`, or milliseconds since 1970 |
+| `--since`, `--until` | times: `2026-11-20T08:00:00Z`, or milliseconds since 1970 |
 | `--from-offset`, `--to-offset` | offsets |
-| `--dry-run` | prints the changes, and makes none. `twinlog plan` is the dry run of `twinlog run` |
+| `--dry-run` | prints the changes, and changes nothing. `twinlog plan` is the dry run of `twinlog run` |
 | `-o table`, `-o json`, `-o yaml` | the form of the result on stdout |
-| `--timeout SECONDS` | ends the wait for a silent cluster, or for the result |
+| `--timeout SECONDS` | the longest wait for a silent cluster, or for the result |
 | `--yes`, `-y` | skips the question before a change |
 | `-v`, `-q` | more lines on stderr, or fewer: `-q` keeps results, warnings and errors |
-| `--log-format json` | an object a line on stderr, see [the log](#the-log-as-json) |
+| `--log-format json` | each line on stderr is an object, see [the log](#the-log-as-json) |
 
-Names of options of earlier versions still work, for example `--json`, `--topics`, `--rehearse` and `--until caught-up`.
-The help leaves them out.
+Option names of earlier versions still work, for example `--json`, `--topics`, `--rehearse` and `--until caught-up`.
 
 ## Exit codes
 
-Every command has the same codes. The section of a command describes its own cases.
+All commands have the same codes. The section of a command has its special cases.
 
 | code | meaning |
 |---|---|
 """
 
 _AFTER_CODES = """
-`twinlog run` and `twinlog connect` run until a signal ends them: they end with 0 after Ctrl-C (SIGINT) and SIGTERM
-alike, because positions are stored and all work is done. A supervisor that restarts on failure leaves them stopped.
+`twinlog run` and `twinlog connect` end with 0 after Ctrl-C (SIGINT) and SIGTERM: a supervisor that restarts on failure
+leaves them stopped.
 `connect-mirror-maker`, `connect-distributed` and `connect-standalone` have [Kafka's codes](running.md).
 
 ```console
@@ -67,8 +66,8 @@ With `--log-format json`, or `TWINLOG_LOG_FORMAT=json` in the environment, each 
  "topic": "orders", "partition": 3, "text": "orders-3 is held at source offset 5000: ..."}
 ```
 
-`time`, `level` and `text` are always there. `id` is the id of [the message](messages.md); `flow`, `topic` and
-`partition` are there if the line is about them. Errors of options come before the log begins, and stay text.
+`time`, `level` and `text` are in every line. `id` is the id of [the message](messages.md); a line about a flow, topic
+or partition names it. Errors of options stay text.
 
 ## Completion in a shell
 
@@ -76,8 +75,8 @@ With `--log-format json`, or `TWINLOG_LOG_FORMAT=json` in the environment, each 
 source <(twinlog completion bash)
 ```
 
-The line completes commands, options and their values. In `~/.bashrc` it holds for every new shell. `twinlog completion
-zsh` and `twinlog completion fish` print the scripts of these shells.
+This line completes commands, options and their values; write it into `~/.bashrc` for every new shell. For other shells
+use `twinlog completion zsh` or `twinlog completion fish`.
 """
 
 

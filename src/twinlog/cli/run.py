@@ -42,15 +42,13 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="ALIAS",
-            help="Run only flows to this cluster; more aliases may follow, as in --clusters west north.",
+            help="Run only flows to these clusters, for example --clusters west north.",
             show_default=False,
         ),
     ] = None,
     until_caught_up: Annotated[
         bool,
-        typer.Option(
-            "--until-caught-up", help="End when every partition has reached the end that it has at the start."
-        ),
+        typer.Option("--until-caught-up", help="End once every record that exists at the start is copied."),
     ] = False,
     until: Annotated[Until | None, typer.Option(hidden=True)] = None,
     master: Master = None,
@@ -60,8 +58,8 @@ def run(
         str,
         typer.Option(
             metavar="URL",
-            help="Address of the REST API for Strimzi's resource; http://:8083 for all addresses of this machine, "
-            "which several processes on several machines need.",
+            help="Serve the REST API for Strimzi's resource at this address. If several machines run FILE, use "
+            "http://:8083, which means all addresses of this machine.",
         ),
     ] = DEFAULT_LISTENER,
     metrics_listener: MetricsListeners = None,
@@ -71,8 +69,8 @@ def run(
             metavar="DIR",
             envvar="TWINLOG_OFFSETS_DIR",
             file_okay=False,
-            help="Where offsets are listed that annotations of Strimzi's resource ask for: DIR/NAME/KEY by the name of "
-            "the ConfigMap. Default: that of --secrets, or else that of FILE.",
+            help="Write the offsets that annotations of Strimzi's resource request to DIR/NAME/KEY, by the name of the "
+            "ConfigMap. Default: the directory of --secrets, otherwise the directory of FILE.",
             show_default=False,
         ),
     ] = None,
@@ -81,17 +79,16 @@ def run(
         typer.Option(
             metavar="FILE",
             envvar="TWINLOG_USERS_FILE",
-            help="Who may use the REST API of Strimzi's resource: lines user=password, plain or as `htpasswd -B` "
-            "writes it, read once. Default: everybody who reaches it.",
+            help="Allow the REST API of Strimzi's resource only to these users: lines user=password, plain or from "
+            "`htpasswd -B`, read once. Default: all clients.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Run every enabled flow of FILE, and write heartbeats for the remaining flows.
 
-    FILE may be Strimzi's KafkaMirrorMaker2: then its connectors run in a worker of Kafka Connect, in the states that
-    FILE asks for, and changes of FILE act while they run. A properties file is read again after SIGHUP, and when
-    `twinlog reload` asks for it.
+    Change a properties file while it runs, and apply the change by `twinlog reload` or SIGHUP. Changes of Strimzi's
+    KafkaMirrorMaker2 act by themselves; its connectors run in a worker of Kafka Connect.
 
     Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the flows in order, or all is copied with --until-caught-up; 1 a
     flow failed; with --until-caught-up also when a flow finds no topic to copy, or has held partitions; 2 FILE or

@@ -125,13 +125,11 @@ def _log_options(
     ] = False,
     quiet: Annotated[
         bool,
-        typer.Option(
-            "-q", "--quiet", help="Leave out progress and notes: only results, warnings and errors.", show_default=False
-        ),
+        typer.Option("-q", "--quiet", help="Print only results, warnings and errors.", show_default=False),
     ] = False,
     log_format: Annotated[
         LogFormat,
-        typer.Option("--log-format", envvar="TWINLOG_LOG_FORMAT", help="Lines on stderr as text, or as JSON objects."),
+        typer.Option("--log-format", envvar="TWINLOG_LOG_FORMAT", help="Write stderr as lines of text, or of JSON."),
     ] = LogFormat.TEXT,
 ) -> None:
     """The options of the log."""

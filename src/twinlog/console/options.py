@@ -37,7 +37,7 @@ AnyFlow = Annotated[
     typer.Option(
         "--flow",
         metavar="A:B",
-        help="Only this flow, as east:west or 'east->west'. Default: all flows of FILE.",
+        help="Choose a flow, for example east:west. Default: all flows of FILE.",
         show_default=False,
     ),
 ]
@@ -46,7 +46,7 @@ OneFlow = Annotated[
     typer.Option(
         "--flow",
         metavar="A:B",
-        help="The flow, as east:west or 'east->west'. Needed if FILE has several flows.",
+        help="Choose the flow, for example east:west. Required if FILE has several flows.",
         show_default=False,
     ),
 ]
@@ -55,8 +55,7 @@ Topics = Annotated[
     typer.Option(
         "--topic",
         metavar="TOPIC",
-        help="Only source topics with this name, or whose whole name this Java regular expression matches; may be "
-        "repeated.",
+        help="Choose source topics by name, or by a Java regular expression for the whole name; may be repeated.",
         show_default=False,
     ),
 ]
@@ -65,7 +64,7 @@ Groups = Annotated[
     typer.Option(
         "--group",
         metavar="GROUP",
-        help="Only this consumer group, even if the flow leaves it out; may be repeated.",
+        help="Choose a consumer group, even if the flow excludes the group; may be repeated.",
         show_default=False,
     ),
 ]
@@ -75,18 +74,16 @@ Partitions = Annotated[
         "--partition",
         metavar="NUMBER",
         min=0,
-        help="Only the partition with this number, of each topic; may be repeated.",
+        help="Choose the partition with this number in each topic; may be repeated.",
         show_default=False,
     ),
 ]
-Output = Annotated[
-    DataFormat, typer.Option("-o", "--output", help="The form of the result on stdout; table is for people.")
-]
+Output = Annotated[DataFormat, typer.Option("-o", "--output", help="Print the result in this form on stdout.")]
 AnswerTimeout = Annotated[
     float,
-    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for a silent cluster, in seconds."),
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Wait for a silent cluster for this time."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes, and make none.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question before a change.")]
 Everything = Annotated[bool, typer.Option("--all", help="Print every line of long lists.")]
 
@@ -98,22 +95,22 @@ Secrets = Annotated[
         envvar=DIRECTORY_VARIABLE,
         exists=True,
         file_okay=False,
-        help="Where the Secrets and ConfigMaps of Strimzi's resource are: DIR/NAME/KEY, as Kubernetes mounts them. "
-        "Without, they are read from variables TWINLOG_SECRET_NAME_KEY.",
+        help="Read Secrets and ConfigMaps of Strimzi's resource from DIR/NAME/KEY, as Kubernetes mounts them. Default: "
+        "variables TWINLOG_SECRET_NAME_KEY.",
         show_default=False,
     ),
 ]
 
 WholeComparison = Annotated[
-    bool, typer.Option("--full", help="Compare every record, in Spark's tasks, in place of a sample.")
+    bool, typer.Option("--full", help="Compare every record in Spark's tasks, in place of a sample.")
 ]
 SampleSize = Annotated[
     int,
     typer.Option(
         min=10,
         metavar="RECORDS",
-        help="The size of a range of the sample: the first and the last records of each partition, two ranges "
-        "between, and each place that looks wrong.",
+        help="Compare this many records in each range: at the start and the end of each partition, at two places "
+        "between, and at each place that looks wrong.",
     ),
 ]
 SAMPLE_RECORDS = 1_000
@@ -124,8 +121,7 @@ Was = Annotated[
     typer.Option(
         "--was",
         metavar="RELEASE",
-        help="Also note each difference from the effects of the file in MirrorMaker 2 of this Kafka release, for "
-        "example 3.9.",
+        help="Also note each effect that differs from MirrorMaker 2 of this Kafka release, for example 3.9.",
         show_default=False,
     ),
 ]
@@ -279,12 +275,12 @@ def _why(flows: Sequence[FlowSettings], name: str) -> str:
 Master = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", help="Spark's master; without it Spark runs in this process, local[N].", show_default=False
+        metavar="URL", help="Run on this Spark master. Default: Spark in this process, local[N].", show_default=False
     ),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be given several times.", show_default=False),
+    typer.Option(metavar="KEY=VALUE", help="Set this setting of Spark; may be repeated.", show_default=False),
 ]
 
 

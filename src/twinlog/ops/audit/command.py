@@ -51,8 +51,8 @@ def audit(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Take the connectors of FILE, the file of a Connect worker, from the REST API of any worker of its "
-            "group. Login: TWINLOG_CONNECT_USER and TWINLOG_CONNECT_PASSWORD.",
+            help="Read the connectors from the REST API of any worker of the group; FILE is the file of a worker. "
+            "Login: TWINLOG_CONNECT_USER and TWINLOG_CONNECT_PASSWORD.",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +63,7 @@ def audit(
         typer.Option(
             min=1,
             metavar="SECONDS",
-            help="Stop before the next part or range after this time; the report names all that is left out.",
+            help="Stop before the next part or range after this time; the report names the missing parts.",
             show_default=False,
         ),
     ] = None,
@@ -71,19 +71,18 @@ def audit(
     output: Output = DataFormat.TABLE,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Write the report to this file, too, as HTML.", show_default=False),
+        typer.Option(metavar="PATH", help="Also write the report to this file, as HTML.", show_default=False),
     ] = None,
     everything: Everything = False,
     master: Master = None,
     conf: Conf = None,
     secrets: Secrets = None,
 ) -> None:
-    """Audit the mirror that runs today, by MirrorMaker 2 or by twinlog: its copies, its consumer groups, its file.
+    """Report on the mirror that runs today, by MirrorMaker 2 or by twinlog. Changes nothing.
 
-    The report has the keys that MirrorMaker 2 ignores; the records that are missing, doubled or changed; the gaps that
-    it passed over; how many records each consumer group would skip or repeat on a failover; the lag; topics outside the
-    filter that look as if they should be inside; settings and ACLs that differ; and the changes under twinlog.
-    The audit sends only requests that read, with the logins of FILE, and the mirror copies meanwhile.
+    The report has missing, doubled and changed records, gaps, the records that each group would skip or repeat on a
+    failover, the lag, topics outside the filter, ignored keys, differences of settings and ACLs, and the changes under
+    twinlog. The mirror copies meanwhile.
 
     Exit codes: 0 the report is clean; 1 it has a finding, or a part is left out; 2; 3; 4.
 

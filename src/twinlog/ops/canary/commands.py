@@ -78,9 +78,8 @@ app = CommandApp(cls=_OrWrite, no_args_is_help=True)
 def canary() -> None:
     """Try twinlog beside a running MirrorMaker 2, and compare both.
 
-    A canary copies some topics of a flow under an alias of its own, so that its copies, group, positions and internal
-    topics have names of their own. MirrorMaker 2 runs on, and notices nothing. `twinlog canary FILE` is `twinlog canary
-    write FILE`.
+    A canary copies some topics of a flow under an alias of its own: its copies, group, positions and internal topics
+    have separate names. `twinlog canary FILE` is `twinlog canary write FILE`.
 
     Exit codes: 0; 1; 2; 3; 4.
 
@@ -96,14 +95,14 @@ def write(
     connectors: ConnectorFiles = None,
     topics: Annotated[
         list[str],
-        typer.Option("--topic", metavar="TOPIC", help="A topic of the source by its name; may be repeated."),
+        typer.Option("--topic", metavar="TOPIC", help="Copy this topic of the source, by its name; may be repeated."),
     ] = ...,  # type: ignore[assignment]
     folder: Annotated[
         Path,
         typer.Option(
             "--output-dir",
             metavar="DIR",
-            help=f"The directory for {FILE_NAME}; existing files stay.",
+            help=f"Write {FILE_NAME} to this directory; existing files stay.",
             show_default=False,
         ),
     ] = ...,  # type: ignore[assignment]
@@ -111,30 +110,29 @@ def write(
     alias: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="The canary's name for the source. Default: SOURCE-canary.", show_default=False
+            metavar="NAME", help="Name the source like this in the canary. Default: SOURCE-canary.", show_default=False
         ),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
             metavar="START",
-            help="The start of each topic: earliest, latest, a time, or an age as P1D. Default: as in FILE.",
+            help="Begin each topic at earliest, latest, a time, or an age as P1D. Default: as in FILE.",
             show_default=False,
         ),
     ] = None,
     prefix: Annotated[
-        bool, typer.Option("--prefix", help="Name the copies NAME.TOPIC, although FILE keeps the names of topics.")
+        bool, typer.Option("--prefix", help="Name the copies NAME.TOPIC, even if FILE keeps the names of topics.")
     ] = False,
     copied_further: Annotated[
         bool,
-        typer.Option("--copied-further", help="Accept that another flow of FILE copies the canary's topics, too."),
+        typer.Option("--copied-further", help="Accept that another flow of FILE also copies the canary's topics."),
     ] = False,
     secrets: Secrets = None,
 ) -> None:
-    """Write the properties file of a canary beside the MirrorMaker 2 that runs FILE. Contacts no cluster.
+    """Write the file of a canary beside the MirrorMaker 2 that runs FILE. Contacts no cluster.
 
-    The canary copies the chosen topics only. It commits no offsets of groups, and writes no ACLs and no heartbeats.
-    Connections and logins are copied as they are written, and references to secrets stay references.
+    The canary copies only the chosen topics. It commits no offsets of groups, and writes no ACLs and no heartbeats.
 
     Exit codes: 0; 2 FILE or an option is wrong, or the canary would touch something of MirrorMaker 2, and nothing is
     written; 4.
@@ -188,17 +186,15 @@ def report(
     connectors: ConnectorFiles = None,
     watch: Annotated[
         float,
-        typer.Option(
-            "--observe", min=0, metavar="SECONDS", help="How long lag and processes are observed, in seconds."
-        ),
+        typer.Option("--observe", min=0, metavar="SECONDS", help="Observe lag and processes for this time."),
     ] = 60.0,
     pid: Annotated[
         int | None,
-        typer.Option(metavar="PID", help="The process of the canary on this host, `twinlog run`.", show_default=False),
+        typer.Option(metavar="PID", help="Measure the canary by this process of this host.", show_default=False),
     ] = None,
     mm2_pid: Annotated[
         int | None,
-        typer.Option("--mm2-pid", metavar="PID", help="The process of MirrorMaker 2 on this host.", show_default=False),
+        typer.Option("--mm2-pid", metavar="PID", help="Measure MirrorMaker 2 by this process.", show_default=False),
     ] = None,
     full: WholeComparison = False,
     sample: SampleSize = SAMPLE_RECORDS,
@@ -209,11 +205,10 @@ def report(
     conf: Conf = None,
     secrets: Secrets = None,
 ) -> None:
-    """Compare the canary with the MirrorMaker 2 that runs FILE: records, lag, consumer groups, processor time.
+    """Compare the canary with the MirrorMaker 2 that runs FILE: records, lag, groups, processor time. Changes nothing.
 
-    The copies of both are compared with the source, record by record; the lag of both is observed; for each consumer
-    group the report has the records that it would repeat or skip on a failover. With both process numbers the report
-    has CPU time, per million records, and memory. The command only reads.
+    The report compares the copies of both with the source, and has the records that each group would skip or repeat on
+    a failover. With --pid and --mm2-pid the report also has CPU time and memory.
 
     Exit codes: 0 both copies are equal to the source; 1 a record differs, a group would skip records, or a part is
     unknown; 2; 3; 4.

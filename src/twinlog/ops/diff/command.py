@@ -40,20 +40,19 @@ def diff(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A file with flows, before two of its cluster aliases; or the properties file of a client of the "
-            "first cluster.",
+            help="A file with flows, for two cluster aliases; or the client properties of the first cluster.",
             show_default=False,
         ),
     ],
     left: Annotated[
         str,
         typer.Argument(
-            metavar="A", help="An alias; or the properties file of a client of the other cluster.", show_default=False
+            metavar="A", help="An alias; or the client properties of the second cluster.", show_default=False
         ),
     ],
     right: Annotated[str | None, typer.Argument(metavar="B", help="Another alias.", show_default=False)] = None,
     kept: Annotated[
-        bool, typer.Option("--same-names", help="Compare topics of equal names, whatever flow there is from A to B.")
+        bool, typer.Option("--same-names", help="Compare topics of equal names, even if FILE has a flow from A to B.")
     ] = False,
     everything: Everything = False,
     output: Output = DataFormat.TABLE,
@@ -62,8 +61,8 @@ def diff(
 ) -> None:
     """Compare topics, settings, ACLs, quotas, SCRAM users and consumer groups of two clusters. Changes nothing.
 
-    Where FILE has a flow from A to B, or else from B to A, a topic is compared with its copy, by the flow's filters
-    and rules, its source on the left; otherwise with the topic of the same name.
+    If FILE has a flow between A and B, a topic is compared with its copy, and the source is on the left. Otherwise
+    topics of equal names are compared.
 
     Exit codes: 0 both are equal; 1 they differ; 2; 3 a cluster is out of reach, or a part of it is unreadable and the
     rest is equal; 4.

@@ -33,18 +33,15 @@ def plan(
     file: FlowFile,
     connectors: ConnectorFiles = None,
     flow: AnyFlow = None,
-    rate: Annotated[
-        str, typer.Option(metavar="RATE", help="How fast records are copied, for the estimate of time.")
-    ] = RATE,
+    rate: Annotated[str, typer.Option(metavar="RATE", help="Estimate the time by this rate of your network.")] = RATE,
     everything: Everything = False,
     output: Output = DataFormat.TABLE,
     timeout: AnswerTimeout = COMMAND_CONNECT_S,
     secrets: Secrets = None,
 ) -> None:
-    """Show the topics that a run would create, change, copy and leave out: the dry run of `twinlog run`.
+    """Print the topics, settings, ACLs and groups that a run would change: the dry run of `twinlog run`.
 
-    Reads both clusters of each flow, and leaves them as they are. The target is asked whether it would take the new
-    topics.
+    The clusters check each request and change nothing. The plan therefore also shows missing permissions.
 
     Exit codes: 0 a run would succeed, also with an empty plan; 1 a run would fail, for example at a missing
     permission; 2; 3; 4.

@@ -82,7 +82,7 @@ def replay(
         str,
         typer.Option(
             metavar="NAME",
-            help="Topics on the target; {topic} is the source topic's name, {remote} the name of its copy.",
+            help="Name the new topics: {topic} is the name of the source topic, {remote} the name of its copy.",
         ),
     ] = INTO,
     flow: OneFlow = None,
@@ -93,11 +93,10 @@ def replay(
     conf: Conf = None,
     secrets: Secrets = None,
 ) -> None:
-    """Copy a range of records of a flow's source into topics of their own on its target, with timestamps and headers.
+    """Copy a range of records once more, into separate topics on the target.
 
-    Missing topics are created, and keep their records until you delete them. The flow may run meanwhile; its remote
-    topics are refused. The same command continues after the last copy of an earlier run, after any end of that run: the
-    copies are compared with the source first.
+    The command creates missing topics, which keep all records until you delete them. The flow may run meanwhile. After
+    an abort run the same command again: it continues after the last copy.
 
     Exit codes: 0 the whole range is on the target; 1 a part of it is missing; 2; 3; 4.
 

@@ -72,36 +72,40 @@ def _reversed(flow: FlowSettings) -> FlowSettings:
 
 _MODES = ("rehearse", "abort", "release", "status")
 
-From = Annotated[str, typer.Option("--from", metavar="A", help="The cluster to leave.", show_default=False)]
-To = Annotated[str, typer.Option("--to", metavar="B", help="The cluster to go to.", show_default=False)]
+From = Annotated[
+    str, typer.Option("--from", metavar="A", help="The cluster that producers write to now.", show_default=False)
+]
+To = Annotated[str, typer.Option("--to", metavar="B", help="The cluster that takes over.", show_default=False)]
 FenceBy = Annotated[
     Literal["acl", "quota", "none"] | None,
     typer.Option(
         "--fence",
-        help="Keep producers away by ACLs, by a client quota, or not at all. Default: ACLs where the cluster has an "
-        "authorizer, else a quota.",
+        help="Close A by ACLs or by a quota; none if you stop the producers yourself. Default: acl if A has an "
+        "authorizer, otherwise quota.",
         show_default=False,
     ),
 ]
-Near = Annotated[int, typer.Option(min=0, metavar="RECORDS", help="Fence producers once the lag is this small.")]
+Near = Annotated[
+    int, typer.Option(min=0, metavar="RECORDS", help="Close A once at most this many records are left to copy.")
+]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=1, metavar="SECONDS", help="Undo everything when producers wait for longer.")
+    float, typer.Option("--timeout", min=1, metavar="SECONDS", help="Undo everything if producers wait for longer.")
 ]
-Abort = Annotated[bool, typer.Option("--abort", help="Undo what has begun: producers may write to A again.")]
+Abort = Annotated[bool, typer.Option("--abort", help="Undo the begun switchover: producers may write to A again.")]
 Release = Annotated[
-    bool, typer.Option("--release", help="After the end: let producers write to A again without a way back.")
+    bool, typer.Option("--release", help="Open A to producers again after the end, if producers stay on B for good.")
 ]
-Status = Annotated[bool, typer.Option("--status", help="Print how far it is; change nothing.")]
-TakeOver = Annotated[bool, typer.Option("--take-over", help="Continue although another process may still work on it.")]
+Status = Annotated[bool, typer.Option("--status", help="Print the present step and the report; change nothing.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Continue in place of another working process.")]
 Report = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", help="Write the report to PATH.md and PATH.json, too.", show_default=False),
+    typer.Option(metavar="PATH", help="Also write the report to PATH.md and PATH.json.", show_default=False),
 ]
 Wave = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Move the topics of FILE apart from other topics: each wave has a journal.",
+        help="Move the topics of FILE as a wave, with a journal of its own.",
         show_default=False,
     ),
 ]
@@ -113,9 +117,7 @@ def switchover(
     target: To,
     connectors: ConnectorFiles = None,
     dry_run: DryRun = False,
-    emergency: Annotated[
-        bool, typer.Option("--emergency", help="Cluster A is lost: continue with the copied records.")
-    ] = False,
+    emergency: Annotated[bool, typer.Option("--emergency", help="Fail over without A, after the loss of A.")] = False,
     fence: FenceBy = None,
     near: Near = 10_000,
     timeout: Timeout = 600.0,
@@ -128,11 +130,10 @@ def switchover(
     output: Output = DataFormat.TABLE,
     secrets: Secrets = None,
 ) -> None:
-    """Fail over as planned: close cluster A to producers, and have consumer groups continue on cluster B.
+    """Fail over from cluster A to cluster B: producers are kept from A, and consumer groups continue on B.
 
-    Fences producers on A, waits until flow A->B has copied all, and commits the offsets of groups on B. You restart
-    producers and consumers with the addresses of B. The flow runs elsewhere, and must. Each step is in a journal on B:
-    after a crash or Ctrl-C the same command continues at that step, and `--abort` undoes it.
+    Keep flow A->B running until the command ends, and then restart producers and consumers with the addresses of B.
+    After a crash or Ctrl-C run the same command again: it continues at the unfinished step. `--abort` undoes all steps.
 
     Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, all was undone after --timeout, or another
     process works on it; 2; 3; 4.
@@ -166,8 +167,8 @@ def switchback(
 ) -> None:
     """Fail back after a switchover: `--from` is the cluster that producers write to now, `--to` the earlier cluster.
 
-    The flow back copies only what was written since. Where topics keep their names it begins at the cut that the
-    switchover recorded; it must run while this command does, and the first flow must not.
+    Keep the flow back running until the command ends: it copies only the records since the switchover. If topics keep
+    their names, stop the first flow before.
 
     Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, all was undone after --timeout, or another
     process works on it; 2; 3; 4.

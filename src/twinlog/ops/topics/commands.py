@@ -53,24 +53,24 @@ Id = Annotated[
     typer.Option(
         "--id",
         metavar="ID",
-        help="The command's name: a second command with the same name changes nothing.",
+        help="Name the command: a second command with the same name changes nothing.",
         show_default=False,
     ),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="Seconds to wait until the command is done.")
+    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait for the end of the command for this time.")
 ]
-Earliest = Annotated[bool, typer.Option("--earliest", help="The place: the first record that the source has.")]
-Latest = Annotated[bool, typer.Option("--latest", help="The place: the end of the source's log.")]
+Earliest = Annotated[bool, typer.Option("--earliest", help="Choose the first record of the source as the place.")]
+Latest = Annotated[bool, typer.Option("--latest", help="Choose the end of the source as the place.")]
 FromOffset = Annotated[
     int | None,
-    typer.Option("--from-offset", metavar="OFFSET", min=0, help="The place: this source offset.", show_default=False),
+    typer.Option("--from-offset", metavar="OFFSET", min=0, help="Choose this source offset.", show_default=False),
 ]
 ToOffset = Annotated[
     int | None,
-    typer.Option("--to-offset", metavar="OFFSET", min=0, help="The place: this source offset.", show_default=False),
+    typer.Option("--to-offset", metavar="OFFSET", min=0, help="Choose this source offset.", show_default=False),
 ]
-_MOMENT = f"The place: the first record of this time or later; {MOMENT_HELP}"
+_MOMENT = f"Choose the first record of this time or later: {MOMENT_HELP}"
 Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help=_MOMENT, show_default=False)]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help=_MOMENT, show_default=False)]
 
@@ -93,11 +93,10 @@ app = CommandApp(cls=_OrList, no_args_is_help=True)
 
 @app.callback()
 def topics() -> None:
-    """List the topics of a flow; pause topics, copy records again or leave records out while the flow runs.
+    """List, pause, restart or skip topics while the flow runs.
 
-    A command is written to a topic on the target, and the process that runs the flow carries the command out, on
-    whatever host. If no process runs the flow, the next process does. `twinlog topics FILE` is `twinlog topics list
-    FILE`.
+    You may run the command on any host that reaches both clusters: the process that runs the flow carries the command
+    out. If the flow is stopped, the next process carries the command out. `twinlog topics FILE` lists.
 
     Exit codes: 0 the command is done, or is written while no process runs the flow; 1 no partition changed, or a
     partition could not be changed; 2 FILE or an option is wrong, and no command was written; 3 a cluster is out of
@@ -123,8 +122,7 @@ def list_(
 ) -> None:
     """List each topic with its state: copying, paused, held, asked, waiting or left out. Changes nothing.
 
-    LAG is the number of source offsets between the stored position and the end of the source. The states held, asked,
-    waiting and left out have the reason beside them.
+    LAG is the number of source offsets between the stored position and the end of the source.
 
     Example: twinlog topics list mm2.properties --flow east:west --partitions
     """
@@ -163,10 +161,9 @@ def pause(
     secrets: Secrets = None,
     output: Output = DataFormat.TABLE,
 ) -> None:
-    """Stop copying topics until `resume`, also topics of the pattern that are created later.
+    """Pause topics until `resume`, also later topics of the pattern: the records wait on the source.
 
-    No record is left out or copied twice: the records wait on the source. Ends once no record of the topics is on its
-    way to the target.
+    The command ends once all records in flight have arrived. Later each record is copied once.
 
     Example: twinlog topics pause mm2.properties 'logs[.].*'
 
@@ -189,9 +186,9 @@ def resume(
     secrets: Secrets = None,
     output: Output = DataFormat.TABLE,
 ) -> None:
-    """Copy paused topics from their stored positions on. The last `pause` or `resume` that matches a partition counts.
+    """Resume paused topics at their stored positions: each record is copied once.
 
-    No record is left out or copied twice.
+    The last `pause` or `resume` that matches a partition counts.
 
     Example: twinlog topics resume mm2.properties 'logs[.].*'
     """
@@ -217,10 +214,10 @@ def restart_from(
     secrets: Secrets = None,
     output: Output = DataFormat.TABLE,
 ) -> None:
-    """Copy topics again from a place on. The target has the records twice then: twinlog deletes no record.
+    """Copy topics again from a place on: the target then has these records twice.
 
-    Prints the number of source offsets that are copied again, and asks before anything changes. A partition that has
-    not been copied up to the place stays unchanged.
+    The command prints the number of source offsets to copy again, and asks before any change. A partition before the
+    place stays unchanged.
 
     Example: twinlog topics restart-from mm2.properties orders-3 --earliest --dry-run
 
@@ -251,10 +248,10 @@ def skip_to(
     secrets: Secrets = None,
     output: Output = DataFormat.TABLE,
 ) -> None:
-    """Leave out the records before a place: the records are never copied.
+    """Skip the records before a place: these records are never copied.
 
-    Prints the number of source offsets that are passed over, and asks before anything changes. A partition that is
-    past the place stays unchanged.
+    The command prints the number of source offsets to skip, and asks before any change. A partition after the place
+    stays unchanged.
 
     Example: twinlog topics skip-to mm2.properties 'clicks.*' --latest --dry-run
 
@@ -279,11 +276,10 @@ def accept_gap(
     secrets: Secrets = None,
     output: Output = DataFormat.TABLE,
 ) -> None:
-    """Continue after a gap: the source deleted records before their copy, its log was cut back, or the topic was
-    recreated.
+    """Continue after a gap: the lost records are missing on the target for good.
 
-    Deleted records are missing on the target for good. Prints the lost offsets, and asks before anything changes. A
-    partition without a gap stays unchanged.
+    A gap comes from records that were deleted before their copy, a log that was cut back, or a recreated topic. The
+    command prints the lost offsets, and asks before any change. A partition without a gap stays unchanged.
 
     Example: twinlog topics accept-gap mm2.properties 'streams-.*-repartition' --yes
     """
@@ -304,9 +300,9 @@ def release(
     secrets: Secrets = None,
     output: Output = DataFormat.TABLE,
 ) -> None:
-    """Try held partitions again at once, for example after a right was granted.
+    """Try held partitions again at once, for example after you granted a right.
 
-    By itself twinlog tries a held partition again within a minute. No record is left out or copied twice.
+    twinlog also tries a held partition by itself, at least once a minute. Each record is copied once.
 
     Example: twinlog topics release mm2.properties orders
     """

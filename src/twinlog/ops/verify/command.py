@@ -60,12 +60,11 @@ def verify(
         bool,
         typer.Option(
             "--every-record",
-            help="Decode also batches that are the same as bytes. Digests then depend on records alone, and can be "
-            "compared with those of another run.",
+            help="Decode all batches, also batches with equal bytes: you can then compare the digests of two runs.",
         ),
     ] = False,
     ignore_foreign: Annotated[
-        bool, typer.Option("--ignore-foreign", help="Records of other writers in a remote topic are no difference.")
+        bool, typer.Option("--ignore-foreign", help="Accept records of other producers in a remote topic.")
     ] = False,
     everything: Everything = False,
     output: Output = DataFormat.TABLE,
@@ -74,10 +73,10 @@ def verify(
     conf: Conf = None,
     secrets: Secrets = None,
 ) -> None:
-    """Compare every record that a flow has copied with its copy: key, value, headers, timestamp, order. Writes nothing.
+    """Compare every copied record with its copy: key, value, headers, timestamp, order. Writes nothing.
 
-    Reads both clusters in Spark's tasks. The flow may run meanwhile: what is compared ends at the last position that it
-    has stored. Records that retention or compaction took away on a side are named, and are no difference.
+    The flow may run meanwhile: the comparison ends at its last stored position. The answer names records that retention
+    or compaction has deleted, and counts no difference.
 
     Exit codes: 0 every compared record is equal; 1 a record differs, or a whole partition stayed uncompared; 2; 3; 4.
 
