@@ -37,11 +37,11 @@ class Field:
     named: str | None = None
 
 
-_KUBERNETES = "Kubernetes' business"
-_PROBE = "the chart for Kubernetes takes it; elsewhere the process's supervisor asks /health"
-_MEMORY = "executors get theirs by --conf spark.executor.memory"
-_LATER = "its part is missing here"
-_JAVA = "it configures a Java process"
+_KUBERNETES = "describes pods; without the operator, use values of the chart"
+_PROBE = "the Helm chart uses it; elsewhere, let your supervisor ask /health"
+_MEMORY = "set --conf spark.executor.memory"
+_LATER = "twinlog lacks this feature"
+_JAVA = "configures a Java process"
 
 _ALIAS = r"^[a-zA-Z0-9\._\-]{1,100}$"
 _SIZE = r"^[0-9]+[mMgG]?$"
@@ -80,7 +80,7 @@ def _old_secret(name: str) -> dict[str, Field]:
     return {name: Field("map", OLD), **_only(_below(name, _secret("key")), OLD)}
 
 
-_RETRIES = "a token server is asked again for sasl.login.retry.backoff.max.ms"
+_RETRIES = "twinlog asks a token server again for sasl.login.retry.backoff.max.ms"
 _AUTHENTICATION: dict[str, Field] = {
     "type": Field(
         "string", required=BOTH, choices=("tls", "scram-sha-256", "scram-sha-512", "plain", "oauth", "custom")
@@ -96,9 +96,7 @@ _AUTHENTICATION: dict[str, Field] = {
     **_old_secret("clientAssertion"),
     **_old_secret("clientSecret"),
     **_old_secret("refreshToken"),
-    "accessTokenIsJwt": Field(
-        "boolean", OLD, named="either kind is taken, and a condition that names its end counts until then"
-    ),
+    "accessTokenIsJwt": Field("boolean", OLD, named="twinlog accepts both kinds of tokens"),
     "accessTokenLocation": Field("string", OLD),
     "audience": Field("string", OLD),
     "clientAssertionLocation": Field("string", OLD),
@@ -110,7 +108,7 @@ _AUTHENTICATION: dict[str, Field] = {
     "grantType": Field("string", OLD),
     "httpRetries": Field("integer", OLD, named=_RETRIES),
     "httpRetryPauseMs": Field("integer", OLD, named=_RETRIES),
-    "includeAcceptHeader": Field("boolean", OLD, named="the header is always sent"),
+    "includeAcceptHeader": Field("boolean", OLD, named="twinlog always sends the header"),
     "maxTokenExpirySeconds": Field("integer", OLD),
     "readTimeoutSeconds": Field("integer", OLD),
     "saslExtensions": Field("map", OLD, free=True),
@@ -185,7 +183,7 @@ _FROM_MAP = {
 }
 
 _SPEC: dict[str, Field] = {
-    "version": Field("string", named="this is the version of Kafka in Strimzi's image"),
+    "version": Field("string", named="the version of Kafka in Strimzi's image"),
     "replicas": Field("integer", required=NEW, minimum=0),
     "image": Field("string", named=_KUBERNETES),
     "connectCluster": Field("string", OLD),
@@ -204,14 +202,14 @@ _SPEC: dict[str, Field] = {
     **_below("readinessProbe", _PROBE_FIELDS),
     "jvmOptions": Field("map"),
     "jvmOptions.-Xmx": Field("string", pattern=_SIZE),
-    "jvmOptions.-Xms": Field("string", pattern=_SIZE, named="the JVM of Spark begins small"),
+    "jvmOptions.-Xms": Field("string", pattern=_SIZE, named="Spark's JVM begins with a small heap"),
     "jvmOptions.-XX": Field("map", free=True, named=_JAVA),
     "jvmOptions.gcLoggingEnabled": Field("boolean", named=_JAVA),
     "jvmOptions.javaSystemProperties": Field("list", named=_JAVA),
     "jvmOptions.javaSystemProperties[]": Field("map"),
     "jvmOptions.javaSystemProperties[].name": Field("string"),
     "jvmOptions.javaSystemProperties[].value": Field("string"),
-    "jmxOptions": Field("map", named="metrics are at /metrics instead of JMX"),
+    "jmxOptions": Field("map", named="metrics are at /metrics in place of JMX"),
     "jmxOptions.authentication": Field("map"),
     "jmxOptions.authentication.type": Field("string", required=BOTH, choices=("password",)),
     "logging": Field("map"),
@@ -223,12 +221,12 @@ _SPEC: dict[str, Field] = {
     "rack.type": Field("string", NEW, choices=("topology-label", "environment-variable")),
     "rack.envVarName": Field("string", NEW),
     "rack.topologyKey": Field(
-        "string", required=OLD, named="only a cluster knows its nodes; write consumer.client.rack"
+        "string", required=OLD, named="outside of Strimzi the labels of nodes are unknown; set consumer.client.rack"
     ),
     "metricsConfig": Field(
         "map",
-        named="/metrics is always there, whole, under the names of the rules in Strimzi's examples; drop series in "
-        "the scraper (metric_relabel_configs)",
+        named="/metrics always has all metrics, by the rules of Strimzi's examples; drop series in the scraper "
+        "(metric_relabel_configs)",
     ),
     "metricsConfig.type": Field("string", required=BOTH, choices=("jmxPrometheusExporter", "strimziMetricsReporter")),
     **_below("metricsConfig", _FROM_MAP),
