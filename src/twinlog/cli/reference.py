@@ -50,8 +50,8 @@ All commands have the same codes. The section of a command has its special cases
 
 _AFTER_CODES = """
 `twinlog run` and `twinlog connect` end with 0 after Ctrl-C (SIGINT) and SIGTERM: a supervisor that restarts on failure
-leaves them stopped.
-`connect-mirror-maker`, `connect-distributed` and `connect-standalone` have [Kafka's codes](running.md).
+leaves them stopped. [`connect-mirror-maker`](running.md#mirrormaker-2s-command), and [`connect-distributed` and
+`connect-standalone`](connect.md#run-as-a-service), have Kafka's codes.
 
 ```console
 $ twinlog status mm2.properties --max-lag 5m -q || echo "look at the mirror: code $?"

@@ -113,7 +113,7 @@ CONSUMER_KEYS = (
         "auto.offset.reset",
         STRING,
         "The begin of a partition that lacks a stored position when the flow [first "
-        "starts](running.md#where-a-partition-begins); a topic or partition that appears later begins at its "
+        "starts](delivery.md#begin-of-a-partition); a topic or partition that appears later begins at its "
         "earliest record. `by_duration:P7D` is the first record of the last seven days (Kafka 4.0).",
         form=ValueForm.RESET,
     ),

@@ -380,7 +380,7 @@ TWINLOG_KEYS = (
         STRING,
         None,
         "The begin of a topic instead of `auto.offset.reset`, when the flow [first "
-        "starts](running.md#where-a-partition-begins) with it.",
+        "starts](delivery.md#begin-of-a-partition) with it.",
         form=ValueForm.START,
         per_topic=True,
         update=RESTART,

@@ -103,7 +103,7 @@ counts for the topic `orders`.
   (`twinlog.renamed.topic.policy`).
 - `auto.offset.reset` counts when the flow first starts with a topic. A topic or partition that appears later begins at
   its earliest record; MirrorMaker 2 with `latest` passes over the records that came until it found the topic: see
-  [where a partition begins](running.md#where-a-partition-begins).
+  [where a partition begins](delivery.md#begin-of-a-partition).
 - Batches keep the codec of the source unless `producer.compression.type` names one.
 
 ## Names that are kept
@@ -209,7 +209,7 @@ configures a Java process and is ignored here; *broker*: the same for a key that
 `topics.exclude = mm2.*\\\\.internal`.
 
 The column *changed* shows the reaction of a running process once the file has another value and is [read
-again](running.md#changing-the-file-while-it-runs). **at once**: the flow takes the value over and keeps copying.
+again](running.md#reload-the-file). **at once**: the flow takes the value over and keeps copying.
 **pause**: the copiers of the flow end in order and begin again with the value, within a second or two. *restart*: the
 value counts from the next start of the process on; until then the old value does.
 """

@@ -290,7 +290,7 @@ _CLUSTER = Area(
             meaning="The flow would copy its own copies for ever.",
             impact=COPIES_NOTHING,
             mend=(
-                "Follow the line, see [within a single cluster](running.md#within-one-cluster). Or correct the "
+                "Follow the line, see [within a single cluster](running.md#within-a-single-cluster). Or correct the "
                 "`bootstrap.servers` of source or target."
             ),
         ),

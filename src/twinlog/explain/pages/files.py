@@ -130,7 +130,7 @@ _RELOAD = Area(
             "A changed key took effect",
             "info",
             lines=("`FILE:LINE: KEY = ...: taken over by FLOWS`",),
-            meaning="twinlog [read the file again](running.md#changing-the-file-while-it-runs).",
+            meaning="twinlog [read the file again](running.md#reload-the-file).",
             impact="The flow pauses for a second or two at most.",
             mend=NOTHING_TO_DO,
             in_line=False,

@@ -78,8 +78,8 @@ _GAP = Area(
                 "wait."
             ),
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to continue after [the gap](running.md#gaps). Then "
-                "raise the retention on the source, or `tasks.max`."
+                "Run `twinlog topics accept-gap mm2.properties T-0` to continue after [the gap](delivery.md#gaps). "
+                "Then raise the retention on the source, or `tasks.max`."
             ),
         ),
         Message(
@@ -97,7 +97,7 @@ _GAP = Area(
             ),
             mend=(
                 "Run `twinlog topics accept-gap mm2.properties T-0` to continue at the end of the source log. See "
-                "[gaps](running.md#gaps)."
+                "[gaps](delivery.md#gaps)."
             ),
         ),
         Message(
@@ -112,7 +112,7 @@ _GAP = Area(
             impact="The earlier copies stay on the target. With the policy `hold` records of the new topic wait.",
             mend=(
                 "Run `twinlog topics accept-gap mm2.properties T-0` to append the new topic to the old copy. Or delete "
-                "the remote topic and run `twinlog topics restart-from`. See [gaps](running.md#gaps)."
+                "the remote topic and run `twinlog topics restart-from`. See [gaps](delivery.md#gaps)."
             ),
         ),
     ),

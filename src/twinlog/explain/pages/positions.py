@@ -35,7 +35,7 @@ _START = Area(
             ),
             meaning="The flow copies these topics for the first time, and begins by the key in brackets.",
             impact="Older records stay uncopied.",
-            mend="If this is unintended, choose [another place to begin](running.md#where-a-partition-begins).",
+            mend="If this is unintended, choose [another place to begin](delivery.md#begin-of-a-partition).",
             in_line=False,
         ),
         Message(
@@ -109,7 +109,7 @@ _INTERNAL = Area(
             "info",
             lines=("`internal topic T is kept small from now on: ...`",),
             meaning=(
-                "The topic lacked bounds, see [Topics of its own](running.md#topics-of-its-own-and-how-large-they-get)."
+                "The topic lacked bounds, see [Topics of its own](synced.md#internal-topics)."
             ),
             impact=UNAFFECTED,
             mend=NOTHING_TO_DO,

@@ -27,7 +27,7 @@ _TOPIC = Area(
             "A topic would be copied in a cycle",
             "error",
             lines=("`not mirrored: TOPICS: the flows ... would copy it in a cycle`",),
-            meaning="The line names both flows. See [cycles](running.md#what-is-looked-at-before-anything-is-changed).",
+            meaning="The line names both flows. See [cycles](synced.md#checks-before-a-change).",
             impact=LEFT_OUT,
             mend="Change `topics` or `topics.exclude` of either flow.",
         ),
@@ -48,7 +48,7 @@ _TOPIC = Area(
             "Two flows write to the same remote topic",
             "error",
             lines=("`not mirrored: TOPICS: FLOW copies ... to the same topic`",),
-            meaning="See [cycles](running.md#what-is-looked-at-before-anything-is-changed).",
+            meaning="See [cycles](synced.md#checks-before-a-change).",
             impact="Only the other flow copies the topics.",
             mend="Change `topics` of either flow, or use the default policy.",
         ),
@@ -62,7 +62,7 @@ _TOPIC = Area(
                     "well, ...`"
                 ),
             ),
-            meaning="A router [within a single cluster](running.md#within-one-cluster) leads back to the flow.",
+            meaning="A router [within a single cluster](running.md#within-a-single-cluster) leads back to the flow.",
             impact=LEFT_OUT,
             mend="Leave the target topics of the router out of `topics`.",
         ),
@@ -246,7 +246,8 @@ _TOPIC = Area(
             "warning",
             lines=("`mirrored in spite of ...: TOPICS; ...`",),
             meaning=(
-                "The names of your topics end like names of heartbeat topics, see [heartbeats](running.md#heartbeats)."
+                "The names of your topics end like names of heartbeat topics, see "
+                "[heartbeats](monitoring.md#heartbeats)."
             ),
             impact="The topics are copied, although `topics` leaves them out.",
             mend="If this is unintended, set `heartbeats.replication.enabled = false`.",
@@ -267,8 +268,8 @@ _TOPIC = Area(
             "error",
             lines=(("`... it routes records to TOPIC: within a cluster the flow may read them there again; ...`"),),
             meaning=(
-                "A transform [within a single cluster](running.md#within-one-cluster) chose a topic outside the flow's "
-                "copies."
+                "A transform [within a single cluster](running.md#within-a-single-cluster) chose a topic outside the "
+                "flow's copies."
             ),
             impact=ONE_PARTITION_WAITS,
             mend="Choose a name with the beginning in the line.",
@@ -368,7 +369,7 @@ _NAME = Area(
             ),
             mend=(
                 "Write the earlier alias, or `twinlog.renamed.topic.policy = continue` for a single run, see "
-                "[gaps](running.md#gaps)."
+                "[gaps](delivery.md#gaps)."
             ),
         ),
         Message(
@@ -383,7 +384,7 @@ _NAME = Area(
             ),
             mend=(
                 "Return to the earlier names, or set `twinlog.renamed.topic.policy = restart` or `continue`, see "
-                "[gaps](running.md#gaps)."
+                "[gaps](delivery.md#gaps)."
             ),
         ),
         Message(
