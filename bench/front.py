@@ -1,4 +1,4 @@
-"""Puts a run where readers come first: its table into bench/README.md, three figures of it into README.md."""
+"""Puts a run where readers come first: its table into bench/README.md, its main figures into README.md."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 _HEADLINES = (
     ("json-1k", "records_per_s", "Records per second, 1 KB JSON", "{:,.0f}"),
-    ("json-1k", "cpu_s_per_million", "CPU seconds for a million of them", "{:.2f}"),
+    ("json-1k", "cpu_s_per_million", "CPU seconds for a million of these records", "{:.2f}"),
     ("latency", "p50_ms", "Median latency at 1,000 records per second, ms", "{:.2f}"),
 )
-"""Item, figure, what the README calls it, and how it writes the number."""
+"""Item, figure, its name in the README, and the format of the number."""
+
+_LOW_RATE = ("latency", "cpu_meanwhile_s", "CPU seconds in {seconds} s at 1,000 records per second", "{:.1f}")
+"""A fourth figure, in the README if the run has it: at low rates the processor time has another ratio."""
 
 
 def write_front(document: Document, results: Path, root: Path = ROOT) -> None:
-    """Replace what stands between the two marks in bench/README.md, and in README.md if the run has its three figures.
+    """Replace what stands between the two marks in bench/README.md, and in README.md if the run has the main figures.
 
     Raises HarnessError when a page has no marks.
     """
@@ -55,16 +58,18 @@ def _headlines(document: Document, results: str) -> str | None:
         return None
     machine = document["machine"]
     rows = ["| | MirrorMaker 2 | twinlog | |", "|---|--:|--:|--:|"]
-    for item, figure, title, shape in _HEADLINES:
+    shown = [*_HEADLINES, _LOW_RATE] if _LOW_RATE[:2] in lines else _HEADLINES
+    for item, figure, title, shape in shown:
         line = lines[item, figure]
         values = shape.format(line["mm2"]), shape.format(line["twinlog"])
-        rows.append(f"| {title} | {' | '.join(values)} | {_times(line)} |")
+        name = title.format(seconds=document.get("latency_s"))
+        rows.append(f"| {name} | {' | '.join(values)} | {_times(line)} |")
     eager: dict[str, Any] | None = lines.get(("latency", "p50_ms_eager"))
-    kind = f"; with `linger.ms=0` it is {eager['mm2']:.2f} ms" if eager else ""
+    kind = f"; with `linger.ms=0`, its median latency is {eager['mm2']:.2f} ms" if eager else ""
     return (
         "\n".join(rows) + f"\n\nOne machine with {machine['cores']} cores, brokers included, {machine['date']}: "
-        f"[all figures](bench/results/{results}), [what sets the limits](bench/README.md).\nThe latency of "
-        f"MirrorMaker 2 {machine['kafka']} is that of Kafka's default `linger.ms=5`{kind}.\n"
+        f"[all figures](bench/results/{results}), [what sets the limits](bench/README.md).\nMirrorMaker 2 "
+        f"{machine['kafka']} ran with Kafka's default `linger.ms=5`{kind}.\n"
     )
 
 

@@ -385,6 +385,10 @@ def test_headlines_come_from_items_of_two_and_of_all_systems(document: report.Do
     text = _headlines(document, "x.md") or ""
     assert "| 1,000 | 12,346 | 12.3 × |" in text
     assert "| 9.00 | 3.00 | 0.33 × |" in text
+    document["items"][-1]["lines"].append({"figure": "cpu_meanwhile_s", "mm2": 5.0, "twinlog": 10.0, "ratio": 2.0})
+    document["latency_s"] = 60
+    text = _headlines(document, "x.md") or ""
+    assert "| CPU seconds in 60 s at 1,000 records per second | 5.0 | 10.0 | 2.0 × |" in text
 
 
 def test_a_ratio_is_none_where_a_figure_is_zero_or_never_came() -> None:
