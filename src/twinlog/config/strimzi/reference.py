@@ -117,7 +117,7 @@ Several processes with the same file share the connectors; on several hosts they
 
 Exit codes are those of [`run`](running.md#start-and-stop), and 3 if the address is taken. A resource lacks
 `--until-caught-up` and `--clusters`, because its connectors belong to a group of workers.
-[Convert](#from-one-form-to-another) it to a properties file for these options; the flows then have positions of their
+[Convert](#convert) it to a properties file for these options; the flows then have positions of their
 own.
 
 ## Secrets and config maps
@@ -191,7 +191,7 @@ the old source connector stays, unless the new connector begins as `stopped`:
 In a resource, the alias is the only name of a cluster. `twinlog convert` lists lines with `source.cluster.alias` and
 `target.cluster.alias`, also [empty ones](configuration.md#names-that-are-kept), because a resource cannot hold them.
 
-## From one form to another
+## Convert
 
 ```console
 $ twinlog convert mm2.properties --format strimzi --output-dir mirror
