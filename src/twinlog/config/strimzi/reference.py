@@ -16,12 +16,12 @@ Run your `KafkaMirrorMaker2` unchanged:
 
 | you want to | read |
 |---|---|
-| keep Strimzi's operator | [One line under Strimzi's operator](#one-line-under-strimzis-operator) |
+| keep Strimzi's operator | [Under Strimzi's operator](#under-strimzis-operator) |
 | leave the operator, and stay on Kubernetes | [the Helm chart](kubernetes.md) |
 | run the resource anywhere else | [Without the operator](#without-the-operator) |
 | replace MirrorMaker 2 step by step | [From Strimzi's operator to twinlog](guides/from-strimzi.md) |
 
-## One line under Strimzi's operator
+## Under Strimzi's operator
 
 ```yaml
 spec:
@@ -116,9 +116,8 @@ Several processes with the same file share the connectors; on several hosts they
 | `--secrets DIR`, `TWINLOG_SECRETS_DIR` | the folder of [Secrets](#secrets-and-config-maps) |
 
 Exit codes are those of [`run`](running.md#start-and-stop), and 3 if the address is taken. A resource lacks
-`--until-caught-up` and `--clusters`, because its connectors belong to a group of workers.
-[Convert](#convert) it to a properties file for these options; the flows then have positions of their
-own.
+`--until-caught-up` and `--clusters`, because its connectors belong to a group of workers. [Convert](#convert) it to a
+properties file for these options; the flows then have positions of their own.
 
 ## Secrets and config maps
 
