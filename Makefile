@@ -90,8 +90,8 @@ drill: .venv/.ready ## kill the source under twinlog and MirrorMaker 2: what do 
 picture: .venv/.ready ## draw the pictures of the documents from their text
 	@$(PYTHON) -m scripts.picture
 
-reference: .venv/.ready ## renew what is written from code: docs/configuration.md, docs/strimzi.md, rights, messages, what travels to tasks
-	@$(PYTHON) -m twinlog.config.keys.reference > build.reference && mv build.reference docs/configuration.md
+reference: .venv/.ready ## renew what is written from code: pages of keys, docs/strimzi.md, rights, messages, what travels to tasks
+	@$(PYTHON) -m twinlog.config.keys.reference docs
 	@$(PYTHON) -m twinlog.config.strimzi.reference > build.reference && mv build.reference docs/strimzi.md
 	@$(PYTHON) -m twinlog.ops.acls.reference docs
 	@$(PYTHON) -m twinlog.explain.reference docs

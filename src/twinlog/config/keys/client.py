@@ -25,124 +25,125 @@ _admin_setting = partial(setting, ClientSettings, level=Level.ADMIN)
 _read_jvm = partial(Key, level=Level.CONSUMER, effect=JVM)
 _write_jvm = partial(Key, level=Level.PRODUCER, effect=JVM)
 
-_SHARED = (
-    _admin("client.id", STRING, "", "Put in front of the name the brokers see for this client."),
+JAVA_METRICS = "Metrics of a Java process; twinlog has [its own](metrics.md)."
+
+SHARED_KEYS = (
+    _admin("client.id", STRING, "", "Prefix of this client's name on the brokers."),
     _admin_setting("request.timeout.ms", INT, "Milliseconds to wait for a response.", minimum=0),
-    _admin_setting("reconnect.backoff.ms", LONG, "First pause before connecting again, in milliseconds.", minimum=0),
-    _admin_setting("reconnect.backoff.max.ms", LONG, "Longest pause before connecting again.", minimum=0),
+    _admin_setting("reconnect.backoff.ms", LONG, "First pause before a new connection, in milliseconds.", minimum=0),
+    _admin_setting("reconnect.backoff.max.ms", LONG, "Longest pause before a new connection.", minimum=0),
     _admin_setting(
         "retry.backoff.ms", LONG, "Pause before a failed request is sent again, in milliseconds.", minimum=0
     ),
     _admin_setting(
         "receive.buffer.bytes",
         INT,
-        "TCP receive buffer; -1, our default, lets the operating system choose and grow it.",
+        "TCP receive buffer in bytes; -1, twinlog's default, lets the operating system choose.",
         minimum=-1,
     ),
     _admin_setting(
         "send.buffer.bytes",
         INT,
-        "TCP send buffer; -1, our default, lets the operating system choose and grow it.",
+        "TCP send buffer in bytes; -1, twinlog's default, lets the operating system choose.",
         minimum=-1,
     ),
     _admin_setting("metadata.max.age.ms", LONG, "Milliseconds until topic metadata is read again.", minimum=0),
     _admin_setting(
         "retry.backoff.max.ms",
         LONG,
-        "Longest pause before a failed request is sent again; pauses double up to it.",
+        "Longest pause before a failed request is sent again; pauses double up to this pause.",
         minimum=0,
     ),
     _admin(
         "client.dns.lookup",
         ENUM,
         "use_all_dns_ips",
-        "Each address of a host is tried; `resolve_canonical_bootstrap_servers_only` looks up the bootstrap servers' "
-        "canonical names first, as Kerberos may need.",
+        "`use_all_dns_ips` tries each address of a host; `resolve_canonical_bootstrap_servers_only` first looks "
+        "up canonical names of the bootstrap servers.",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
     _admin_setting(
-        "connections.max.idle.ms", LONG, "Milliseconds until an idle connection is closed; below 0 it stays open."
+        "connections.max.idle.ms",
+        LONG,
+        "Milliseconds until an idle connection is closed; a negative value keeps the connection open.",
     ),
     _admin_setting(
         "socket.connection.setup.timeout.ms",
         LONG,
-        "Milliseconds a new connection may take, its login included; doubles with each failure.",
+        "Milliseconds for a new connection with its login; doubles with each failure.",
     ),
     _admin_setting(
         "socket.connection.setup.timeout.max.ms",
         LONG,
-        "Upper limit of `socket.connection.setup.timeout.ms` as it doubles.",
+        "Longest `socket.connection.setup.timeout.ms` after doubling.",
     ),
     _admin(
         "metadata.recovery.strategy",
         ENUM,
         "rebootstrap",
-        "The action when all known brokers are out of reach: ask the bootstrap servers again, or keep trying.",
+        "When all known brokers are unreachable, `rebootstrap` asks the bootstrap servers again, and `none` "
+        "keeps trying.",
         choices=("rebootstrap", "none"),
         any_case=True,
     ),
     _admin_setting(
         "metadata.recovery.rebootstrap.trigger.ms",
         LONG,
-        "Milliseconds of missing metadata before the bootstrap servers are asked again all the same.",
+        "Milliseconds without metadata until the bootstrap servers are asked again.",
         minimum=0,
     ),
-    _admin("config.providers", LIST, "", "Write it at top level instead.", effect=JVM),
-    _admin(
-        "enable.metrics.push", BOOL, "true", "Whether the Java client sends its metrics to the brokers.", effect=JVM
-    ),
-    _admin("auto.include.jmx.reporter", BOOL, "true", "Whether the Java client has MBeans.", effect=JVM),
-    _admin("metric.reporters", LIST, None, "Java classes that report metrics.", effect=JVM),
-    _admin("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", effect=JVM, minimum=1),
-    _admin("metrics.recording.level", STRING, "INFO", "Which Java metrics are kept.", effect=JVM),
-    _admin(
-        "metrics.sample.window.ms", LONG, "30000", "Milliseconds of a sample of a Java metric.", effect=JVM, minimum=0
-    ),
+    _admin("config.providers", LIST, "", "Write this key at top level.", effect=JVM),
+    _admin("enable.metrics.push", BOOL, "true", JAVA_METRICS, effect=JVM),
+    _admin("auto.include.jmx.reporter", BOOL, "true", JAVA_METRICS, effect=JVM),
+    _admin("metric.reporters", LIST, None, JAVA_METRICS, effect=JVM),
+    _admin("metrics.num.samples", INT, "2", JAVA_METRICS, effect=JVM, minimum=1),
+    _admin("metrics.recording.level", STRING, "INFO", JAVA_METRICS, effect=JVM),
+    _admin("metrics.sample.window.ms", LONG, "30000", JAVA_METRICS, effect=JVM, minimum=0),
     _admin("security.providers", STRING, None, "Java classes that add security algorithms.", effect=JVM),
 )
 
 CONSUMER_KEYS = (
-    *(replace(key, level=Level.CONSUMER) for key in _SHARED),
+    *(replace(key, level=Level.CONSUMER) for key in SHARED_KEYS),
     _consumer_setting(
         "isolation.level",
         ENUM,
-        "Whether records of open and aborted transactions are copied.",
+        "`read_committed` leaves out records of open and aborted transactions.",
         choices=("read_uncommitted", "read_committed"),
     ),
     _consumer_setting(
         "auto.offset.reset",
         STRING,
-        "The begin of a partition that lacks a stored position when the flow [first "
-        "starts](delivery.md#begin-of-a-partition); a topic or partition that appears later begins at its "
+        "Begin of a partition without a stored position when the flow [first "
+        "starts](delivery.md#begin-of-a-partition); topics and partitions that appear later begin at their "
         "earliest record. `by_duration:P7D` is the first record of the last seven days (Kafka 4.0).",
         form=ValueForm.RESET,
     ),
-    _consumer_setting("fetch.min.bytes", INT, "Bytes a broker gathers before it answers a fetch.", minimum=0),
+    _consumer_setting("fetch.min.bytes", INT, "Bytes that a broker gathers before the answer to a fetch.", minimum=0),
     _consumer_setting("fetch.max.bytes", INT, "Most bytes of a fetch response.", minimum=0),
-    _consumer_setting("fetch.max.wait.ms", INT, "Milliseconds a broker waits for `fetch.min.bytes`.", minimum=0),
+    _consumer_setting("fetch.max.wait.ms", INT, "Milliseconds that a broker waits for `fetch.min.bytes`.", minimum=0),
     _consumer_setting(
         "max.partition.fetch.bytes",
         INT,
-        "Most bytes of a partition in a fetch response; Kafka's own default is 1048576. From a source that is far "
-        "away more is asked for, as far as `fetch.max.bytes` and memory allow.",
+        "Most bytes of a partition in a fetch response (1048576 in Kafka). From a distant source twinlog asks "
+        "for more, within `fetch.max.bytes` and memory.",
         minimum=0,
     ),
-    _consumer_setting("check.crcs", BOOL, "Whether each batch's checksum is checked before it is copied."),
+    _consumer_setting("check.crcs", BOOL, "Checks the checksum of each batch before its copy."),
     _consumer_setting(
         "client.rack",
         STRING,
-        "Rack of this client: partitions are read from replicas in it, if the brokers' `replica.selector.class` "
-        "names them.",
+        "Rack of this client: partitions are read from replicas in the rack, if the brokers' "
+        "`replica.selector.class` names these replicas.",
     ),
     setting(
         ClientSettings,
         "default.api.timeout.ms",
         INT,
-        "Milliseconds a request may take, with its retries; fetches are retried for ever.",
+        "Milliseconds for a request with its retries; fetches are retried for ever.",
         level=Level.CONSUMER,
         minimum=0,
     ),
-    _read_jvm("allow.auto.create.topics", BOOL, "true", "Reading leaves a missing topic missing."),
+    _read_jvm("allow.auto.create.topics", BOOL, "true", "A read leaves a missing topic missing."),
     _read_jvm("auto.commit.interval.ms", INT, "5000", "Positions are stored on the target.", minimum=0),
     _read_jvm("enable.auto.commit", BOOL, "true", "Positions are stored on the target."),
     _read_jvm("exclude.internal.topics", BOOL, "true", "Internal topics are always left out."),
@@ -153,7 +154,7 @@ CONSUMER_KEYS = (
     _read_jvm("heartbeat.interval.ms", INT, "3000", "Partitions are assigned directly, without a group."),
     _read_jvm("session.timeout.ms", INT, "45000", "Partitions are assigned directly, without a group."),
     _read_jvm("partition.assignment.strategy", LIST, None, "Partitions are assigned directly, without a group."),
-    _read_jvm("interceptor.classes", LIST, "", "Java classes that see each record."),
+    _read_jvm("interceptor.classes", LIST, "", "Java classes for each record; use [transforms](transforms.md)."),
     _read_jvm("internal.throw.on.fetch.stable.offset.unsupported", BOOL, "false", "A switch inside the Java client."),
     _read_jvm("key.deserializer", CLASS, None, "Records are copied as bytes."),
     _read_jvm("value.deserializer", CLASS, None, "Records are copied as bytes."),
@@ -164,12 +165,12 @@ CONSUMER_KEYS = (
 )
 
 PRODUCER_KEYS = (
-    *(replace(key, level=Level.PRODUCER) for key in _SHARED),
+    *(replace(key, level=Level.PRODUCER) for key in SHARED_KEYS),
     _producer(
         "acks",
         ENUM,
         "all",
-        "Always all: a position is only stored for records all replicas have.",
+        "Always `all`: a position is stored only for records that all in-sync replicas have.",
         choices=("all", "-1"),
         instead=ValueReplacement(
             "all", "a position is only stored for records that all in-sync replicas have", ("0", "1")
@@ -179,7 +180,7 @@ PRODUCER_KEYS = (
         "enable.idempotence",
         BOOL,
         "true",
-        "Always on: a request sent again leaves a single copy of a record.",
+        "Always `true`: a request that is sent again leaves a single copy of a record.",
         instead=ValueReplacement(
             "true",
             "copies are always written idempotently, so that a request sent again leaves a single copy of a record",
@@ -190,31 +191,31 @@ PRODUCER_KEYS = (
         "compression.type",
         ENUM,
         "producer",
-        "Codec of the copies; `producer`, our default, keeps each batch as the source has it.",
+        "Codec of the copies; `producer`, twinlog's default, keeps each batch as on the source.",
         choices=("producer", "none", "gzip", "snappy", "lz4", "zstd"),
     ),
     _producer(
         "compression.gzip.level",
         INT,
         "-1",
-        "Level when the codec is gzip; -1 is the codec's own.",
+        "Level of gzip; -1 is the codec's own level.",
         minimum=-1,
         nonzero=True,
         maximum=9,
     ),
-    _producer("compression.lz4.level", INT, "9", "Level when the codec is lz4.", minimum=1, maximum=17),
-    _producer("compression.zstd.level", INT, "3", "Level when the codec is zstd.", minimum=-131_072, maximum=22),
+    _producer("compression.lz4.level", INT, "9", "Level of lz4.", minimum=1, maximum=17),
+    _producer("compression.zstd.level", INT, "3", "Level of zstd.", minimum=-131_072, maximum=22),
     _producer_setting(
         "batch.size",
         INT,
-        "Bytes up to which small neighbouring batches are merged; Kafka's own default is 16384.",
+        "Bytes up to which small neighbouring batches are merged (16384 in Kafka).",
         minimum=0,
     ),
-    _producer_setting("max.request.size", INT, "Most bytes of a batch sent.", minimum=1),
+    _producer_setting("max.request.size", INT, "Most bytes of a batch.", minimum=1),
     _producer_setting(
         "max.in.flight.requests.per.connection",
         INT,
-        "Requests sent before the first is answered.",
+        "Requests that may wait for an answer.",
         minimum=1,
         maximum=5,
         instead=ValueReplacement("5", "brokers know only the last five batches of an idempotent producer"),
@@ -222,14 +223,15 @@ PRODUCER_KEYS = (
     _producer_setting(
         "delivery.timeout.ms",
         INT,
-        "Milliseconds a batch is tried before the flow stops on it; Connect's default for its producers.",
+        "Milliseconds until the partition of an unacknowledged batch is [held](messages/held.md#tw-target-01); "
+        "the default is Connect's.",
         minimum=0,
     ),
     _producer_setting(
         "retries",
         INT,
-        "How often a failed batch is sent again before the flow stops on it; waiting for a broker leaves the count "
-        "as it is.",
+        "Number of times a failed batch is sent again before its partition is "
+        "[held](messages/held.md#tw-target-01); a wait for a broker leaves the count as it is.",
         minimum=0,
     ),
     _producer_setting(
@@ -241,21 +243,21 @@ PRODUCER_KEYS = (
         "max.block.ms",
         LONG,
         "9223372036854775807",
-        "Calls return at once: a flow logs the reason of a wait, and continues when the wait is over.",
+        "Calls return at once, and the log has the reason of a wait.",
         minimum=0,
     ),
     _producer_setting(
         "linger.ms",
         LONG,
-        "Records that come singly and fast wait for each other for a third of these milliseconds, which saves "
-        "requests; 0 sends each at once.",
+        "Single records in quick succession wait for each other for a third of these milliseconds, which saves "
+        "requests; 0 sends each record at once.",
         minimum=0,
     ),
     _write_jvm("buffer.memory", LONG, "33554432", "Batches go from fetch to produce directly.", minimum=0),
-    _write_jvm("interceptor.classes", LIST, "", "Java classes that see each record."),
+    _write_jvm("interceptor.classes", LIST, "", "Java classes for each record; use [transforms](transforms.md)."),
     _write_jvm("key.serializer", CLASS, None, "Records are copied as bytes."),
     _write_jvm("value.serializer", CLASS, None, "Records are copied as bytes."),
-    _write_jvm("metadata.max.idle.ms", LONG, "300000", "Milliseconds metadata of an idle topic is kept.", minimum=5000),
+    _write_jvm("metadata.max.idle.ms", LONG, "300000", "Milliseconds for metadata of an idle topic.", minimum=5000),
     _write_jvm("partitioner.class", CLASS, None, "A record keeps its partition number."),
     _write_jvm("partitioner.ignore.keys", BOOL, "false", "A record keeps its partition number."),
     _write_jvm("partitioner.adaptive.partitioning.enable", BOOL, "true", "A record keeps its partition number."),
@@ -263,19 +265,19 @@ PRODUCER_KEYS = (
 )
 
 ADMIN_KEYS = (
-    *_SHARED,
+    *SHARED_KEYS,
     _admin(
         "bootstrap.controllers",
         LIST,
         "",
-        "Must be empty: a cluster has `bootstrap.servers`, and Kafka refuses both.",
+        "Must be empty: twinlog asks brokers (`bootstrap.servers`), and Kafka refuses both keys.",
         form=ValueForm.BROKERS,
     ),
-    _admin_setting("default.api.timeout.ms", INT, "Milliseconds a request may take, with its retries.", minimum=0),
+    _admin_setting("default.api.timeout.ms", INT, "Milliseconds for a request with its retries.", minimum=0),
     _admin_setting(
         "retries",
         INT,
-        "How often an unanswered request is sent again, as long as a broker is in reach.",
+        "Number of times an unanswered request is sent again while a broker is reachable.",
         minimum=0,
     ),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from twinlog.config.keys.client import JAVA_METRICS
 from twinlog.config.keys.key import (
     AT_ONCE,
     LOW,
@@ -32,6 +33,8 @@ JVM = Effect.JVM
 OWNER = "twinlog.resource"
 """The key by which connectors name the Strimzi resource that they belong to."""
 
+_PLUGIN = "Version of a Java plugin."
+
 _flow = partial(Key, level=Level.FLOW)
 _flow_setting = partial(setting, FlowSettings, level=Level.FLOW)
 _errors_setting = partial(setting, FailedRecordSettings, level=Level.FLOW)
@@ -43,7 +46,7 @@ CONNECT_KEYS = (
         "name",
         STRING,
         None,
-        "Name of a connector; in a file the three of a flow have those of their classes.",
+        "Name of a connector; a file's connectors have the names of their classes.",
         effect=JVM,
         shown=Shown(Importance.HIGH, "Common", Width.MEDIUM, "Connector name", required=True),
     ),
@@ -51,7 +54,7 @@ CONNECT_KEYS = (
         "connector.class",
         STRING,
         None,
-        "Java class of a connector.",
+        "Class of a connector; a file's flows have MirrorMaker 2's connectors.",
         effect=JVM,
         shown=Shown(Importance.HIGH, "Common", Width.LONG, "Connector class", required=True),
     ),
@@ -59,7 +62,7 @@ CONNECT_KEYS = (
         "connector.plugin.version",
         STRING,
         None,
-        "Version of the connector's Java plugin.",
+        _PLUGIN,
         effect=JVM,
         shown=Shown(Importance.MEDIUM, "Common", Width.MEDIUM, "Connector version", since=(4, 1)),
     ),
@@ -67,7 +70,7 @@ CONNECT_KEYS = (
         "source.cluster.alias",
         STRING,
         None,
-        "The source's alias in names of topics and in positions, in place of a file's alias; may be "
+        "Alias of the source in topic names and positions, in place of the file's alias; may be "
         "[empty](#names-that-are-kept).",
         form=ValueForm.TOPIC_PART_OR_NOTHING,
         update=RESTART,
@@ -77,7 +80,8 @@ CONNECT_KEYS = (
         "target.cluster.alias",
         STRING,
         None,
-        "The target's alias in names of internal topics and in heartbeats, in place of a file's alias; may be empty.",
+        "Alias of the target in names of internal topics and in heartbeats, in place of the file's alias; may be "
+        "empty.",
         form=ValueForm.TOPIC_PART_OR_NOTHING,
         update=RESTART,
         shown=Shown(Importance.HIGH, default="target"),
@@ -86,40 +90,35 @@ CONNECT_KEYS = (
         "tasks.max.enforce",
         BOOL,
         "true",
-        "Whether Connect refuses more tasks than `tasks.max`.",
+        "Connect refuses more tasks than `tasks.max`.",
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Enforce tasks max"),
     ),
-    _flow("admin.timeout.ms", LONG, "60000", "Steps of the start are tried until they succeed.", effect=JVM, shown=LOW),
+    _flow(
+        "admin.timeout.ms", LONG, "60000", "The steps of a start are tried until they succeed.", effect=JVM, shown=LOW
+    ),
     _flow(
         "forwarding.admin.class",
         CLASS,
         "org.apache.kafka.clients.admin.ForwardingAdmin",
-        "How topics are created and changed.",
+        "Class that creates and changes topics.",
         accepted_classes=("org.apache.kafka.clients.admin.ForwardingAdmin",),
         update=RESTART,
         shown=LOW,
     ),
-    _flow(
-        "metric.reporters",
-        LIST,
-        "org.apache.kafka.common.metrics.JmxReporter",
-        "Java classes that report metrics.",
-        effect=JVM,
-        shown=LOW,
-    ),
+    _flow("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", JAVA_METRICS, effect=JVM, shown=LOW),
     _flow(
         "auto.include.jmx.reporter",
         BOOL,
         "true",
-        "Whether metrics appear in JMX; gone since 4.0.",
+        JAVA_METRICS,
         effect=JVM,
         shown=Shown(Importance.LOW, until=(4, 0)),
     ),
     _flow_setting(
         "metric.names.formats",
         LIST,
-        "Names of metrics: `legacy` those of MirrorMaker 2, `new` those that Kafka 4.3 has for plugins, or both.",
+        "Names of metrics: `legacy` as in MirrorMaker 2, `new` as Kafka 4.3 has for plugins, or both.",
         choices=("legacy", "new"),
         update=RESTART,
         shown=Shown(Importance.LOW, since=(4, 3)),
@@ -128,7 +127,7 @@ CONNECT_KEYS = (
         "config.action.reload",
         ENUM,
         "restart",
-        "The effect of a changed secret.",
+        "Connect's reaction to a changed secret.",
         effect=JVM,
         choices=("none", "restart"),
         shown=Shown(Importance.LOW, "Common", Width.MEDIUM, "Reload Action"),
@@ -137,7 +136,7 @@ CONNECT_KEYS = (
         "errors.retry.timeout",
         LONG,
         "0",
-        "Milliseconds a failed Connect operation is tried again.",
+        "Milliseconds for which Connect repeats a failed operation.",
         effect=JVM,
         shown=Shown(Importance.MEDIUM, "Error Handling", Width.MEDIUM, "Retry Timeout for Errors"),
     ),
@@ -145,15 +144,15 @@ CONNECT_KEYS = (
         "errors.retry.delay.max.ms",
         LONG,
         "60000",
-        "Longest pause between tries of a failed Connect operation, in milliseconds.",
+        "Longest pause between Connect's tries, in milliseconds.",
         effect=JVM,
         shown=Shown(Importance.MEDIUM, "Error Handling", Width.MEDIUM, "Maximum Delay Between Retries for Errors"),
     ),
     _errors_setting(
         "errors.tolerance",
         ENUM,
-        "A record that the transform fails on, or that the target refuses, holds its partition (`none`), or is skipped "
-        "(`all`).",
+        "A record that the transform fails on, or that the target refuses, holds its partition (`none`) or is "
+        "skipped (`all`).",
         choices=("none", "all"),
         update=PAUSE,
         shown=Shown(Importance.MEDIUM, "Error Handling", Width.SHORT, "Error Tolerance"),
@@ -161,14 +160,14 @@ CONNECT_KEYS = (
     _errors_setting(
         "errors.log.enable",
         BOOL,
-        "Whether each record that is skipped is reported, with its offset and the error.",
+        "Reports each skipped record, with its offset and the error.",
         update=PAUSE,
         shown=Shown(Importance.MEDIUM, "Error Handling", Width.SHORT, "Log Errors"),
     ),
     _errors_setting(
         "errors.log.include.messages",
         BOOL,
-        "Whether the report of a record that failed shows its key and value.",
+        "Adds key and value to the report of a failed record.",
         update=PAUSE,
         shown=Shown(Importance.MEDIUM, "Error Handling", Width.SHORT, "Log Error Details"),
     ),
@@ -176,14 +175,14 @@ CONNECT_KEYS = (
         "errors.deadletterqueue.topic.name",
         STRING,
         None,
-        "Topic of the target that skipped records are written to, as they were; off if empty.",
+        "Topic on the target for skipped records, as they were; off if empty.",
         form=ValueForm.TOPIC,
         update=PAUSE,
     ),
     _errors_setting(
         "errors.deadletterqueue.topic.replication.factor",
         SHORT,
-        "Replicas of the dead-letter topic when it is created; -1 is the broker's default.",
+        "Replicas of a new dead-letter topic; -1 takes the broker's default.",
         minimum=-1,
         nonzero=True,
         update=PAUSE,
@@ -191,15 +190,14 @@ CONNECT_KEYS = (
     _errors_setting(
         "errors.deadletterqueue.context.headers.enable",
         BOOL,
-        "Whether records in the dead-letter topic have headers with their origin and the reason why the "
-        "record was skipped.",
+        "Adds headers with origin and reason to records in the dead-letter topic.",
         update=PAUSE,
     ),
     _flow(
         "key.converter",
         CLASS,
         None,
-        "Reads keys for [transforms of fields](smt.md); copying leaves them as they are.",
+        "Reads keys for [transforms of fields](smt.md); copying keeps the bytes.",
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Key converter class"),
     ),
@@ -207,7 +205,7 @@ CONNECT_KEYS = (
         "value.converter",
         CLASS,
         None,
-        "Reads values for [transforms of fields](smt.md); copying leaves them as they are.",
+        "Reads values for [transforms of fields](smt.md); copying keeps the bytes.",
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Value converter class"),
     ),
@@ -215,7 +213,7 @@ CONNECT_KEYS = (
         "header.converter",
         CLASS,
         None,
-        "Records are copied as bytes; their headers stay as they are.",
+        "Copying keeps the bytes of headers.",
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Header converter class"),
     ),
@@ -223,7 +221,7 @@ CONNECT_KEYS = (
         "key.converter.plugin.version",
         STRING,
         None,
-        "Version of the key converter's Java plugin.",
+        _PLUGIN,
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Key converter version", since=(4, 1)),
     ),
@@ -231,7 +229,7 @@ CONNECT_KEYS = (
         "value.converter.plugin.version",
         STRING,
         None,
-        "Version of the value converter's Java plugin.",
+        _PLUGIN,
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Value converter version", since=(4, 1)),
     ),
@@ -239,7 +237,7 @@ CONNECT_KEYS = (
         "header.converter.plugin.version",
         STRING,
         None,
-        "Version of the header converter's plugin.",
+        _PLUGIN,
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Header converter version", since=(4, 1)),
     ),
@@ -250,7 +248,7 @@ CONNECT_KEYS = (
         "transforms",
         LIST,
         "",
-        "Names of [Connect's transforms](smt.md) of each record, in their order.",
+        "Names of [Connect's transforms](smt.md), in their order.",
         update=RESTART,
         shown=Shown(Importance.LOW, "Transforms", Width.LONG, "Transforms"),
     ),
@@ -262,17 +260,15 @@ CONNECT_KEYS = (
         update=RESTART,
         shown=Shown(Importance.LOW, "Predicates", Width.LONG, "Predicates"),
     ),
-    _flow(OWNER, STRING, None, "Strimzi's resource that a connector is of; `twinlog run` writes it.", update=RESTART),
+    _flow(OWNER, STRING, None, "Strimzi's resource of a connector; `twinlog run` writes it.", update=RESTART),
 )
 
 ONE_FLOW_KEYS = (
-    _one_flow(
-        "enabled", BOOL, "false", "Whether the flow runs.", update=AT_ONCE, shown=Shown(Importance.LOW, default="true")
-    ),
+    _one_flow("enabled", BOOL, "false", "Runs the flow.", update=AT_ONCE, shown=Shown(Importance.LOW, default="true")),
     _one_flow_setting(
         "use.defaults.from",
         ENUM,
-        "Whose default counts for topic settings that the source leaves at its default.",
+        "Cluster with the default for topic settings that the source leaves at the default.",
         choices=("target", "source"),
         update=RESTART,
     ),
@@ -280,7 +276,7 @@ ONE_FLOW_KEYS = (
         "offsets.storage.topic",
         STRING,
         None,
-        "Topic for this flow's positions; those it lacks are taken from `offset.storage.topic` of the target.",
+        "Topic of this flow's positions; missing positions are taken from `offset.storage.topic` of the target.",
         form=ValueForm.TOPIC,
         update=RESTART,
         shown=Shown(Importance.LOW, "offsets.topic", Width.LONG, "Offsets topic"),
@@ -289,7 +285,8 @@ ONE_FLOW_KEYS = (
         "exactly.once.support",
         ENUM,
         "requested",
-        "`required` refuses a flow unless `exactly.once.source.support` and `isolation.level` make it exactly-once.",
+        "`required` refuses a flow unless `exactly.once.source.support` and `isolation.level` make the flow "
+        "exactly-once.",
         choices=("requested", "required"),
         any_case=True,
         update=RESTART,
@@ -298,7 +295,7 @@ ONE_FLOW_KEYS = (
     _one_flow_setting(
         "transaction.boundary",
         ENUM,
-        "The records of a transaction: a single read, or all records of an interval.",
+        "Records of a transaction: a single read (`poll`), or all records of an `interval`.",
         choices=("poll", "interval", "connector"),
         any_case=True,
         update=RESTART,
@@ -307,7 +304,7 @@ ONE_FLOW_KEYS = (
     _one_flow_setting(
         "transaction.boundary.interval.ms",
         LONG,
-        "Milliseconds that a transaction lasts (`offset.flush.interval.ms` in Connect).",
+        "Milliseconds of a transaction (`offset.flush.interval.ms` in Connect).",
         minimum=1,
         maximum=2**31 - 1,
         update=RESTART,
@@ -317,7 +314,7 @@ ONE_FLOW_KEYS = (
         "topic.creation.groups",
         LIST,
         "",
-        "Groups of topics that Connect itself creates.",
+        "Connect's creation of topics; a flow creates remote topics itself.",
         effect=JVM,
         shown=Shown(Importance.LOW, "Topic Creation", Width.LONG, "Topic Creation Groups"),
     ),
@@ -325,13 +322,13 @@ ONE_FLOW_KEYS = (
         "topic.creation.*",
         STRING,
         None,
-        "Connect's own topic creation; remote topics are created by the flow.",
+        "Connect's creation of topics; a flow creates remote topics itself.",
         effect=JVM,
     ),
     _one_flow(
-        "transforms.*", STRING, None, "Settings of a transform, below its name: `type` is its class.", update=RESTART
+        "transforms.*", STRING, None, "Settings of a transform, below its name; `type` is its class.", update=RESTART
     ),
     _one_flow(
-        "predicates.*", STRING, None, "Settings of a predicate, below its name: `type` is its class.", update=RESTART
+        "predicates.*", STRING, None, "Settings of a predicate, below its name; `type` is its class.", update=RESTART
     ),
 )

@@ -64,20 +64,20 @@ _LONGEST_S = 2**31 - 1
 def _interval(name: str, doc: str, theirs: int | None = None, *, zero: bool = False) -> Key:
     """`theirs` is MirrorMaker 2's default if it differs; with `zero` an interval of 0 is allowed."""
     kafka = "" if theirs is None else f" ({theirs} in MirrorMaker 2)"
-    often = "0 is ten times a second, " if zero else ""
-    doc = f"Seconds between two {doc}{kafka}; {often}negative turns them off."
+    often = "0 means ten times a second, " if zero else ""
+    doc = f"Seconds between two {doc}{kafka}; {often}a negative value turns them off."
     return _flow_setting(name, LONG, doc, maximum=_LONGEST_S, nonzero=not zero, update=AT_ONCE, shown=LOW)
 
 
 def _within(name: str, doc: str, theirs: int, *, zero: bool = False) -> Key:
     """The longest time until something is seen, which often is seen sooner; the rest is as in `_interval`."""
-    often = "0 is ten times a second, " if zero else ""
-    doc = f"Seconds within which {doc} ({theirs} in MirrorMaker 2); {often}negative turns it off."
+    often = "0 means ten times a second, " if zero else ""
+    doc = f"Seconds within which {doc} ({theirs} in MirrorMaker 2); {often}a negative value turns it off."
     return _flow_setting(name, LONG, doc, maximum=_LONGEST_S, nonzero=not zero, update=AT_ONCE, shown=LOW)
 
 
 def _replicas(name: str, topic: str) -> Key:
-    doc = f"Replicas of the {topic} topic when it is created; -1 is the broker's default."
+    doc = f"Replicas of a new {topic} topic; -1 takes the broker's default."
     return _flow_setting(name, SHORT, doc, minimum=-1, nonzero=True, update=RESTART, shown=LOW)
 
 
@@ -85,7 +85,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "topics",
         LIST,
-        "Topics to mirror; whole names must match any of the expressions.",
+        "Topics to mirror: expressions that match whole names.",
         form=ValueForm.PATTERNS,
         update=AT_ONCE,
         shown=HIGH,
@@ -103,7 +103,7 @@ SOURCE_KEYS = (
         "topics.blacklist",
         LIST,
         None,
-        "Old name of `topics.exclude`, which wins when both are written.",
+        "Old name of `topics.exclude`; the new name wins.",
         form=ValueForm.PATTERNS,
         update=AT_ONCE,
         shown=Shown(Importance.HIGH, until=(4, 0)),
@@ -112,7 +112,7 @@ SOURCE_KEYS = (
         "topic.filter.class",
         CLASS,
         _MIRROR + "DefaultTopicFilter",
-        "How topics are chosen.",
+        "Class that chooses topics.",
         accepted_classes=(_MIRROR + "DefaultTopicFilter",),
         custom=True,
         update=RESTART,
@@ -121,7 +121,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "tasks.max",
         INT,
-        "Most Spark tasks the flow may use.",
+        "Most Spark tasks of the flow.",
         minimum=1,
         update=RESTART,
         shown=Shown(Importance.HIGH, "Common", Width.SHORT, "Tasks max"),
@@ -129,7 +129,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "replication.factor",
         INT,
-        "Replicas of each new remote topic; -1 is the target broker's default.",
+        "Replicas of each new remote topic; -1 takes the target broker's default.",
         minimum=-1,
         nonzero=True,
         update=RESTART,
@@ -139,7 +139,7 @@ SOURCE_KEYS = (
         "replication.policy.class",
         CLASS,
         DEFAULT_POLICY,
-        "How remote topics are called: with the source alias in front, unchanged, or by a class of your own.",
+        "Class that names remote topics: with the source alias in front, with the same name, or by rules of your own.",
         accepted_classes=(DEFAULT_POLICY, IDENTITY_POLICY),
         custom=True,
         way_out=f"; for a class that keeps the names of topics write {IDENTITY_POLICY}",
@@ -152,7 +152,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "replication.policy.separator",
         STRING,
-        "The text between the alias and the topic in remote names; may be [empty](#names-that-are-kept).",
+        "Text between alias and topic in remote names; may be [empty](#names-that-are-kept).",
         form=ValueForm.TOPIC_PART_OR_NOTHING,
         update=RESTART,
         shown=LOW,
@@ -160,7 +160,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "replication.policy.internal.topic.separator.enabled",
         BOOL,
-        "Whether internal topic names use the separator too; false keeps their dots.",
+        "Uses the separator in names of internal topics, too; `false` keeps their dots.",
         update=RESTART,
         shown=LOW,
     ),
@@ -168,14 +168,15 @@ SOURCE_KEYS = (
         "refresh.topics.enabled",
         BOOL,
         "true",
-        "Whether to look for new topics and partitions.",
+        "Looks for new topics and partitions.",
         update=AT_ONCE,
         shown=LOW,
     ),
     _flow_setting(
         "refresh.topics.interval.seconds",
         LONG,
-        "Seconds between two looks for new topics and partitions (600 in MirrorMaker 2); negative turns them off.",
+        "Seconds between two looks for new topics and partitions (600 in MirrorMaker 2); a negative value turns "
+        "them off.",
         maximum=_LONGEST_S,
         nonzero=True,
         update=AT_ONCE,
@@ -184,7 +185,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "config.properties.exclude",
         LIST,
-        "Topic settings that stay behind: the remote topic keeps its own.",
+        "Topic settings that are left out: the remote topic keeps its own values.",
         form=ValueForm.PATTERNS,
         old_name="config.properties.blacklist",
         update=AT_ONCE,
@@ -194,7 +195,7 @@ SOURCE_KEYS = (
         "config.properties.blacklist",
         LIST,
         None,
-        "Old name of `config.properties.exclude`, which wins when both are written.",
+        "Old name of `config.properties.exclude`; the new name wins.",
         form=ValueForm.PATTERNS,
         update=AT_ONCE,
         shown=Shown(Importance.HIGH, until=(4, 0)),
@@ -203,7 +204,7 @@ SOURCE_KEYS = (
         "config.property.filter.class",
         CLASS,
         _MIRROR + "DefaultConfigPropertyFilter",
-        "How topic settings are chosen.",
+        "Class that chooses topic settings.",
         accepted_classes=(_MIRROR + "DefaultConfigPropertyFilter",),
         custom=True,
         update=RESTART,
@@ -212,7 +213,7 @@ SOURCE_KEYS = (
     _flow_setting(
         "heartbeats.replication.enabled",
         BOOL,
-        "Whether every topic whose name ends in the separator and `heartbeats` is mirrored past the filter.",
+        "Mirrors every topic whose name ends in the separator and `heartbeats`, past the filter.",
         update=AT_ONCE,
         shown=Shown(Importance.LOW, since=(4, 0)),
     ),
@@ -226,20 +227,20 @@ SOURCE_KEYS = (
     ),
     _interval("sync.topic.configs.interval.seconds", "syncs of topic settings", 600),
     _flow(
-        "sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics.", update=AT_ONCE, shown=LOW
+        "sync.topic.acls.enabled", BOOL, "true", "Copies ACLs of topics to remote topics.", update=AT_ONCE, shown=LOW
     ),
     _interval("sync.topic.acls.interval.seconds", "syncs of ACLs", 600),
     _flow_setting(
         "emit.offset-syncs.enabled",
         BOOL,
-        "Writes offset syncs: a record's source offset with its target offset.",
+        "Writes offset syncs: pairs of a source offset and its target offset.",
         update=PAUSE,
         shown=LOW,
     ),
     _flow_setting(
         "offset-syncs.topic.location",
         ENUM,
-        "Cluster that holds the offset-syncs topic.",
+        "Cluster of the offset-syncs topic.",
         choices=("source", "target"),
         update=RESTART,
         shown=LOW,
@@ -248,15 +249,15 @@ SOURCE_KEYS = (
     _flow_setting(
         "offset.lag.max",
         LONG,
-        "Records that may pass before the next offset sync; 0 syncs each append.",
+        "Records until the next offset sync; 0 writes a sync for each append.",
         update=RESTART,
         shown=LOW,
     ),
     _flow_setting(
         "use.incremental.alter.configs",
         ENUM,
-        "How settings of remote topics are changed (Kafka 3.5 to 3.9): singly if the target can, `required` singly "
-        "or the flow fails, `never` sends all of a topic.",
+        "Changes of topic settings (Kafka 3.5 to 3.9): `requested` changes single settings if the target can, "
+        "`required` fails the flow if it cannot, `never` writes all settings of a topic.",
         choices=("requested", "required", "never"),
         update=RESTART,
         shown=Shown(Importance.LOW, until=(4, 0)),
@@ -265,12 +266,17 @@ SOURCE_KEYS = (
         "add.source.alias.to.metrics",
         BOOL,
         "false",
-        "Whether metrics have the tag `source`, as they always do since Kafka 4.0, and here if the key is missing.",
+        "Adds the tag `source` to metrics. Without this key metrics have the tag, as since Kafka 4.0.",
         update=RESTART,
         shown=Shown(Importance.LOW, until=(4, 0)),
     ),
     _flow(
-        "consumer.poll.timeout.ms", LONG, "1000", "Milliseconds the Java task waits in a poll.", effect=JVM, shown=LOW
+        "consumer.poll.timeout.ms",
+        LONG,
+        "1000",
+        "Milliseconds that a Java task waits in a poll.",
+        effect=JVM,
+        shown=LOW,
     ),
 )
 
@@ -278,7 +284,7 @@ CHECKPOINT_KEYS = (
     _flow_setting(
         "groups",
         LIST,
-        "Consumer groups whose offsets are translated.",
+        "Consumer groups with translated offsets: expressions that match whole names.",
         form=ValueForm.PATTERNS,
         update=AT_ONCE,
         shown=HIGH,
@@ -296,7 +302,7 @@ CHECKPOINT_KEYS = (
         "groups.blacklist",
         LIST,
         None,
-        "Old name of `groups.exclude`, which wins when both are written.",
+        "Old name of `groups.exclude`; the new name wins.",
         form=ValueForm.PATTERNS,
         update=AT_ONCE,
         shown=Shown(Importance.HIGH, until=(4, 0)),
@@ -305,14 +311,14 @@ CHECKPOINT_KEYS = (
         "group.filter.class",
         CLASS,
         _MIRROR + "DefaultGroupFilter",
-        "How groups are chosen.",
+        "Class that chooses groups.",
         accepted_classes=(_MIRROR + "DefaultGroupFilter",),
         custom=True,
         update=RESTART,
         shown=LOW,
     ),
-    _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups.", update=AT_ONCE, shown=LOW),
-    _within("refresh.groups.interval.seconds", "a new group is found, 30 at the latest", 600),
+    _flow("refresh.groups.enabled", BOOL, "true", "Looks for new groups.", update=AT_ONCE, shown=LOW),
+    _within("refresh.groups.interval.seconds", "a new group is found, at most 30", 600),
     _flow(
         "emit.checkpoints.enabled",
         BOOL,
@@ -323,7 +329,8 @@ CHECKPOINT_KEYS = (
     ),
     _within(
         "emit.checkpoints.interval.seconds",
-        "each offset that a group commits has a checkpoint, and is committed on the target if that is enabled",
+        "a committed offset of a group gets a checkpoint, and is committed on the target with "
+        "`sync.group.offsets.enabled`",
         60,
         zero=True,
     ),
@@ -331,7 +338,7 @@ CHECKPOINT_KEYS = (
         "sync.group.offsets.enabled",
         BOOL,
         "false",
-        "Commits translated offsets for groups idle on the target; needs `emit.checkpoints.enabled`.",
+        "Commits translated offsets on the target for groups that are idle there; needs `emit.checkpoints.enabled`.",
         update=AT_ONCE,
         shown=LOW,
     ),
@@ -339,8 +346,8 @@ CHECKPOINT_KEYS = (
         "sync.group.offsets.interval.seconds",
         LONG,
         "1",
-        "Seconds within which a group of the target is looked at again while it is unchanged on the source (60 in "
-        "MirrorMaker 2); negative turns it off.",
+        "Seconds until a group that is unchanged on the source is looked at again on the target (60 in "
+        "MirrorMaker 2); a negative value turns it off.",
         maximum=_LONGEST_S,
         nonzero=True,
         update=AT_ONCE,
@@ -351,7 +358,7 @@ CHECKPOINT_KEYS = (
         "emit.heartbeats.enabled",
         BOOL,
         "true",
-        "Writes heartbeats to the target, for every two clusters, even if their flow is disabled.",
+        "Writes heartbeats to the target for each pair of clusters, also for disabled flows.",
         update=AT_ONCE,
         shown=LOW,
     ),
@@ -364,7 +371,7 @@ TWINLOG_KEYS = (
         "transform",
         STRING,
         None,
-        "Function that [changes records](transforms.md) on their way, `pa.RecordBatch -> pa.RecordBatch`.",
+        "Python function that [changes records](transforms.md): `pa.RecordBatch -> pa.RecordBatch`.",
         form=ValueForm.FUNCTION,
         update=RESTART,
     ),
@@ -372,15 +379,15 @@ TWINLOG_KEYS = (
         "transform.sql",
         STRING,
         None,
-        "Query of Spark SQL that [changes records](transforms.md#sql) on their way: `SELECT ... FROM records ...`.",
+        "Query of Spark SQL that [changes records](transforms.md#sql): `SELECT ... FROM records ...`.",
         update=RESTART,
     ),
     _flow(
         "twinlog.start",
         STRING,
         None,
-        "The begin of a topic instead of `auto.offset.reset`, when the flow [first "
-        "starts](delivery.md#begin-of-a-partition) with it.",
+        "Begin of a topic, in place of `auto.offset.reset`, when the flow [first "
+        "starts](delivery.md#begin-of-a-partition) with the topic.",
         form=ValueForm.START,
         per_topic=True,
         update=RESTART,
@@ -388,8 +395,8 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.gap.policy",
         ENUM,
-        "The action when source records were lost by retention, truncation or a recreated topic before their copy: "
-        "`hold` the partition, `skip` the gap (`continue` is an older word for it), or `stop` the flow.",
+        "Action when the source lost records before their copy (retention, truncation, a recreated topic): "
+        "`hold` the partition, `skip` the gap (`continue` is its old name), or `stop` the flow.",
         choices=("hold", "skip", "continue", "stop"),
         per_topic=True,
         update=PAUSE,
@@ -397,17 +404,17 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.renamed.topic.policy",
         ENUM,
-        "The action when a topic was copied to another remote name before: continue copies only the following "
-        "records to the new name, restart copies all records.",
+        "Action when a topic was copied to another remote name before: `stop` the flow, `continue` with later "
+        "records under the new name, or `restart` with all records.",
         choices=("stop", "continue", "restart"),
         update=AT_ONCE,
     ),
     _flow_setting(
         "twinlog.oversized.record.policy",
         ENUM,
-        "The action for a record larger than the remote topic's `max.message.bytes`: `hold` the partition, `skip` "
-        "the record, write it to the topic of `errors.deadletterqueue.topic.name`, or `stop` the flow. With "
-        "`errors.tolerance = all` the default is `skip`, or `dead-letter` if that topic is named.",
+        "Action for a record above `max.message.bytes` of the remote topic: `hold` the partition, `skip` the "
+        "record, write the record to the `dead-letter` topic (`errors.deadletterqueue.topic.name`), or `stop` "
+        "the flow. With `errors.tolerance = all` the default is `skip`, or `dead-letter` if that topic is named.",
         choices=("hold", "skip", "dead-letter", "stop"),
         per_topic=True,
         update=PAUSE,
@@ -415,8 +422,8 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.refused.record.policy",
         ENUM,
-        "The same for a record that the target refuses for another reason, as a timestamp that "
-        "`message.timestamp.after.max.ms` forbids, or a missing key in a compacted topic.",
+        "The same actions for a record that the target refuses for another reason, for example a timestamp "
+        "beyond `message.timestamp.after.max.ms`, or a missing key in a compacted topic.",
         choices=("hold", "skip", "dead-letter", "stop"),
         per_topic=True,
         update=PAUSE,
@@ -424,7 +431,7 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.lease.seconds",
         INT,
-        "Seconds that a Spark micro-batch lasts at most; while records are copied it is 30.",
+        "Longest duration of a Spark micro-batch in seconds; 30 while records are copied.",
         minimum=5,
         maximum=86_400,
         update=RESTART,
@@ -432,7 +439,7 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.position.interval.ms",
         INT,
-        "Milliseconds until a position is stored; four times that for a partition that is copied all the time.",
+        "Milliseconds until a position is stored; four times as long for a partition that is copied all the time.",
         minimum=50,
         maximum=1000,
         update=RESTART,
@@ -440,7 +447,7 @@ TWINLOG_KEYS = (
     _flow_setting(
         "twinlog.copier.memory.bytes",
         LONG,
-        "Bytes of records that a copier holds at a time, between read and append; it has some 100 MB beside them.",
+        "Bytes of records that a copier holds between read and append; a copier has some 100 MB besides.",
         minimum=LEAST_COPIER_MEMORY_BYTES,
         update=RESTART,
     ),

@@ -33,28 +33,28 @@ _rest = partial(Key, level=Level.PROCESS, effect=Effect.JVM, in_worker_file=InWo
 _rest_setting = partial(setting, RestSettings, level=Level.PROCESS, effect=Effect.JVM, in_worker_file=InWorkerFile())
 
 REST_KEYS = (
-    _rest_setting("listeners", LIST, "Addresses the REST listener binds to.", form=ValueForm.LISTENERS),
-    _rest("admin.listeners", LIST, None, "Addresses of the REST listener for log levels.", form=ValueForm.LISTENERS),
-    _rest("rest.advertised.host.name", STRING, None, "Host name other nodes call this node by."),
-    _rest("rest.advertised.port", INT, None, "Port other nodes call this node at.", minimum=0, maximum=65_535),
+    _rest_setting("listeners", LIST, "Addresses of the REST API.", form=ValueForm.LISTENERS),
+    _rest("admin.listeners", LIST, None, "Addresses of the REST API for log levels.", form=ValueForm.LISTENERS),
+    _rest("rest.advertised.host.name", STRING, None, "Host name by which other workers call this worker."),
+    _rest(
+        "rest.advertised.port", INT, None, "Port at which other workers call this worker.", minimum=0, maximum=65_535
+    ),
     _rest(
         "rest.advertised.listener",
         ENUM,
         None,
-        "Which listener other nodes call.",
+        "Listener that other workers call.",
         choices=("http", "https"),
         any_case=True,
     ),
     _rest_setting(
-        "rest.extension.classes", LIST, "Classes that extend the REST listener, for example by basic authentication."
+        "rest.extension.classes", LIST, "Classes that extend the REST API, for example for basic authentication."
     ),
-    _rest_setting("access.control.allow.origin", STRING, "Origin allowed to call the REST listener from a browser."),
-    _rest_setting("access.control.allow.methods", STRING, "Methods allowed from a browser."),
-    _rest_setting(
-        "response.http.headers.config", STRING, "Headers added to every REST answer.", form=ValueForm.HEADERS
-    ),
-    _rest("listeners.https.*", STRING, None, "TLS settings of the REST listener."),
-    _rest("admin.listeners.https.*", STRING, None, "TLS settings of the listener for log levels."),
+    _rest_setting("access.control.allow.origin", STRING, "Origin that may call the REST API from a browser."),
+    _rest_setting("access.control.allow.methods", STRING, "Methods that a browser may call."),
+    _rest_setting("response.http.headers.config", STRING, "Headers of every REST answer.", form=ValueForm.HEADERS),
+    _rest("listeners.https.*", STRING, None, "TLS settings of `listeners`."),
+    _rest("admin.listeners.https.*", STRING, None, "TLS settings of `admin.listeners`."),
 )
 
 
@@ -66,8 +66,8 @@ METRICS_KEYS = (
         MetricsSettings,
         LISTENERS,
         KeyType.LIST,
-        "Addresses that serve `/metrics` and `/metrics.json` to everyone, for example `http://127.0.0.1:9404`; off "
-        "if empty. A worker has both pages on its `listeners`, too.",
+        "Addresses of `/metrics` and `/metrics.json`, open to everyone, for example `http://127.0.0.1:9404`; off "
+        "if empty. A worker also serves both pages on its `listeners`.",
         form=ValueForm.LISTENERS,
         update=RESTART,
     ),
@@ -75,23 +75,22 @@ METRICS_KEYS = (
         f"{HTTPS}*",
         KeyType.STRING,
         None,
-        "TLS settings of these addresses (`ssl.*`), if they are https.",
+        "TLS settings (`ssl.*`) of https addresses in `twinlog.metrics.listeners`.",
         update=RESTART,
     ),
     _setting(
         MetricsSettings,
         "twinlog.metrics.partitions.enabled",
         KeyType.BOOL,
-        "Whether there are metrics for each partition and each group; those of flows, topics and tasks are always "
-        "there.",
+        "Adds metrics of each partition and each group to the metrics of flows, topics and tasks.",
         update=RESTART,
     ),
     _setting(
         MetricsSettings,
         "twinlog.metrics.names",
         KeyType.ENUM,
-        "Names of the metrics: `exporter` for the rules of Strimzi's examples for the JMX exporter, `reporter` for "
-        "Strimzi's Metrics Reporter.",
+        "Names of the metrics: `exporter` for Strimzi's examples of the JMX exporter, `reporter` for Strimzi's "
+        "Metrics Reporter.",
         choices=("exporter", "reporter"),
         update=RESTART,
     ),
@@ -103,8 +102,8 @@ DRIVER_KEYS = (
         DriverListener,
         "twinlog.driver.host",
         STRING,
-        "Name or address by which copiers on a Spark cluster reach this process; `spark.driver.host` if empty. Only "
-        "tasks in other processes need these three.",
+        "Name or address at which copiers on a Spark cluster reach this process; if empty, `spark.driver.host`. "
+        "Only tasks in other processes use the keys `twinlog.driver.*`.",
         update=RESTART,
         in_worker_file=InWorkerFile(),
     ),
@@ -112,8 +111,8 @@ DRIVER_KEYS = (
         DriverListener,
         "twinlog.driver.bind.address",
         STRING,
-        "Address of this machine on which it waits for them, `0.0.0.0` for all; `spark.driver.bindAddress` if empty, "
-        "or else `spark.driver.host`.",
+        "Address of this machine on which the process waits for copiers, `0.0.0.0` for all; if empty, "
+        "`spark.driver.bindAddress`, else `spark.driver.host`.",
         update=RESTART,
         in_worker_file=InWorkerFile(),
     ),
@@ -121,7 +120,7 @@ DRIVER_KEYS = (
         DriverListener,
         "twinlog.driver.port",
         INT,
-        "Port of both, as a firewall or a network policy lets it pass; 0 is any that is free.",
+        "Port of both addresses, for a firewall or a network policy; 0 takes any free port.",
         minimum=0,
         maximum=65_535,
         update=RESTART,
@@ -131,12 +130,12 @@ DRIVER_KEYS = (
 """The address at which a driver waits for its copiers."""
 
 PROCESS_KEYS = (
-    _process("clusters", LIST, None, "The aliases of all clusters.", form=ValueForm.ALIASES, update=AT_ONCE),
+    _process("clusters", LIST, None, "Aliases of all clusters.", form=ValueForm.ALIASES, update=AT_ONCE),
     _process(
         "config.providers",
         LIST,
         "",
-        "Names of the sources of ${name:path:key} references in values.",
+        "Names of the providers of `${name:path:key}` references.",
         update=AT_ONCE,
         shown=Shown(Importance.LOW, since=(4, 2)),
     ),
@@ -144,15 +143,15 @@ PROCESS_KEYS = (
         "config.providers.*",
         STRING,
         None,
-        "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`; "
-        "[other classes](security.md#secrets) may be listed.",
+        "Per provider `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and "
+        "`.param.*`; see [other classes](security.md#secrets).",
         update=AT_ONCE,
     ),
     _process(
         "twinlog.unknown.keys",
         ENUM,
         "fail",
-        "Whether an unknown key stops the start or is only reported.",
+        "An unknown key stops the start (`fail`), or is only reported (`warn`).",
         choices=("fail", "warn"),
         update=AT_ONCE,
         in_worker_file=InWorkerFile(default="warn"),
@@ -161,8 +160,8 @@ PROCESS_KEYS = (
         WorkerSettings,
         "twinlog.bridge",
         BOOL,
-        "Copy in a process beside the driver while Spark has no task for a flow: at a start, while Spark's JVM is "
-        "started again, while Spark waits for executors.",
+        "Copies in a process beside the driver while Spark has no task for a flow: at the start, during a "
+        "restart of Spark's JVM, and while Spark waits for executors.",
         update=RESTART,
         in_worker_file=InWorkerFile(),
     ),
@@ -171,9 +170,9 @@ PROCESS_KEYS = (
         "twinlog.shared.topics",
         ENUM,
         "refuse",
-        "Two flows from different sources that keep the names of topics, and whose topics overlap on a target: refuse "
-        "stops the start; with first, a topic that both sources have is copied from a single source: by the flow that "
-        "copied it before, else by the first flow of the file.",
+        "For flows from different sources that keep topic names and share topics on a target: `refuse` stops the "
+        "start; `first` copies a shared topic from a single source, by the flow that copied it before, else by "
+        "the first flow of the file.",
         choices=("refuse", "first"),
         update=RESTART,
     ),
@@ -181,7 +180,7 @@ PROCESS_KEYS = (
         "dedicated.mode.enable.internal.rest",
         BOOL,
         "false",
-        "Processes that share a flow meet on its target, and only need its brokers.",
+        "Processes of a flow meet on its target, through the brokers alone.",
         effect=JVM,
     ),
     *METRICS_KEYS,

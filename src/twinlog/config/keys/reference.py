@@ -1,29 +1,38 @@
-"""Writes `docs/configuration.md` from the key table.
+"""Writes docs/configuration.md and docs/ignored-keys.md from the key table.
 
-Run as `python -m twinlog.config.keys.reference > docs/configuration.md`.
+Run as `python -m twinlog.config.keys.reference docs`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
+from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS, SHARED_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
 from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
-from twinlog.config.keys.key import Effect, Key, UpdateMode
+from twinlog.config.keys.key import Effect, Key, KeyType, UpdateMode
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 
-_INTRODUCTION = """\
+_INTRODUCTION = r"""\
 # Configuration
 
-<!-- Generated from the key table: python -m twinlog.config.keys.reference > docs/configuration.md -->
+<!-- Generated from the key table: make reference -->
 
-twinlog reads the properties file of a dedicated MirrorMaker 2 (`connect-mirror-maker`) as it is. This page lists every
-key it knows. `twinlog check FILE` names every problem of a file with its line; `twinlog check FILE --explain KEY`
-prints the value of a key in each flow, and the line that sets it.
+twinlog reads the properties file of a dedicated MirrorMaker 2 (`connect-mirror-maker`) unchanged. This page has the
+rules of the file, and every key that takes effect. All other keys of Kafka are in
+[Keys without effect](ignored-keys.md).
+
+```console
+$ twinlog check mm2.properties
+$ twinlog check mm2.properties --explain topics
+```
+
+`twinlog check FILE` names each problem of a file with its line. `--explain KEY` prints the value of a key in each flow,
+and the line that sets the key.
 
 ## The smallest file
 
@@ -34,85 +43,156 @@ west.bootstrap.servers = west-1:9092
 east->west.enabled = true
 ```
 
-## Where a key may stand
+## Scope of a key
 
 | written as | counts for |
 |---|---|
 | `KEY` | every flow, or the whole process |
-| `alias.KEY` | that cluster: connections, and the worker settings of flows whose target it is |
-| `alias.consumer.KEY` | reading from that cluster |
-| `alias.producer.KEY` | writing to that cluster |
-| `alias.admin.KEY` | asking that cluster about topics, and creating them |
-| `source->target.KEY` | that flow |
+| `alias.KEY` | this cluster: its connections, and the worker settings of flows with this target |
+| `alias.consumer.KEY` | reads from this cluster |
+| `alias.producer.KEY` | writes to this cluster |
+| `alias.admin.KEY` | requests about topics of this cluster, and their creation |
+| `source->target.KEY` | this flow |
 
-`source->target.KEY` wins over `alias.KEY`, that over `KEY`, that over the default. Exceptions that MirrorMaker 2 has
-and twinlog keeps:
+The most exact form wins: first `source->target.KEY`, then `alias.KEY`, then `KEY`, then the default. For example, with
+`tasks.max = 2` and `east->west.tasks.max = 8` the flow `east->west` has up to 8 tasks, and every other flow up to 2.
+Four exceptions are as in MirrorMaker 2:
 
-- A client setting of a flow, `A->B.consumer.x`, loses against `A.consumer.x`; `A->B.source.consumer.x` wins over both.
-- The producer that writes records takes `B.producer.x` and `A->B.producer.override.x`, and ignores `A->B.producer.x`.
-- A connection or security key below an alias counts for all three clients of that cluster, unless a client has its own.
+- `A.consumer.x` wins over `A->B.consumer.x`. `A->B.source.consumer.x` wins over both.
+- The producer of records takes `B.producer.x` and `A->B.producer.override.x`, and ignores `A->B.producer.x`.
+- A connection or security key below an alias counts for all three clients of this cluster. The client's own key wins.
 - `offset.storage.*` at top level wins over the same key below an alias.
 
-A key in a place where MirrorMaker 2 would drop it is reported as a warning with the place where it works.
+If MirrorMaker 2 drops a key at its place, twinlog warns and names the effective place.
 
 ## Settings for some topics
 
-A key that the tables show as `KEY, KEY.PATTERN` may have another value for some topics. The pattern is a Java regular
-expression that must match the whole name of the source topic. `KEY` alone counts for every topic outside of all
-patterns:
+A key that the tables show as `KEY, KEY.PATTERN` can have another value for some topics. The pattern is a Java regular
+expression that matches the whole name of the source topic. `KEY` counts for all other topics:
 
 ```properties
 east->west.KEY = VALUE
 east->west.KEY.orders = VALUE
-east->west.KEY.audit\\\\..* = VALUE
+east->west.KEY.audit\\..* = VALUE
 ```
 
-If several patterns match a topic, the pattern that spells out the topic's name wins, then the longest pattern; of two
-equally long patterns the first in the alphabet wins. Lines may have any order. Each form is looked up by itself:
-`A->B.KEY.orders` hides `KEY.orders` at top level, and `A->B.KEY` leaves it visible. In a properties file each backslash
-of a key is written twice, and a backslash precedes each blank, `=` and `:`. In the configuration of a connector and in
-a Strimzi resource the pattern is written as it is. `twinlog check FILE --explain KEY.orders` prints the form that
-counts for the topic `orders`.
+- If several patterns match a topic, the exact name wins, then the longest pattern, then the first pattern in the
+  alphabet. The order of lines is free.
+- `A->B.KEY.orders` hides only `KEY.orders` at top level, and `A->B.KEY` hides only `KEY`.
+- In a properties file write each backslash of a key twice, and a backslash before each blank, `=` and `:`. In a
+  connector and in a Strimzi resource write the pattern as it is.
+- `twinlog check FILE --explain KEY.orders` prints the form that counts for the topic `orders`.
 
 ## What differs from MirrorMaker 2
 
-- An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` continues, and
-  so does `connect-mirror-maker`, which reads files as MirrorMaker 2 does, except for keys that begin `twinlog.`.
-- A value that is less safe than twinlog's behaviour is read as the stricter value, with a warning that names its line:
-  `acks = 0` or `1` as `all`, more than 5 `max.in.flight.requests.per.connection` as 5, `enable.idempotence = false` as
-  `true`.
-- A comment after a value (`topics = .* # all`), which is part of the value in a properties file, is cut off with a
-  warning.
-- A UTF-8 byte order mark at the beginning of the file is left out, with a warning.
-- A `${...}` reference to something missing, or to a provider that `config.providers` lacks, is an error as soon as a
-  flow needs its value. MirrorMaker 2 takes the text of the reference for the value.
-- Files that would copy too little are errors, for example `topics = orders payments`, or two sources that keep
-  topic names for one target: see [Checking a file](check.md#files-that-would-copy-too-little).
-- Work that repeats does so more often: the intervals for topics, groups, settings, ACLs, checkpoints and offsets of
-  groups have shorter defaults, because only differences are written. A value in the file wins over the default. With an
-  interval of 0, MirrorMaker 2 is always busy, and twinlog pauses for a tenth of a second.
-- Regular expressions are Java's. Expressions beyond Python's are refused: classes inside classes, `&&`, Unicode classes
-  as `\\p{L}`, and the flags `x`, `u` and `U`.
-- The default of `topics.exclude` is that of Kafka 4.x, `mm2.*\\.internal, .*\\.replica, __.*`. Up to 3.9 it was
-  `.*[\\-\\.]internal, .*\\.replica, __.*`: topics of your own that end in `.internal` or `-internal` were left out
-  there and are mirrored here, unless the file sets `topics.exclude`.
-- Remote topics grow with their source, also if MirrorMaker 2 fails to recognise them by their names
-  ([no separator](#names-that-are-kept)).
-- Two separators or policies in one file: each flow leaves out the topics that another flow brought from its target;
-  MirrorMaker 2 copies them back for ever. Naming that was changed after topics had been copied stops the flow
-  (`twinlog.renamed.topic.policy`).
-- `auto.offset.reset` counts when the flow first starts with a topic. A topic or partition that appears later begins at
-  its earliest record; MirrorMaker 2 with `latest` passes over the records that came until it found the topic: see
-  [where a partition begins](delivery.md#begin-of-a-partition).
-- Batches keep the codec of the source unless `producer.compression.type` names one.
+| subject | MirrorMaker 2 | twinlog |
+|---|---|---|
+"""
 
+_DIFFERENCES: tuple[tuple[str, str, str], ...] = (
+    (
+        "an unknown key",
+        "ignores the key",
+        (
+            "stops the start, and names a similar key. `twinlog.unknown.keys = warn` only warns; so does "
+            "`connect-mirror-maker`, except for keys that begin `twinlog.`"
+        ),
+    ),
+    (
+        "unsafe values",
+        "uses them",
+        (
+            "reads `acks = 0` or `1` as `all`, more than 5 `max.in.flight.requests.per.connection` as 5, and "
+            "`enable.idempotence = false` as `true`, each with a warning"
+        ),
+    ),
+    (
+        "a comment after a value (`topics = .* # all`)",
+        "part of the value",
+        "cut off, with a warning",
+    ),
+    (
+        "a UTF-8 byte order mark",
+        "part of the first key",
+        "left out, with a warning",
+    ),
+    (
+        "`${...}` for a missing value, or for a provider outside of `config.providers`",
+        "the text itself is the value",
+        "an error when a flow needs the value",
+    ),
+    (
+        "files that would copy too little, for example `topics = orders payments`",
+        "starts",
+        "an error: see [Checking a file](check.md#files-that-would-copy-too-little)",
+    ),
+    (
+        "intervals of repeated work",
+        "60 or 600 s",
+        "1 to 30 s, because twinlog writes only differences. A value in the file wins",
+    ),
+    (
+        "an interval of 0",
+        "always busy",
+        "pauses for a tenth of a second",
+    ),
+    (
+        "regular expressions",
+        "Java's",
+        (
+            r"Java's, except for classes inside classes, `&&`, Unicode classes as `\p{L}`, and the flags `x`, `u` "
+            "and `U`, which are errors"
+        ),
+    ),
+    (
+        "default of `topics.exclude`",
+        r"up to 3.9: `.*[\-\.]internal, .*\.replica, __.*`",
+        (
+            r"as in Kafka 4.x: `mm2.*\.internal, .*\.replica, __.*`. Your own topics that end in `.internal` or "
+            "`-internal` are mirrored, unless the file sets `topics.exclude`"
+        ),
+    ),
+    (
+        "new partitions of a source topic",
+        "added if the name of the remote topic is recognised",
+        "added always",
+    ),
+    (
+        "two separators or policies in a file",
+        "copies topics back for ever",
+        "each flow leaves out the topics that another flow brought from its target",
+    ),
+    (
+        "another naming after a copy",
+        "starts",
+        "stops the flow: `twinlog.renamed.topic.policy`",
+    ),
+    (
+        "`auto.offset.reset`",
+        "counts for every new partition: with `latest`, records that come before the topic is found are skipped",
+        (
+            "counts when the flow first starts with a topic; later topics and partitions begin at their earliest "
+            "record: see [where a partition begins](delivery.md#begin-of-a-partition)"
+        ),
+    ),
+    (
+        "codec of batches",
+        "`producer.compression.type`, by default `none`",
+        "the source's codec, unless `producer.compression.type` names another codec",
+    ),
+)
+
+_RULES = r"""
 ## Names that are kept
 
-A remote topic is called alias, separator, topic: `east.orders`. `source.cluster.alias` puts another alias there for
-every flow, as `A->B.source.cluster.alias` does for a single flow, and `target.cluster.alias` is the target's. These
-aliases and the separator may be empty. Names of topics, positions, checkpoints and heartbeats are then as MirrorMaker 2
-has them; the topics and the group of the worker keep the alias that `clusters` lists, as in
-`mm2-offsets.east.internal`:
+A remote topic is called alias, separator, topic: `east.orders`. Three keys change this name:
+
+- `source.cluster.alias` (for a single flow `A->B.source.cluster.alias`) puts another alias there, or an empty text.
+- `target.cluster.alias` is the alias of the target in internal topics, or an empty text.
+- `replication.policy.separator` is the separator, or an empty text.
+
+Names of topics, positions, checkpoints and heartbeats are then as in MirrorMaker 2. The topics and the group of the
+worker keep the alias of `clusters`, as in `mm2-offsets.east.internal`. For topic `orders` and `east->west`:
 
 | written | remote topic | position of | offset syncs, on the source | checkpoints |
 |---|---|---|---|---|
@@ -125,109 +205,144 @@ has them; the topics and the group of the worker keep the alias that `clusters` 
 | S empty | `.orders` | (empty) | `mm2-offset-syncs.west.internal` | `.checkpoints.internal` |
 | S is `src` | `src.orders` | `src` | `mm2-offset-syncs.west.internal` | `src.checkpoints.internal` |
 
-(For topic `orders` and `east->west`; S and T are `source.cluster.alias` and `target.cluster.alias`, the separator is
-`replication.policy.separator`, and a position is stored with that `cluster` in its key.)
+(S is `source.cluster.alias`, T is `target.cluster.alias`, the separator is `replication.policy.separator`. A position
+is stored with the third column as `cluster` in its key.)
 
-Many files keep names by the third or the fourth of these ways, from before the identity policy. Each of these files can
-be taken over from MirrorMaker 2 and given back as it is: each of the two finds the positions of the other. Three things
-follow if the separator is empty and the policy is the default policy, in MirrorMaker 2 and here:
+Many files from before the identity policy keep names by an empty separator. twinlog takes over each of these files, and
+MirrorMaker 2 takes the file back: each program finds the positions of the other program. With an empty separator and
+the default policy three rules count, as in MirrorMaker 2:
 
-- Settings of a remote topic are those of its source when it is created, and stay as they are afterwards. To have them
-  kept in step, add `replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy` and leave the
-  rest as it is, but for an empty `target.cluster.alias`, which has to go. Positions stay in their places. Keep the
-  empty `source.cluster.alias`: otherwise positions would be looked for under the alias of the cluster, and every topic
-  would be copied again behind its own copy.
-- The topic `heartbeats` of the source is mirrored only if `topics` lets it through, and goes to the topic `heartbeats`
-  of the target, among the heartbeats that are written there.
+- A remote topic keeps the settings of its creation. To keep settings in step, add
+  `replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy`, and remove an empty
+  `target.cluster.alias`. Keep the empty `source.cluster.alias`: otherwise twinlog looks for positions under the
+  cluster's alias, and copies every topic again behind its own copy.
+- The topic `heartbeats` of the source is mirrored only if `topics` matches it. Its records go to the topic `heartbeats`
+  of the target, among the target's own heartbeats.
 - Each letter of a name counts for an alias. If the target's alias is a single letter, for example `B`, topics with this
-  letter before their last letter are left out: `Books` is left out. A warning names these topics; with a longer
-  `A->B.target.cluster.alias`, or an empty alias, they are mirrored.
+  letter before their last letter are left out, as `Books`, with a warning. With a longer
+  `A->B.target.cluster.alias`, or an empty alias, these topics are mirrored.
 
-MirrorMaker 2 adds partitions only to remote topics whose names it recognises, and stops at the first record of a new
-partition of all others; twinlog adds the partition. Names that are kept hide the origin of a topic: a file with two
-directions that would copy a topic to and fro is refused, see [Active and active](guides/active-active.md);
-MirrorMaker 2 copies the topic for ever. `connect-mirror-maker` starts with this file, and leaves the topic out in both
-directions. If the identity policy meets the same alias for both clusters, MirrorMaker 2 mirrors heartbeats alone, and
-so does twinlog, with a warning.
+Kept names hide the origin of a topic. A file with two directions that would copy a topic to and fro is an error: see
+[Active and active](guides/active-active.md). `connect-mirror-maker` starts, and leaves the topic out in both
+directions; MirrorMaker 2 copies the topic for ever. With the identity policy and the same alias for both clusters,
+twinlog mirrors heartbeats alone, with a warning, as MirrorMaker 2 does.
 
 ## Flows and heartbeats
 
-A flow copies when the file has `A->B.enabled = true`. As in MirrorMaker 2, heartbeats are written from every cluster to
-every other cluster, unless `emit.heartbeats.enabled = false` at top level or as `A->B.`: with n clusters, n·(n-1) flows
-write to the `heartbeats` topic of their target, so that each flow has heartbeats of its source to mirror. For that each
-cluster needs its `bootstrap.servers`. `--clusters` leaves only flows whose target it names; a target of disabled flows
-alone gets only heartbeats, with a warning. A file whose flows are all disabled is refused, because `enabled` was
-forgotten, unless it also sets `emit.heartbeats.enabled`; `connect-mirror-maker` then writes heartbeats with a warning;
-MirrorMaker 2 does so silently.
+A flow copies if the file has `A->B.enabled = true`. Heartbeats are written from every cluster to every other cluster,
+as in MirrorMaker 2. To turn heartbeats off, set `emit.heartbeats.enabled = false` at top level or as `A->B.`. With n
+clusters, n·(n-1) flows write to the `heartbeats` topic of their target, and each cluster needs its
+`bootstrap.servers`.
+
+`--clusters` keeps only flows with the named targets. If all flows to a target are disabled, the target gets only
+heartbeats, with a warning. A file without an enabled flow is an error, unless the file sets `emit.heartbeats.enabled`;
+`connect-mirror-maker` starts with a warning, and writes heartbeats.
 
 ## Settings that exclude each other
 
-- `emit.offset-syncs.enabled = false` beside any `offset-syncs.topic.*` is an error: MirrorMaker 2 would refuse to copy.
-- `emit.offset-syncs.enabled = false` also turns off checkpoints and offsets of groups, as in MirrorMaker 2; so does
-  `emit.checkpoints.enabled = false`. A warning names a key that the file turns on and that is off for this reason.
-- `A->B.exactly.once.support = required` is an error unless `B.exactly.once.source.support = enabled` and
-  `A.consumer.isolation.level = read_committed`. If the latter is missing, exactly-once copying is warned of, because
-  records of aborted transactions are copied too.
-- `A->B.transaction.boundary = connector` is an error, in MirrorMaker 2 too.
+- `emit.offset-syncs.enabled = false` beside any `offset-syncs.topic.*` is an error: MirrorMaker 2 refuses to copy.
+- `emit.offset-syncs.enabled = false`, and `emit.checkpoints.enabled = false`, also turn off checkpoints and offsets of
+  groups, as in MirrorMaker 2. A warning names each key that the file turns on in vain.
+- `A->B.exactly.once.support = required` is an error without `B.exactly.once.source.support = enabled` and
+  `A.consumer.isolation.level = read_committed`.
+- Exactly-once copying without `read_committed` is a warning: twinlog copies records of aborted transactions, too.
+- `A->B.transaction.boundary = connector` is an error, as in MirrorMaker 2.
 
 ## Classes of your own
 
-`replication.policy.class`, `topic.filter.class`, `group.filter.class` and `config.property.filter.class` take
-MirrorMaker 2's class names for the built-in classes, or [a Python class](custom-classes.md) as `package.module:Class`.
-Java classes and a forwarding admin class of your own are refused. Published policies that keep the names of topics, as
-Strimzi's and that of AWS's samples, are read as `IdentityReplicationPolicy`, with a warning; heartbeats are then called
-as Kafka's own class calls them. For another class that keeps names write
-`replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy`. `transform` takes [a Python
-function](transforms.md) that changes records, `transforms` takes [Connect's own](smt.md).
+- `replication.policy.class`, `topic.filter.class`, `group.filter.class` and `config.property.filter.class` take Kafka's
+  built-in classes, or [a Python class](custom-classes.md) as `package.module:Class`.
+- `transform` takes [a Python function](transforms.md) that changes records.
+- `transforms` takes [Connect's transforms](smt.md).
+
+Your own Java classes and a forwarding admin class of your own are errors. Published policies that keep topic names, for
+example Strimzi's policy or the policy of AWS's samples, are read as `IdentityReplicationPolicy`, with a warning;
+heartbeats then have the names of Kafka's own class. For another class that keeps names write
+`replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy`.
 
 ## In a Connect worker
 
-The same keys count for a Connect worker and its connectors, and their aliases are left out:
+The same keys count for a Connect worker and its connectors, without aliases:
 
 | written as | counts for |
 |---|---|
 | `KEY` in the worker's file | the worker, and its own connections |
-| `producer.KEY` there | the producer that writes records |
-| `twinlog.KEY` there | every connector |
-| `KEY` of a connector | that connector |
-| `source.cluster.KEY`, `target.cluster.KEY` | connecting to a cluster; the target is the worker's own by default |
-| `source.consumer.KEY`, `consumer.KEY` | reading from the source |
-| `producer.override.KEY` | writing to the target, if the worker's policy allows it |
-| `source.admin.KEY`, `target.admin.KEY`, `admin.KEY` | asking a cluster about topics, and creating them |
+| `producer.KEY` in the worker's file | the producer of records |
+| `twinlog.KEY` in the worker's file | every connector |
+| `KEY` of a connector | this connector |
+| `source.cluster.KEY`, `target.cluster.KEY` | connections; the default target is the worker's cluster |
+| `source.consumer.KEY`, `consumer.KEY` | reads from the source |
+| `producer.override.KEY` | writes to the target, if the worker's policy allows the key |
+| `source.admin.KEY`, `target.admin.KEY`, `admin.KEY` | requests about topics of a cluster, and their creation |
 
-`enabled` is true there unless a connector sets it, and `target.cluster.alias` is `target`. Records are written to
-`target.cluster.bootstrap.servers` with its login; MirrorMaker 2 writes to the worker's cluster unless
-`producer.override.bootstrap.servers` names another cluster. References to secrets are resolved by the providers of the
-worker's file. An unknown key is a warning, and so is a key that is ignored at its place. The keys of a worker's own
-file are at the [end of this page](#file-of-a-connect-worker).
+- `enabled` is true unless a connector sets it, and `target.cluster.alias` is `target`.
+- twinlog writes records to `target.cluster.bootstrap.servers` with its login. MirrorMaker 2 writes to the worker's
+  cluster, unless `producer.override.bootstrap.servers` names another cluster.
+- Providers of the worker's file resolve references to secrets.
+- An unknown key, or a key that is ignored at its place, is a warning.
+
+All keys of a worker's own file are at the [end of this page](#file-of-a-connect-worker).
 
 ## How to read the tables
 
-The column *now* shows the effect of a key in this version: **works**; *Java*: it is accepted and reported once, but
-configures a Java process and is ignored here; *broker*: the same for a key that configures brokers. A name ending in
-`.*` means all keys that begin so. Values are shown as they count; in the file each backslash is written twice, as in
-`topics.exclude = mm2.*\\\\.internal`.
+- A name ending in `.*` means all keys that begin so.
+- Entries of a list are separated by commas.
+- Values are shown as they count. In the file each backslash is written twice, as in
+  `topics.exclude = mm2.*\\.internal`.
 
-The column *changed* shows the reaction of a running process once the file has another value and is [read
-again](running.md#reload-the-file). **at once**: the flow takes the value over and keeps copying.
-**pause**: the copiers of the flow end in order and begin again with the value, within a second or two. *restart*: the
-value counts from the next start of the process on; until then the old value does.
+The column *changed* has the reaction of a running process to another value, once the process [reads the file
+again](running.md#reload-the-file):
+
+| changed | reaction |
+|---|---|
+| **at once** | the flow takes the value and keeps copying |
+| **pause** | the flow's copiers end in order, and begin again with the value within a second or two |
+| restart | the value counts from the next start of the process |
+
+In a table without this column every key needs a restart.
 """
 
+_END = """
+Next: [Keys without effect](ignored-keys.md), [Check a file](check.md), [Commands](commands.md).
+"""
+
+_IGNORED = """\
+# Keys without effect
+
+<!-- Generated from the key table: make reference -->
+
+MirrorMaker 2, Kafka Connect and Kafka's clients read the keys of this page, too. twinlog accepts these keys, reports
+them in a warning, and ignores them. For example, a flow is the same with and without `consumer.poll.timeout.ms`.
+
+```console
+$ twinlog check mm2.properties
+```
+
+Each table has the keys of a place in the file, and the reason or the purpose of the key in Kafka. A name ending in `.*`
+means all keys that begin so. All other keys are in [Configuration](configuration.md).
+"""
+
+_IGNORED_END = """
+Next: [Configuration](configuration.md), [Check a file](check.md).
+"""
+
+_FLOW = "Written at top level or as `A->B.KEY`."
+_CLIENTS = "Written as `alias.consumer.KEY`, `alias.producer.KEY` or `alias.admin.KEY`."
 _WORKER_FILE = "File of a Connect worker"
 
 _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
     ("Whole process", "Written at top level.", PROCESS_KEYS),
-    ("twinlog's own", "Written at top level or as `A->B.KEY`.", TWINLOG_KEYS),
-    ("Mirroring topics", "Written at top level or as `A->B.KEY`.", SOURCE_KEYS),
+    ("twinlog's own", _FLOW, TWINLOG_KEYS),
+    ("Mirroring topics", _FLOW, SOURCE_KEYS),
     ("One flow only", "Written as `A->B.KEY`.", ONE_FLOW_KEYS),
-    ("Groups, checkpoints, heartbeats", "Written at top level or as `A->B.KEY`.", CHECKPOINT_KEYS),
-    ("Connectors in general", "Written at top level or as `A->B.KEY`.", CONNECT_KEYS),
+    ("Groups, checkpoints, heartbeats", _FLOW, CHECKPOINT_KEYS),
+    ("Connectors in general", _FLOW, CONNECT_KEYS),
     (
         "Connection and security",
         "Written at top level, as `alias.KEY`, or below `alias.consumer.`, `alias.producer.` or `alias.admin.`.",
         SECURITY_KEYS,
     ),
+    ("Every client", _CLIENTS, SHARED_KEYS),
     ("Consumer", "Written as `alias.consumer.KEY`.", CONSUMER_KEYS),
     ("Producer", "Written as `alias.producer.KEY`, or `A->B.producer.override.KEY`.", PRODUCER_KEYS),
     ("Admin client", "Written as `alias.admin.KEY`.", ADMIN_KEYS),
@@ -242,45 +357,85 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
     (
         _WORKER_FILE,
         (
-            "Written in the file that `twinlog connect` takes, beside those of connection and security, `producer.KEY` "
-            "and `twinlog.KEY`, which counts for every connector."
+            "Written in the file that `twinlog connect` takes, beside the keys of connection and security, "
+            "`producer.KEY`, and `twinlog.KEY`, which counts for every connector."
         ),
         tuple(key for key in worker_file_keys() if key not in TWINLOG_KEYS),
     ),
 )
 
+_IN_A_WORKER = {key.name for key in worker_file_keys() if key.effect is Effect.WORKS}
+_ONLY_IN_A_WORKER = (
+    f"Works only in the [file of a Connect worker](configuration.md#{_WORKER_FILE.lower().replace(' ', '-')})."
+)
+_OF_BROKERS = "Read by brokers, which check tokens."
 _OWN = ", or `package.module:Class`"
-_EFFECTS = {Effect.WORKS: "**works**", Effect.JVM: "Java", Effect.BROKER: "broker"}
-_TAKES = {
-    UpdateMode.AT_ONCE: "**at once**",
-    UpdateMode.PAUSE: "**pause**",
-    UpdateMode.RESTART: "restart",
-    UpdateMode.NOTHING: "",
+_TAKES = {UpdateMode.AT_ONCE: "**at once**", UpdateMode.PAUSE: "**pause**", UpdateMode.RESTART: "restart"}
+_TYPES = {
+    KeyType.BOOL: "true, false",
+    KeyType.DOUBLE: "number",
+    KeyType.LIST: "list",
+    KeyType.STRING: "text",
+    KeyType.CLASS: "class",
+    KeyType.PASSWORD: "secret",
+    KeyType.ENUM: "text",
 }
 
 
+def pages() -> Mapping[str, str]:
+    """The text of each page by its path below docs/."""
+    return {"configuration.md": render(), "ignored-keys.md": render_ignored()}
+
+
 def render() -> str:
-    """The whole page, as Markdown."""
-    parts = [_INTRODUCTION]
-    for title, where, keys in _SECTIONS:
-        parts.append(f"\n## {title}\n\n{where}\n\n")
+    """The page of keys that take effect, as Markdown."""
+    differences = (f"| {' | '.join(cells)} |\n" for cells in _DIFFERENCES)
+    parts = [_INTRODUCTION, *differences, _RULES]
+    for title, where, keys in _sections():
+        works = [key for key in keys if key.effect is Effect.WORKS]
         # A worker's own file is read once.
-        changed = title != _WORKER_FILE
-        parts.append(f"| key | type | default | accepted | now |{' changed |' if changed else ''} meaning |\n")
-        parts.append("|---" * (6 + changed) + "|\n")
-        parts.extend(_row(key, changed=changed) for key in _sorted(keys))
-    return "".join(parts)
+        changed = title != _WORKER_FILE and any(key.update_mode is not UpdateMode.RESTART for key in works)
+        parts.append(f"\n## {title}\n\n{where}\n\n")
+        parts.append(f"| key | value | default |{' changed |' if changed else ''} meaning |\n")
+        parts.append("|---" * (4 + changed) + "|\n")
+        parts.extend(_row(key, changed=changed) for key in sorted(works, key=lambda key: key.name))
+    return "".join((*parts, _END))
 
 
-def _sorted(keys: Iterable[Key]) -> list[Key]:
-    order = list(_EFFECTS)
-    return sorted(keys, key=lambda key: (order.index(key.effect), key.name))
+def render_ignored() -> str:
+    """The page of keys without effect, as Markdown: a table for each place, with a row for each reason."""
+    parts = [_IGNORED]
+    for title, where, keys in _sections():
+        reasons: dict[str, list[str]] = {}
+        for key in sorted(keys, key=lambda key: key.name):
+            if key.effect is not Effect.WORKS:
+                reasons.setdefault(_reason(key, title), []).append(f"`{key.name}`")
+        if reasons:
+            parts.append(f"\n## {title}\n\n{where}\n\n| keys | reason or purpose |\n|---|---|\n")
+            parts.extend(f"| {', '.join(names)} | {_escaped(reason)} |\n" for reason, names in reasons.items())
+    return "".join((*parts, _IGNORED_END)).replace("](#", "](configuration.md#")
+
+
+def _sections() -> Iterator[tuple[str, str, list[Key]]]:
+    """The keys of each place; keys that all clients have are told once."""
+    shared = {key.name for key in SHARED_KEYS}
+    for title, where, keys in _SECTIONS:
+        told = shared if keys in (CONSUMER_KEYS, PRODUCER_KEYS, ADMIN_KEYS) else set()
+        yield title, where, [key for key in keys if key.name not in told]
+
+
+def _reason(key: Key, title: str) -> str:
+    if key.effect is Effect.BROKER:
+        return _OF_BROKERS
+    if title in {"Whole process", "Worker"} and key.name in _IN_A_WORKER:
+        return _ONLY_IN_A_WORKER
+    return key.doc
 
 
 def _row(key: Key, *, changed: bool) -> str:
     default = "" if key.default is None else f"`{_escaped(key.default)}`" if key.default else "(empty)"
     name = f"`{key.name}`, `{key.name}.PATTERN`" if key.per_topic else f"`{key.name}`"
-    cells = [name, key.type, default, _escaped(_accepted(key)), _EFFECTS[key.effect]]
+    cells = [name, _escaped(_value(key)), default]
     if changed:
         cells.append(_TAKES[key.update_mode])
     cells.append(_escaped(key.doc + _instead(key)))
@@ -300,14 +455,14 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else f"{value:.6g}"
 
 
-def _accepted(key: Key) -> str:
+def _value(key: Key) -> str:
     if key.choices:
         return ", ".join(f"`{choice}`" for choice in key.choices)
     if key.accepted_classes:
         return ", ".join(f"`{name}`" for name in key.accepted_classes) + (_OWN if key.custom else "")
     if key.form is not None:
-        return key.form.value
-    parts = []
+        return key.form.value.removesuffix(", separated by commas")
+    parts = [_TYPES.get(key.type, "whole number")]
     if key.minimum is not None:
         least = _number(key.minimum)
         parts.append(f"from {least}" if key.maximum is None else f"{least} to {_number(key.maximum)}")
@@ -320,5 +475,11 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def write_pages(docs: Path) -> None:
+    """Write all pages below `docs`."""
+    for name, text in pages().items():
+        (docs / name).write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    write_pages(Path(sys.argv[1]))

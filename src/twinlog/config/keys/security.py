@@ -45,29 +45,32 @@ _broker = partial(_works, effect=Effect.BROKER)
 _jvm = partial(_works, effect=Effect.JVM)
 
 _OAUTH = "sasl.oauthbearer."
+_JAVA_TLS = "TLS of a Java process; twinlog uses OpenSSL."
+_JAVA_LOGIN = "Login of a Java process."
+_KERBEROS = "Kerberos is unsupported; see [Security](security.md)."
 
 SECURITY_KEYS = (
-    _works(None, "bootstrap.servers", LIST, None, "Brokers to ask first, as host:port.", form=ValueForm.SERVERS),
+    _works(None, "bootstrap.servers", LIST, None, "First brokers to ask, as host:port.", form=ValueForm.SERVERS),
     _works_setting(
         MEDIUM,
         ClientSettings,
         "security.protocol",
         ENUM,
-        "How connections are protected.",
+        "Protection of connections.",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         any_case=True,
     ),
-    _works(MEDIUM, "ssl.protocol", STRING, "TLSv1.3", "Newest TLS version used."),
-    _jvm(MEDIUM, "ssl.provider", STRING, None, "Java provider of TLS."),
+    _works(MEDIUM, "ssl.protocol", STRING, "TLSv1.3", "Newest TLS version."),
+    _jvm(MEDIUM, "ssl.provider", STRING, None, _JAVA_TLS),
     _works(
         LOW,
         "ssl.cipher.suites",
         LIST,
         "",
-        "Cipher suites allowed, by their names in Java; `DEFAULT@SECLEVEL=0` lets OpenSSL accept "
-        "[weak certificates](security.md#weak-certificates).",
+        "Allowed cipher suites, by their names in Java; `DEFAULT@SECLEVEL=0` lets OpenSSL accept [weak "
+        "certificates](security.md#weak-certificates).",
     ),
-    _works(MEDIUM, "ssl.enabled.protocols", LIST, "TLSv1.2, TLSv1.3", "TLS versions allowed."),
+    _works(MEDIUM, "ssl.enabled.protocols", LIST, "TLSv1.2, TLSv1.3", "Allowed TLS versions."),
     _works(MEDIUM, "ssl.keystore.type", STRING, "JKS", "Format of the key store file: PEM, PKCS12 or JKS."),
     _works(HIGH, "ssl.keystore.location", STRING, None, "File with the client's certificate and key."),
     _works(HIGH, "ssl.keystore.password", PASSWORD, None, "Password of the key store file."),
@@ -86,28 +89,28 @@ SECURITY_KEYS = (
         "File with trusted certificates; by default the operating system's certificates.",
     ),
     _works(HIGH, "ssl.truststore.password", PASSWORD, None, "Password of the trust store file."),
-    _jvm(LOW, "ssl.keymanager.algorithm", STRING, "SunX509", "Java's algorithm to choose a key."),
-    _jvm(LOW, "ssl.trustmanager.algorithm", STRING, "PKIX", "Java's algorithm to check certificates."),
+    _jvm(LOW, "ssl.keymanager.algorithm", STRING, "SunX509", _JAVA_TLS),
+    _jvm(LOW, "ssl.trustmanager.algorithm", STRING, "PKIX", _JAVA_TLS),
     _works(
         LOW,
         "ssl.endpoint.identification.algorithm",
         STRING,
         "https",
-        "Whether the broker's certificate must name its host; empty turns the check off.",
+        "`https` checks that the broker's certificate names its host; empty turns the check off.",
     ),
-    _jvm(LOW, "ssl.secure.random.implementation", STRING, None, "Java's source of random numbers for TLS."),
-    _jvm(LOW, "ssl.engine.factory.class", CLASS, None, "Java class that sets up TLS."),
-    _jvm(MEDIUM, "sasl.kerberos.service.name", STRING, None, "Kerberos name of the brokers."),
-    _jvm(LOW, "sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "Command that renews a Kerberos ticket."),
-    _jvm(LOW, "sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", "Part of a ticket's life before renewal."),
-    _jvm(LOW, "sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", "Random part of the renewal time."),
-    _jvm(LOW, "sasl.kerberos.min.time.before.relogin", LONG, "60000", "Milliseconds between two ticket renewals."),
+    _jvm(LOW, "ssl.secure.random.implementation", STRING, None, _JAVA_TLS),
+    _jvm(LOW, "ssl.engine.factory.class", CLASS, None, _JAVA_TLS),
+    _jvm(MEDIUM, "sasl.kerberos.service.name", STRING, None, _KERBEROS),
+    _jvm(LOW, "sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", _KERBEROS),
+    _jvm(LOW, "sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", _KERBEROS),
+    _jvm(LOW, "sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", _KERBEROS),
+    _jvm(LOW, "sasl.kerberos.min.time.before.relogin", LONG, "60000", _KERBEROS),
     _works_setting(
         LOW,
         TokenSettings,
         "sasl.login.refresh.window.factor",
         DOUBLE,
-        "Part of a token's life before renewal.",
+        "Part of a token's life until its renewal.",
         minimum=0.5,
         maximum=1.0,
     ),
@@ -116,7 +119,7 @@ SECURITY_KEYS = (
         TokenSettings,
         "sasl.login.refresh.window.jitter",
         DOUBLE,
-        "Random part of the token renewal time.",
+        "Random part of the time until a token's renewal.",
         minimum=0.0,
         maximum=0.25,
     ),
@@ -125,7 +128,7 @@ SECURITY_KEYS = (
         TokenSettings,
         "sasl.login.refresh.min.period.seconds",
         SHORT,
-        "Seconds between two token renewals.",
+        "Fewest seconds between two token renewals.",
         minimum=0,
         maximum=900,
     ),
@@ -134,23 +137,21 @@ SECURITY_KEYS = (
         TokenSettings,
         "sasl.login.refresh.buffer.seconds",
         SHORT,
-        "Seconds before its end a token is renewed.",
+        "Seconds between a token's renewal and its end.",
         minimum=0,
         maximum=3600,
     ),
-    _works(
-        MEDIUM, "sasl.mechanism", STRING, "GSSAPI", "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
-    ),
+    _works(MEDIUM, "sasl.mechanism", STRING, "GSSAPI", "Login: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."),
     _works(MEDIUM, "sasl.jaas.config", PASSWORD, None, "Login module with its credentials."),
-    _jvm(MEDIUM, "sasl.client.callback.handler.class", CLASS, None, "Java class that answers the login's questions."),
+    _jvm(MEDIUM, "sasl.client.callback.handler.class", CLASS, None, _JAVA_LOGIN),
     _works(
         MEDIUM,
         "sasl.login.callback.handler.class",
         CLASS,
         None,
-        "How OAUTHBEARER obtains a token: a class of Kafka.",
+        "Class of Kafka by which OAUTHBEARER obtains a token.",
     ),
-    _jvm(MEDIUM, "sasl.login.class", CLASS, None, "Java class that performs the login."),
+    _jvm(MEDIUM, "sasl.login.class", CLASS, None, _JAVA_LOGIN),
     _works(
         LOW, "sasl.login.connect.timeout.ms", INT, None, "Milliseconds to connect to a token server; 30000 by default."
     ),
@@ -176,16 +177,16 @@ SECURITY_KEYS = (
         _OAUTH + "jwt.retriever.class",
         CLASS,
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        "How a token is retrieved: a class of Kafka.",
+        "Class of Kafka that retrieves a token.",
     ),
     _jvm(
         _MEDIUM_4_1,
         _OAUTH + "jwt.validator.class",
         CLASS,
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-        "Java class that checks tokens.",
+        _JAVA_LOGIN,
     ),
-    _works(_MEDIUM_4_1, _OAUTH + "scope", STRING, None, "Scope asked for at the token server."),
+    _works(_MEDIUM_4_1, _OAUTH + "scope", STRING, None, "Scope of the token."),
     _works(_MEDIUM_4_1, _OAUTH + "client.credentials.client.id", STRING, None, "Client id sent to the token server."),
     _works(
         _MEDIUM_4_1,
@@ -211,7 +212,7 @@ SECURITY_KEYS = (
         AssertionSettings,
         _OAUTH + "assertion.claim.jti.include",
         BOOL,
-        "Whether the assertion has an id of its own.",
+        "Adds an id to the assertion.",
     ),
     _works_setting(
         _LOW_4_1,
@@ -221,7 +222,7 @@ SECURITY_KEYS = (
         "Seconds the assertion is valid into the past.",
     ),
     _works(_MEDIUM_4_1, _OAUTH + "assertion.claim.sub", STRING, None, "Subject claimed by the assertion."),
-    _works(_MEDIUM_4_1, _OAUTH + "assertion.file", STRING, None, "File that holds a ready assertion."),
+    _works(_MEDIUM_4_1, _OAUTH + "assertion.file", STRING, None, "File with a ready assertion."),
     _works(
         _MEDIUM_4_1, _OAUTH + "assertion.private.key.file", STRING, None, "File with the key that signs the assertion."
     ),
@@ -235,7 +236,7 @@ SECURITY_KEYS = (
     _works(_MEDIUM_4_1, _OAUTH + "assertion.template.file", STRING, None, "File with further claims of the assertion."),
     _broker(LOW, _OAUTH + "scope.claim.name", STRING, "scope", "Claim that holds a token's scope."),
     _broker(LOW, _OAUTH + "sub.claim.name", STRING, "sub", "Claim that holds a token's subject."),
-    _works(MEDIUM, _OAUTH + "token.endpoint.url", STRING, None, "The address of the token server."),
+    _works(MEDIUM, _OAUTH + "token.endpoint.url", STRING, None, "Address of the token server."),
     _broker(MEDIUM, _OAUTH + "jwks.endpoint.url", STRING, None, "The address of the keys that verify tokens."),
     _broker(LOW, _OAUTH + "jwks.endpoint.refresh.ms", LONG, "3600000", "Milliseconds between two reads of the keys."),
     _broker(LOW, _OAUTH + "jwks.endpoint.retry.backoff.max.ms", LONG, "10000", "Longest pause after failed reads."),
@@ -245,7 +246,5 @@ SECURITY_KEYS = (
     _broker(LOW, _OAUTH + "clock.skew.seconds", INT, "30", "Seconds two clocks may differ when a token is checked."),
     _broker(LOW, _OAUTH + "expected.audience", LIST, "", "Audiences a token may name."),
     _broker(LOW, _OAUTH + "expected.issuer", STRING, None, "Issuer a token must name."),
-    _works_setting(
-        LOW, TokenSettings, _OAUTH + "header.urlencode", BOOL, "Whether client id and secret are URL-encoded."
-    ),
+    _works_setting(LOW, TokenSettings, _OAUTH + "header.urlencode", BOOL, "Encodes client id and secret for URLs."),
 )

@@ -8,31 +8,32 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from twinlog.config.keys.client import ADMIN_KEYS
+from twinlog.config.keys.client import ADMIN_KEYS, JAVA_METRICS
 from twinlog.config.keys.connector import TWINLOG_KEYS
 from twinlog.config.keys.key import Effect, InWorkerFile, Key, KeyType, Level, ValueForm, default_of, setting
 from twinlog.config.keys.process import PROCESS_KEYS, REST_KEYS
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 
-_NO_CONVERSION = "Must be there, as in Connect; records are copied as bytes, and their {} stay as they are."
+_PLUGINS = "Java plugins; see [classes of your own](custom-classes.md)."
+_NO_CONVERSION = "Required, as in Connect; copying keeps the bytes of {}."
 _HERE = InWorkerFile()
-_TOPIC = InWorkerFile("Settings with which the topic is created.")
+_TOPIC = InWorkerFile("Settings of the new topic.")
 
 _OWN = (
     setting(
         WorkerSettings,
         "twinlog.connector.classes",
         KeyType.LIST,
-        "Python classes that connectors may name, as `package.module:Class`, or `package.module` for all of a module.",
+        "Python classes for connectors, as `package.module:Class`, or `package.module` for all classes of a module.",
         Level.PROCESS,
     ),
     setting(
         WorkerSettings,
         "twinlog.healthy.before.group",
         KeyType.BOOL,
-        "Whether `/health` answers 200 while the worker waits for workers of another kind to leave its group, so that "
-        "a rolling replacement of Kafka's workers continues.",
+        "`/health` answers 200 while the worker waits for workers of another kind to leave its group: a rolling "
+        "replacement of Kafka's workers then continues.",
         Level.PROCESS,
     ),
 )
@@ -92,15 +93,15 @@ WORKER_KEYS = (
         "offset.storage.topic",
         STRING,
         None,
-        "Topic on the target that stores positions.",
+        "Topic of positions on the target.",
         form=ValueForm.TOPIC,
-        in_worker_file=InWorkerFile("Topic that keeps the connectors' offsets, on the cluster that they write to."),
+        in_worker_file=InWorkerFile("Topic of the connectors' offsets, on the cluster to which the connectors write."),
     ),
     _works_setting(
         FlowSettings,
         "offset.storage.partitions",
         INT,
-        "Partitions of the positions topic when it is created; -1 is the broker's default.",
+        "Partitions of a new positions topic; -1 takes the broker's default.",
         minimum=-1,
         nonzero=True,
     ),
@@ -108,7 +109,7 @@ WORKER_KEYS = (
         FlowSettings,
         "offset.storage.replication.factor",
         SHORT,
-        "Replicas of the positions topic when it is created; -1 is the broker's default.",
+        "Replicas of a new positions topic; -1 takes the broker's default.",
         minimum=-1,
         nonzero=True,
     ),
@@ -119,15 +120,15 @@ WORKER_KEYS = (
         "Accepted; positions are written at least once a second.",
         minimum=0,
         in_worker_file=InWorkerFile(
-            "How often a standalone worker writes that file. In the topic a position is at most two seconds old."
+            "Milliseconds between two writes of a standalone worker's offset file. A position in the topic is at "
+            "most two seconds old."
         ),
     ),
     _works_setting(
         FlowSettings,
         "exactly.once.source.support",
         ENUM,
-        "Whether records and positions are written in the same transaction; first `preparing`, then `enabled` "
-        "everywhere.",
+        "Writes records and positions in the same transaction; set `preparing` everywhere first, then `enabled`.",
         choices=("disabled", "preparing", "enabled"),
         any_case=True,
     ),
@@ -135,10 +136,8 @@ WORKER_KEYS = (
         "group.id",
         STRING,
         None,
-        "Name of the processes that share a flow to this target, `source-mm2` if missing.",
-        in_worker_file=InWorkerFile(
-            "Name of the workers that share the connectors; it must differ from all consumer groups."
-        ),
+        "Name of the processes that share a flow to this target; `source-mm2` if missing.",
+        in_worker_file=InWorkerFile("Name of the workers that share the connectors; differs from all consumer groups."),
     ),
     _jvm(
         "client.id",
@@ -153,14 +152,14 @@ WORKER_KEYS = (
         "task.shutdown.graceful.timeout.ms",
         LONG,
         "5000",
-        "A stop takes five seconds at most, on a Spark cluster thirty.",
+        "A stop takes at most five seconds, on a Spark cluster thirty.",
     ),
     *(replace(key, level=Level.CLUSTER) for key in REST_KEYS),
     _jvm_setting(
         RestSettings,
         "ssl.client.auth",
         ENUM,
-        "Whether callers of the REST listener need a certificate.",
+        "Certificate of callers of the REST API.",
         choices=("required", "requested", "none"),
         in_worker_file=_HERE,
     ),
@@ -168,8 +167,8 @@ WORKER_KEYS = (
         "offset.storage.file.filename",
         STRING,
         None,
-        "File that stores a standalone worker's positions.",
-        in_worker_file=InWorkerFile("File that keeps the offsets of a standalone worker, in Connect's form."),
+        "Offset file of a standalone worker.",
+        in_worker_file=InWorkerFile("Offset file of a standalone worker, in Connect's form."),
     ),
     _jvm("offset.storage.*", STRING, None, "Settings of the positions topic.", in_worker_file=_TOPIC),
     _jvm("offset.flush.timeout.ms", LONG, "5000", "Milliseconds the worker waits for positions to be written."),
@@ -179,7 +178,7 @@ WORKER_KEYS = (
         None,
         "Config topic: the worker's connectors and their settings.",
         form=ValueForm.TOPIC,
-        in_worker_file=InWorkerFile("Topic that keeps the connectors' configurations, of a single partition."),
+        in_worker_file=InWorkerFile("Topic of the connectors' configurations, with a single partition."),
     ),
     _jvm(
         "config.storage.replication.factor",
@@ -197,7 +196,7 @@ WORKER_KEYS = (
         None,
         "Status topic: the states of connectors and tasks.",
         form=ValueForm.TOPIC,
-        in_worker_file=InWorkerFile("Topic that keeps the states of connectors and tasks."),
+        in_worker_file=InWorkerFile("Topic of the states of connectors and tasks."),
     ),
     _jvm(
         "status.storage.partitions",
@@ -222,40 +221,41 @@ WORKER_KEYS = (
         "key.converter",
         CLASS,
         None,
-        "Records are copied as bytes; their keys stay as they are.",
+        "Copying keeps the bytes of keys.",
         in_worker_file=InWorkerFile(_NO_CONVERSION.format("keys")),
     ),
     _jvm(
         "value.converter",
         CLASS,
         None,
-        "Records are copied as bytes; their values stay as they are.",
+        "Copying keeps the bytes of values.",
         in_worker_file=InWorkerFile(_NO_CONVERSION.format("values")),
     ),
     _jvm(
         "header.converter",
         CLASS,
         None,
-        "Records are copied as bytes; their headers stay as they are.",
-        in_worker_file=InWorkerFile("Records are copied as bytes, and their headers stay as they are.", works=False),
+        "Copying keeps the bytes of headers.",
+        in_worker_file=InWorkerFile("Copying keeps the bytes of headers.", works=False),
     ),
     _jvm("key.converter.*", STRING, None, "Settings of the key converter."),
     _jvm("value.converter.*", STRING, None, "Settings of the value converter."),
     _jvm("header.converter.*", STRING, None, "Settings of the header converter."),
-    _jvm("internal.key.converter", CLASS, None, "A converter inside old workers."),
-    _jvm("internal.value.converter", CLASS, None, "A converter inside old workers."),
+    _jvm("internal.key.converter", CLASS, None, "Converter inside old workers."),
+    _jvm("internal.value.converter", CLASS, None, "Converter inside old workers."),
     _jvm(
         "client.dns.lookup",
         ENUM,
         "use_all_dns_ips",
-        "How many addresses of a host the worker tries.",
+        "`use_all_dns_ips` tries each address of a host; `resolve_canonical_bootstrap_servers_only` first looks up "
+        "canonical names of the bootstrap servers.",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
     _jvm_setting(
         GroupSettings,
         "connect.protocol",
         ENUM,
-        "How workers share connectors.",
+        "Protocol by which workers share connectors.",
         choices=("eager", "compatible", "sessioned"),
         in_worker_file=InWorkerFile(
             "With `sessioned` requests between workers are signed; `compatible` also accepts unsigned requests."
@@ -266,7 +266,7 @@ WORKER_KEYS = (
         WorkerSettings,
         "connector.client.config.override.policy",
         CLASS,
-        "Which client settings a connector may override: All, None, Principal, or those of the allowlist.",
+        "Client settings that a connector may override: All, None, Principal, or the settings of the allowlist.",
         accepted_classes=OVERRIDE_POLICIES,
         in_worker_file=_HERE,
     ),
@@ -281,19 +281,19 @@ WORKER_KEYS = (
         "config.providers",
         LIST,
         "",
-        "Write it at top level instead.",
+        "Write this key at top level.",
         in_worker_file=InWorkerFile(
-            "Names of the sources of ${name:path:key} references, in this file and in connectors."
+            "Names of the providers of `${name:path:key}` references, in this file and in connectors."
         ),
     ),
     _jvm(
         "config.providers.*",
         STRING,
         None,
-        "Write it at top level instead.",
+        "Write this key at top level.",
         in_worker_file=InWorkerFile(
-            "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and "
-            "`.param.*`; [other classes](security.md#secrets) may be listed."
+            "Per provider `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and "
+            "`.param.*`; see [other classes](security.md#secrets)."
         ),
     ),
     _jvm(
@@ -307,9 +307,9 @@ WORKER_KEYS = (
         "session.timeout.ms",
         INT,
         "10000",
-        "Milliseconds of silence after which a worker counts as lost.",
+        "Milliseconds of silence after which a worker is lost.",
         in_worker_file=InWorkerFile(
-            "Milliseconds of silence after which a worker counts as lost (10000 in Connect), and its connectors run "
+            "Milliseconds of silence after which a worker is lost (10000 in Connect), and its connectors run "
             "elsewhere; a worker sends a heartbeat twice a second.",
             default=default_of(GroupSettings, "session.timeout.ms"),
         ),
@@ -318,7 +318,7 @@ WORKER_KEYS = (
         GroupSettings,
         "rebalance.timeout.ms",
         INT,
-        "Milliseconds workers have to join again in a rebalance.",
+        "Milliseconds for workers to join again in a rebalance.",
         in_worker_file=_HERE,
     ),
     _jvm(
@@ -333,7 +333,7 @@ WORKER_KEYS = (
         GroupSettings,
         "inter.worker.key.generation.algorithm",
         ENUM,
-        "How the session key is made, with which requests between workers are signed.",
+        "Algorithm of the session key, with which requests between workers are signed.",
         choices=MAC_ALGORITHMS,
         any_case=True,
         in_worker_file=_HERE,
@@ -343,7 +343,7 @@ WORKER_KEYS = (
         GroupSettings,
         "inter.worker.key.ttl.ms",
         INT,
-        "Milliseconds a session key is used.",
+        "Milliseconds until a new session key.",
         minimum=0,
         in_worker_file=_HERE,
     ),
@@ -351,7 +351,7 @@ WORKER_KEYS = (
         GroupSettings,
         "inter.worker.signature.algorithm",
         ENUM,
-        "How requests between workers are signed.",
+        "Algorithm that signs requests between workers.",
         choices=MAC_ALGORITHMS,
         any_case=True,
         in_worker_file=_HERE,
@@ -360,7 +360,7 @@ WORKER_KEYS = (
         GroupSettings,
         "inter.worker.verification.algorithms",
         LIST,
-        "Which signatures are accepted.",
+        "Algorithms of accepted signatures.",
         choices=MAC_ALGORITHMS,
         in_worker_file=_HERE,
     ),
@@ -369,7 +369,8 @@ WORKER_KEYS = (
         "metadata.recovery.strategy",
         ENUM,
         "rebootstrap",
-        "The worker's action when all known brokers are out of reach.",
+        "When all known brokers are unreachable, `rebootstrap` asks the bootstrap servers again, and `none` keeps "
+        "trying.",
         choices=("rebootstrap", "none"),
         any_case=True,
     ),
@@ -377,24 +378,24 @@ WORKER_KEYS = (
         "metadata.recovery.rebootstrap.trigger.ms",
         LONG,
         "300000",
-        "Milliseconds of missing metadata after which the worker asks the bootstrap servers again.",
+        "Milliseconds without metadata until the worker asks the bootstrap servers again.",
         minimum=0,
     ),
-    _jvm("metric.reporters", LIST, None, "Java classes that report metrics."),
-    _jvm("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0."),
-    _jvm("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", minimum=1),
-    _jvm("metrics.recording.level", ENUM, "INFO", "Which Java metrics are kept.", choices=("INFO", "DEBUG", "TRACE")),
-    _jvm("metrics.sample.window.ms", LONG, "30000", "Milliseconds of a sample of a Java metric.", minimum=0),
-    _jvm("metrics.context.*", STRING, None, "Labels of Java metrics."),
+    _jvm("metric.reporters", LIST, None, JAVA_METRICS),
+    _jvm("auto.include.jmx.reporter", BOOL, "true", JAVA_METRICS),
+    _jvm("metrics.num.samples", INT, "2", JAVA_METRICS, minimum=1),
+    _jvm("metrics.recording.level", ENUM, "INFO", JAVA_METRICS, choices=("INFO", "DEBUG", "TRACE")),
+    _jvm("metrics.sample.window.ms", LONG, "30000", JAVA_METRICS, minimum=0),
+    _jvm("metrics.context.*", STRING, None, JAVA_METRICS),
     _jvm(
         "plugin.discovery",
         ENUM,
         "hybrid_warn",
-        "How Java plugins are found.",
+        _PLUGINS,
         choices=("only_scan", "service_load", "hybrid_warn", "hybrid_fail"),
         any_case=True,
     ),
-    _jvm("plugin.path", LIST, None, "Folders of Java plugins."),
+    _jvm("plugin.path", LIST, None, _PLUGINS),
     _jvm("receive.buffer.bytes", INT, "32768", "TCP receive buffer of the worker.", minimum=-1),
     _jvm("send.buffer.bytes", INT, "131072", "TCP send buffer of the worker.", minimum=-1),
     _jvm("reconnect.backoff.ms", LONG, "50", "Pause before the worker connects again.", minimum=0),
@@ -413,28 +414,28 @@ WORKER_KEYS = (
         "socket.connection.setup.timeout.max.ms",
         LONG,
         "30000",
-        "Upper limit of `socket.connection.setup.timeout.ms` as it doubles.",
+        "Longest `socket.connection.setup.timeout.ms` after doubling.",
         minimum=0,
     ),
     _jvm(
         "topic.creation.enable",
         BOOL,
         "true",
-        "Whether the worker creates topics; remote topics are created by their flow.",
-        in_worker_file=InWorkerFile("Remote topics are created by the connectors themselves.", works=False),
+        "Connect's creation of topics; a flow creates remote topics itself.",
+        in_worker_file=InWorkerFile("Connectors create remote topics themselves.", works=False),
     ),
     _jvm_setting(
         WorkerSettings,
         "topic.tracking.enable",
         BOOL,
-        "Whether the worker records a connector's topics.",
+        "Records the topics of each connector.",
         in_worker_file=_HERE,
     ),
     _jvm_setting(
         WorkerSettings,
         "topic.tracking.allow.reset",
         BOOL,
-        "Whether the record of a connector's topics may be cleared.",
+        "Allows to clear the record of a connector's topics.",
         in_worker_file=_HERE,
     ),
     _jvm(
@@ -442,9 +443,7 @@ WORKER_KEYS = (
         INT,
         "3000",
         "Milliseconds a worker has to catch up with all other workers.",
-        in_worker_file=InWorkerFile(
-            "A worker reads on until it has read all that the group's leader has written.", works=False
-        ),
+        in_worker_file=InWorkerFile("A worker reads until it has all records of the group's leader.", works=False),
     ),
     _jvm(
         "worker.unsync.backoff.ms",

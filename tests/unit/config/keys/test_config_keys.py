@@ -9,19 +9,27 @@ from pathlib import Path
 import pytest
 
 from twinlog.config import load
-from twinlog.config.keys.key import Key
+from twinlog.config.keys.key import Effect, Key
 from twinlog.config.keys.process import PROCESS_KEYS
-from twinlog.config.keys.reference import render
+from twinlog.config.keys.reference import pages
 from twinlog.config.keys.table import ALL_KEYS, CLIENTS, CONNECTOR, CONNECTOR_KEYS, PROCESS, RESERVED_ALIASES, WORKER
 from twinlog.config.keys.worker import WORKER_KEYS
 from twinlog.config.text.values import parse_value
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
-DOCS = Path(__file__).parents[4] / "docs" / "configuration.md"
+DOCS = Path(__file__).parents[4] / "docs"
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert DOCS.read_text("utf-8") == render(), "run: python -m twinlog.config.keys.reference > docs/configuration.md"
+@pytest.mark.parametrize("name", pages())
+def test_a_page_is_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text("utf-8") == pages()[name], "run: python -m twinlog.config.keys.reference docs"
+
+
+def test_each_key_is_on_the_page_of_its_effect() -> None:
+    effective, ignored = pages()["configuration.md"], pages()["ignored-keys.md"]
+    for key in ALL_KEYS:
+        page, cell = (effective, f"| `{key.name}`") if key.effect is Effect.WORKS else (ignored, f"`{key.name}`")
+        assert cell in page, key.name
 
 
 @pytest.mark.parametrize("key", ALL_KEYS, ids=lambda key: f"{key.level.name}:{key.name}")
