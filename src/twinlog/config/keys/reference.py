@@ -12,13 +12,12 @@ from pathlib import Path
 from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS, SHARED_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
 from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
-from twinlog.config.keys.key import Effect, Key, KeyType, UpdateMode
+from twinlog.config.keys.key import Effect, Key, KeyType, UpdateMode, ValueForm
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 
-_INTRODUCTION = r"""\
-# Configuration
+_INTRODUCTION = r"""# Configuration
 
 <!-- Generated from the key table: make reference -->
 
@@ -371,6 +370,15 @@ _ONLY_IN_A_WORKER = (
 _OF_BROKERS = "Read by brokers, which check tokens."
 _OWN = ", or `package.module:Class`"
 _TAKES = {UpdateMode.AT_ONCE: "**at once**", UpdateMode.PAUSE: "**pause**", UpdateMode.RESTART: "restart"}
+_FORMS = {
+    ValueForm.TOPIC: "topic name",
+    ValueForm.TOPIC_PART_OR_NOTHING: "part of a topic name, or empty",
+    ValueForm.LISTENERS: "`http://host:port` or `https://host:port` entries",
+    ValueForm.RESET: "`earliest`, `latest`, `none`, or `by_duration:` and an ISO 8601 duration",
+    ValueForm.START: "`earliest`, `latest`, a moment as `2026-11-01T00:00:00Z`, or a duration as `P7D`",
+    ValueForm.FUNCTION: "`package.module:function`",
+    ValueForm.BROKERS: "an empty text",
+}
 _TYPES = {
     KeyType.BOOL: "true, false",
     KeyType.DOUBLE: "number",
@@ -393,12 +401,17 @@ def render() -> str:
     parts = [_INTRODUCTION, *differences, _RULES]
     for title, where, keys in _sections():
         works = [key for key in keys if key.effect is Effect.WORKS]
+        again = [key for key in works if title == _WORKER_FILE and _is_told(key)]
+        works = [key for key in works if key not in again]
         # A worker's own file is read once.
         changed = title != _WORKER_FILE and any(key.update_mode is not UpdateMode.RESTART for key in works)
         parts.append(f"\n## {title}\n\n{where}\n\n")
         parts.append(f"| key | value | default |{' changed |' if changed else ''} meaning |\n")
         parts.append("|---" * (4 + changed) + "|\n")
         parts.extend(_row(key, changed=changed) for key in sorted(works, key=lambda key: key.name))
+        if again:
+            names = ", ".join(f"`{name}`" for name in sorted(key.name for key in again))
+            parts.append(f"\nThese keys have the meaning and the default of the tables above: {names}.\n")
     return "".join((*parts, _END))
 
 
@@ -422,6 +435,14 @@ def _sections() -> Iterator[tuple[str, str, list[Key]]]:
     for title, where, keys in _SECTIONS:
         told = shared if keys in (CONSUMER_KEYS, PRODUCER_KEYS, ADMIN_KEYS) else set()
         yield title, where, [key for key in keys if key.name not in told]
+
+
+def _is_told(key: Key) -> bool:
+    """Whether a table for files of MirrorMaker 2 has the same row for a key of a worker's file."""
+    earlier = (*PROCESS_KEYS, *SHARED_KEYS, *WORKER_KEYS)
+    same = [one for one in earlier if (one.name, one.default, one.effect) == (key.name, key.default, Effect.WORKS)]
+    own = key.in_worker_file is not None and key.in_worker_file.doc != ""
+    return any(one.doc == key.doc or (one in SHARED_KEYS and not own) for one in same)
 
 
 def _reason(key: Key, title: str) -> str:
@@ -459,9 +480,11 @@ def _value(key: Key) -> str:
     if key.choices:
         return ", ".join(f"`{choice}`" for choice in key.choices)
     if key.accepted_classes:
-        return ", ".join(f"`{name}`" for name in key.accepted_classes) + (_OWN if key.custom else "")
+        short = [name for name in key.accepted_classes if "." not in name]
+        shown = short or ["the default" if name == key.default else f"`{name}`" for name in key.accepted_classes]
+        return ", ".join(shown) + (", or a class of Kafka" if short else "") + (_OWN if key.custom else "")
     if key.form is not None:
-        return key.form.value.removesuffix(", separated by commas")
+        return _FORMS.get(key.form, key.form.value.removesuffix(", separated by commas"))
     parts = [_TYPES.get(key.type, "whole number")]
     if key.minimum is not None:
         least = _number(key.minimum)

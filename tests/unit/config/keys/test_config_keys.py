@@ -22,6 +22,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 
 @pytest.mark.parametrize("name", pages())
 def test_a_page_is_up_to_date(name: str) -> None:
+    assert pages()[name].startswith("# ")
     assert (DOCS / name).read_text("utf-8") == pages()[name], "run: python -m twinlog.config.keys.reference docs"
 
 
