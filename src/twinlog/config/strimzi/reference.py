@@ -133,7 +133,7 @@ The same order applies to `${secrets:NAMESPACE/NAME:KEY}`, if `config.providers`
 The worker's topics and REST API show references, never values. After a change of a Secret's file, its connectors
 restart within ten seconds. For a new login of the worker itself, restart the process.
 
-## What a running process does when the file changes
+## Changes while twinlog runs
 
 twinlog reads the file every second, also behind Kubernetes' links. The leader of the group acts:
 
@@ -183,9 +183,9 @@ then, the log reports it and twinlog tries again. twinlog ignores annotations fr
 **Another alias with kept topic names** (identity policy) would copy everything into the same topics again. Therefore
 the old source connector stays, unless the new connector begins as `stopped`:
 
-1. List the offsets of the old connector.
-2. Write the new alias as `cluster`, and alter the offsets of the stopped new connector.
-3. Set the new connector to `running`.
+1. List the offsets of the old connector, and write the new alias as their `cluster`.
+2. Change the alias in the resource, with `state: stopped`.
+3. Alter the offsets of the new connector, and set `state: running`.
 
 In a resource, the alias is the only name of a cluster. `twinlog convert` lists lines with `source.cluster.alias` and
 `target.cluster.alias`, also [empty ones](configuration.md#names-that-are-kept), because a resource cannot hold them.
