@@ -7,7 +7,7 @@ from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, 
 _PLAN = Area(
     name="PLAN",
     title="Findings of twinlog plan and twinlog diff",
-    about="These commands only print the messages.",
+    about="Only `twinlog plan` and `twinlog diff` print these messages.",
     look=("twinlog plan mm2.properties",),
     messages=(
         Message(
@@ -237,7 +237,7 @@ _SWITCH = Area(
             "A record came after the cut",
             "warning",
             lines=(("`watch: somebody wrote to TOPIC on CLUSTER after the cut: stop that; it is copied, too`"),),
-            meaning="A super user passed the fence after the release of producers on the target.",
+            meaning="A super user passed the fence after twinlog had released the producers.",
             impact="The late records are on the target behind newer records.",
             mend="Stop this producer. The report has the offsets of its copied records.",
             in_line=False,

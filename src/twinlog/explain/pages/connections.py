@@ -238,10 +238,7 @@ _AUTH = Area(
 _RIGHT = Area(
     name="RIGHT",
     title="Permissions",
-    about=(
-        "The line names the principal, the operation and the resource, so that an administrator can grant exactly "
-        "this permission."
-    ),
+    about="The line names the principal, the operation and the resource of the missing permission.",
     look=(
         "kafka-acls.sh --bootstrap-server HOST:PORT --list --principal User:USER",
         "twinlog plan mm2.properties",

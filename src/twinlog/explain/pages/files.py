@@ -9,16 +9,14 @@ from twinlog.explain.pages.keys_and_values import KEYS_AND_VALUES
 _FILE = Area(
     name="FILE",
     title="Configuration files",
-    about=(
-        "`twinlog check` prints these messages before a run, and every command that reads the file prints them, too."
-    ),
+    about="`twinlog check`, and every command that reads the file, prints these messages.",
     look=(
         "twinlog check mm2.properties",
         "twinlog check mm2.properties --explain 'east->west.topics'",
     ),
     escalate=(
-        "If the setting is correct for MirrorMaker 2 and twinlog refuses the setting, give the line of the file and "
-        "the message to the people who maintain twinlog."
+        "If MirrorMaker 2 accepts a setting that twinlog refuses, give the line of the file and the message to the "
+        "people who maintain twinlog."
     ),
     messages=(*KEYS_AND_VALUES, *FILES_AND_FLOWS),
 )

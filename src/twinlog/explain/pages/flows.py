@@ -105,7 +105,7 @@ _FLOW = Area(
             lines=(("`FLOW: another process may run the flow now, the copiers of this process are cut off`"),),
             meaning="This process lost the leadership of the flow, for example after a pause of the machine.",
             impact=(
-                "Records that both processes appended at the same moment are duplicates, unless "
+                "Records that both processes appended at the same moment may be duplicates, unless "
                 "`exactly.once.source.support` is on."
             ),
             mend="Check this machine for suspension, or overload of CPU or memory. twinlog continues by itself.",

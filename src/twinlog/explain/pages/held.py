@@ -60,8 +60,8 @@ _GAP = Area(
         "kafka-get-offsets.sh --bootstrap-server HOST:PORT --topic T --time earliest",
     ),
     escalate=(
-        "Tell the owners of the topic which offsets are missing: the line names the first and the last offset. "
-        "Records that only the source had are lost."
+        "Give the missing offsets to the owners of the topic: the line names the first and the last offset. Records "
+        "that only the source had are lost."
     ),
     messages=(
         Message(

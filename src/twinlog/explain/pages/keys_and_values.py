@@ -213,7 +213,7 @@ KEYS_AND_VALUES = (
         ),
         meaning=("The key is ineffective at its place, another line wins, or only Kafka's Java processes use the key."),
         impact=UNAFFECTED,
-        mend="Write the key in the line, or remove the line; see the [reference](configuration.md).",
+        mend="Write the key in the line, or remove the line; see [keys without effect](ignored-keys.md).",
     ),
     Message(
         "TW-FILE-20",

@@ -7,10 +7,7 @@ from twinlog.explain.message import COPIES_NOTHING, NOTHING_TO_DO, ONE_PARTITION
 _START = Area(
     name="START",
     title="The begin of partitions",
-    about=(
-        "The keys `auto.offset.reset` and `twinlog.start` decide about the begin of a partition that lacks a stored "
-        "position."
-    ),
+    about="The keys `auto.offset.reset` and `twinlog.start` decide the begin of a partition without a stored position.",
     look=(
         "twinlog plan mm2.properties",
         "twinlog topics list mm2.properties",
@@ -108,9 +105,7 @@ _INTERNAL = Area(
             "An internal topic has bounds now",
             "info",
             lines=("`internal topic T is kept small from now on: ...`",),
-            meaning=(
-                "The topic lacked bounds, see [Topics of its own](synced.md#internal-topics)."
-            ),
+            meaning=("The topic lacked bounds, see [Topics of its own](synced.md#internal-topics)."),
             impact=UNAFFECTED,
             mend=NOTHING_TO_DO,
             in_line=False,

@@ -25,7 +25,7 @@ _REST = Area(
             "warning",
             lines=("`FILE has no users: everybody may use the REST API without a login`",),
             meaning="Basic authentication is on, and its file of users is empty.",
-            impact=UNAFFECTED,
+            impact="Everybody may change connectors.",
             mend="Add a line `user: password`, and restart the worker.",
         ),
         Message(
@@ -34,7 +34,7 @@ _REST = Area(
             "warning",
             lines=("`FILE: user U has an empty password, ...`",),
             meaning="A line of that file lacks `: password`.",
-            impact=UNAFFECTED,
+            impact="The name is enough to log in as this user.",
             mend="Add the password, and restart the worker.",
         ),
         Message(
@@ -42,8 +42,8 @@ _REST = Area(
             "A hashed password is malformed",
             "warning",
             lines=("`FILE: the hash of user U is malformed, ...`",),
-            meaning="A bcrypt or scrypt hash was cut off or mistyped.",
-            impact=UNAFFECTED,
+            meaning="A bcrypt or scrypt hash was cut off or mistyped, and counts as a plain password.",
+            impact="The user's password is refused; the text of the hash is accepted.",
             mend="Write the whole hash, and restart the worker.",
         ),
         Message(
