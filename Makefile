@@ -59,7 +59,7 @@ parity: .venv/.ready ## beside MirrorMaker 2 of 3.9, as `make test` is beside 4.
 	@$(PYTHON) -m pytest -m parity tests/integration $(ARGS)
 
 scenarios: .venv/.ready ## the guides of docs/guides, followed line by line, and other stories that take minutes
-	@$(PYTHON) -m pytest -m scenario tests/integration $(ARGS)
+	@$(PYTHON) -m pytest -m scenario tests $(ARGS)
 
 # Files whose tests depend on PySpark: on its private names, its data sources, the classes of its JVM.
 SPARK_TESTS := tests/unit/spark tests/unit/dataframes tests/integration/worker/test_engine.py tests/integration/ops/test_verify.py \

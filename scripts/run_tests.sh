@@ -18,7 +18,7 @@ fi
 
 # Prints what it has found once it is done, and not between the lines of others.
 test_light() {
-  $python -m pytest -m "not integration" --timeout=600 -n 2 --dist loadfile --randomly-seed="$seed" "${light[@]}" >build/unit.log 2>&1 &
+  $python -m pytest -m "not integration and not scenario" --timeout=600 -n 2 --dist loadfile --randomly-seed="$seed" "${light[@]}" >build/unit.log 2>&1 &
   trap "kill $! 2>/dev/null; exit 143" TERM
   wait $!
   code=$?

@@ -27,26 +27,16 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("examples", "switchover", "strimzi", "strimzi_pod", "standalone", "seen_from_outside"),
-    *("reload", "held", "topics", "standby", "translation", "resume", "checkpoints", "connect", "other_version"),
-    *("two_versions", "one_cluster", "topics_named_heartbeats"),
-    *("spark_versions", "given_session"),
-    *(
-        "run",
-        "status",
-        "plan",
-        "metrics",
-        "distance",
-        "connect_standalone",
-        "election",
-        "topologies",
-        "exactly_once",
-    ),
-    *("connect_handover", "resume_shapes", "parity", "encrypted", "take_over", "copy_memory", "demo", "leases"),
-    *("harness_clusters", "leases_slow_target", "connect_start", "stale_topic_ids", "kubernetes", "failover", "engine"),
-    *("positions", "connect_secrets", "resume_copier", "gaps_run", "lost_on_target", "gaps_truncated", "rights"),
-    *("starts", "dataframes_write", "transforms", "verify", "replay", "sink_transactions", "smt_classes", "dataframes"),
-    *("conformance", "nearest_replica", "smt_mirror_maker", "formats", "image", "submitted"),
+    *("canary", "one_cluster", "take_over", "parity", "status", "strimzi_pod", "resume", "standalone"),
+    *("given_session", "seen_from_outside", "switchover", "topics", "old_brokers", "encrypted", "audit", "acls"),
+    *("reload", "held", "strimzi", "translate_command", "starts", "connect_handover", "connect", "examples"),
+    *("distance", "standby", "gaps_truncated", "copy_memory", "resume_shapes", "election", "other_version"),
+    *("translation", "sql", "run", "exactly_once", "leases", "harness_clusters", "topics_named_heartbeats"),
+    *("stale_topic_ids", "bridge", "lost_on_target", "demo", "resume_copier", "checkpoints", "plan", "metrics"),
+    *("connect_standalone", "topologies", "leases_slow_target", "connect_start", "kubernetes", "failover", "engine"),
+    *("positions", "connect_secrets", "gaps_run", "rights", "dataframes_write", "transforms", "verify", "replay"),
+    *("sink_transactions", "smt_classes", "dataframes", "conformance", "nearest_replica", "smt_mirror_maker"),
+    *("formats", "image", "submitted"),
 )
 """Files that take longest, those that take longer first, and such as wait between such as compute. They are begun in
 this order, so that no worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which

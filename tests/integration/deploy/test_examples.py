@@ -221,6 +221,7 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ComposeSta
         yield stack
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("stack", ["seed-000"], indirect=True)
 def test_seed_000(stack: ComposeStack) -> None:
     script = "/opt/kafka/custom-scripts/deploy-connectors.sh"
@@ -282,7 +283,6 @@ def test_seed_000(stack: ComposeStack) -> None:
     assert "Traceback" not in stack.log("connect")
 
 
-@pytest.mark.scenario
 @pytest.mark.parametrize("stack", ["seed-002"], indirect=True)
 def test_seed_002(stack: ComposeStack) -> None:
     near, far = (Cluster(stack, name, 29092, {}) for name in ("source-kafka", "target-kafka"))

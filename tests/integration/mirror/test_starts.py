@@ -349,6 +349,7 @@ AGES_DAYS = {"mixed": (10, 8, 3, 1), "young": (2, 1), "stale": (20, 10), "disord
 """Of the records that are there before, in their order."""
 
 
+@pytest.mark.parity
 def test_durations_are_those_of_mirrormaker(
     clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def wait_refused(load: Load, why: str) -> None:
     wait_for(lambda: any(why in error for error in load.errors), 60, f"the producer gets {why}")
 
 
+@pytest.mark.scenario
 def test_there_and_back_with_prefixes_killed_at_several_steps(
     pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
 ) -> None:

@@ -136,6 +136,7 @@ def javas(process: MirrorProcess) -> list[psutil.Process]:
     return named("java", [psutil.Process(process.pid), *process.descendants()])
 
 
+@pytest.mark.scenario
 def test_spark_submit_has_one_jvm_and_gets_the_exit_code(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,

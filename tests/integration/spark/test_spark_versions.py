@@ -42,7 +42,8 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-@pytest.mark.parametrize("way", ["run", pytest.param("spark-submit", marks=pytest.mark.scenario)])
+@pytest.mark.scenario
+@pytest.mark.parametrize("way", ["run", "spark-submit"])
 def test_it_copies(
     way: str,
     other: Path,

@@ -69,6 +69,7 @@ def leads(process: MirrorProcess, *, times: int = 1) -> None:
     process.wait_for_line(r"this process .* runs the flow", START_S, times=times)
 
 
+@pytest.mark.scenario
 def test_two_versions_take_over_from_each_other_and_leave_no_gap(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str], newer: Path
 ) -> None:

@@ -32,6 +32,7 @@ from twinlog.cli.main import app
 
 log = logging.getLogger(__name__)
 
+pytestmark = pytest.mark.scenario
 PARTITIONS = 2
 RATE = 100
 MORE = 200

@@ -198,10 +198,10 @@ def test_what_waits_for_a_topic_is_within_the_budget_and_holds_up_nobody(
 ) -> None:
     """What waits is dropped for others, and is read again. Its room is free at once, whoever looks for its topic
     then."""
-    with watched(monkeypatch, 60, transform=by("but_the_first")) as one:
+    with watched(monkeypatch, 40, transform=by("but_the_first")) as one:
         here = one.here
         here.target.fault(CREATE_TOPICS, fault, times=100_000)
-        one.fill(4, *range(1, 60))
+        one.fill(4, *range(1, 40))
         one.begin()
         here.pass_by(1)
         for _ in range(5):
@@ -209,10 +209,10 @@ def test_what_waits_for_a_topic_is_within_the_budget_and_holds_up_nobody(
             one.until(lambda: one.copied(0) == one.written[0], 60)
         assert max(one.peak, one.held) <= BUDGET
         here.target.faults.clear()
-        one.until(lambda: here.target.topics.count("everything") == 60)
-        one.until(lambda: all(here.target.log("everything", n).end >= one.written[n] for n in range(1, 60)))
+        one.until(lambda: here.target.topics.count("everything") == 40)
+        one.until(lambda: all(here.target.log("everything", n).end >= one.written[n] for n in range(1, 40)))
         here.pass_by(10)
-        for number in range(1, 60):
+        for number in range(1, 40):
             values = here.target.log("everything", number).values()
             assert [int((value or b"").partition(b":")[0]) for value in values] == list(range(one.written[number]))
         assert one.numbers(0) == list(range(one.written[0]))

@@ -72,6 +72,7 @@ def test_a_machine_without_any_of_them_tries_nothing(tmp_path: Path) -> None:
     assert not table.tried
 
 
+@pytest.mark.scenario
 def test_a_release_that_pip_refuses_is_a_failure_of_both_pysparks(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("pyspark==4.2.0\n")
     (tmp_path / "requirements-build.txt").write_text("no-hash==1\n")
@@ -89,6 +90,7 @@ def test_sizes_are_listed_from_the_largest_on() -> None:
     assert "Installed size: 504 MB." in table.to_markdown()
 
 
+@pytest.mark.scenario
 def test_an_environment_takes_no_variables_and_no_packages_from_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

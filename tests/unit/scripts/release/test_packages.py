@@ -31,6 +31,7 @@ from scripts.release.packages import (
     write_index,
 )
 
+pytestmark = pytest.mark.scenario
 ROOT = Path(__file__).parents[4]
 
 
