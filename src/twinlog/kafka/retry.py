@@ -114,10 +114,11 @@ class Backoff:
         self._failures = 0
 
 
-class MissingTopicRest:
-    """The rest before a missing topic is looked for again: a tenth of the time since it was missed first.
+class GrowingRest:
+    """The rest before a lasting condition is looked at again: a tenth of the time for which the condition has lasted.
 
-    The rest is `longest_s` seconds at most. `now` is in monotonic seconds.
+    Examples are a missing topic and a group in use. The rest is `longest_s` seconds at most. `now` is in monotonic
+    seconds.
     """
 
     __slots__ = ("_again_at", "_longest_s", "_since")
@@ -128,16 +129,16 @@ class MissingTopicRest:
         self._again_at = LONG_AGO
 
     def is_on(self, now: float) -> bool:
-        """Whether the topic counts as missing without a look."""
+        """Whether the condition counts as unchanged without a look."""
         return now < self._again_at
 
-    def note_missing(self, now: float) -> None:
-        """A look at `now` has missed the topic."""
+    def extend(self, now: float) -> None:
+        """A look at `now` has found the condition."""
         self._since = now if self._since is None else self._since
         self._again_at = now + min(self._longest_s, 0.1 * (now - self._since))
 
     def end(self) -> None:
-        """The topic was found, or another cluster is asked."""
+        """The condition is over, or another cluster is asked."""
         self._since, self._again_at = None, LONG_AGO
 
 

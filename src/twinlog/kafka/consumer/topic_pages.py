@@ -19,7 +19,7 @@ from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import AbortedFilter, Batch, scan
 from twinlog.kafka.record.records import is_abort_marker
-from twinlog.kafka.retry import TOPIC_READING, MissingTopicRest
+from twinlog.kafka.retry import TOPIC_READING, GrowingRest
 from twinlog.model.types import TopicName, TopicPartition
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class TopicPages:
     seconds to wait for a stalled partition, None for `STALLED_S`. With `last` the first reading begins so many offsets
     before the end of each partition, if the partition has more.
 
-    An optional topic that is missing is looked for again after a `MissingTopicRest` of `missing_s` seconds at most: by
+    An optional topic that is missing is looked for again after a `GrowingRest` of `missing_s` seconds at most: by
     default at each reading.
     """
 
@@ -98,7 +98,7 @@ class TopicPages:
         self._known: TopicMetadata | None = None
         """The last metadata, while no leader has refused or failed since."""
         self._known_at = LONG_AGO
-        self._rest = MissingTopicRest(missing_s)
+        self._rest = GrowingRest(missing_s)
 
     def set_client(self, client: ClusterClient) -> None:
         """Continue to read over other connections to the same cluster; call this between two readings."""
@@ -201,7 +201,7 @@ class TopicPages:
         aim = await self._find_aim(topic)
         self._known, self._known_at = (topic if aim.ends else None), now
         if aim is _MISSING:
-            self._rest.note_missing(now)
+            self._rest.extend(now)
         else:
             self._rest.end()
         return aim

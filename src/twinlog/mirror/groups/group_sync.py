@@ -18,7 +18,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.retry import GROUP_COMMIT
+from twinlog.kafka.retry import GROUP_COMMIT, GrowingRest
 from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicPartition
@@ -31,6 +31,9 @@ LOOK_AGAIN_S = 30.0
 
 HANDS_OFF_S = 60.0
 """The seconds for which a group is left alone after a consumer outside the group protocol committed on the target."""
+
+IN_USE_S = 10.0
+"""The longest time in seconds between two looks at a group that is in use on the target."""
 
 LOADING_S = 5.0
 """The seconds for which a coordinator may be moving or loading before a report."""
@@ -56,8 +59,8 @@ class _Failure(NamedTuple):
 class GroupSync:
     """The groups of a flow on its target; `commit_offsets` commits due offsets, `try_again` repeats failed commits.
 
-    A turn follows at once when `positions` changes. Once per interval a turn also looks at groups that had members, and
-    at groups with failed commits.
+    A turn follows at once when `positions` changes. Once per interval a turn also looks at groups with failed commits,
+    and after a `GrowingRest` at groups that had members.
     """
 
     def __init__(
@@ -76,7 +79,8 @@ class GroupSync:
         self._failed: dict[GroupId, _Failure] = {}
         self._retried: dict[GroupId, _Failure] = {}
         """The failures that this turn tries again."""
-        self._active: set[GroupId] = set()
+        self._in_use: dict[GroupId, GrowingRest] = {}
+        """The groups that are in use on the target, each with the rest before the next look at it."""
         self._look_at = LONG_AGO
 
     def commit_offsets(self) -> str | None:
@@ -99,6 +103,7 @@ class GroupSync:
             group: new
             for group, all_of_it in positions.items()
             if group not in self._failed
+            and not (group in self._in_use and self._in_use[group].is_on(now))
             and (new := {where: what for where, what in all_of_it.items() if self._done[group].get(where) != what})
         }
         if due:
@@ -120,7 +125,7 @@ class GroupSync:
         for known in (self._seen, self._done):
             for group in known.keys() - followed:
                 del known[group]
-        self._active &= set(followed)
+        self._in_use = {group: rest for group, rest in self._in_use.items() if group in followed}
         self._hands_off = {group: until for group, until in self._hands_off.items() if until > now}
 
     def _sync(self, due: Mapping[GroupId, GroupOffsets]) -> None:
@@ -168,16 +173,17 @@ class GroupSync:
         """
         now = self._target.clock.monotonic()
         if there is None:
-            self._active.discard(group)
+            self._in_use.pop(group, None)
             return True
         if moved and not there.protocol:
             self._hands_off[group] = now + HANDS_OFF_S
         active = in_use(there) or self._hands_off.get(group, LONG_AGO) > now
-        if active and group not in self._active:
-            self._active.add(group)
-            log.info("%s: group %s is in use on %s, its offsets there are left alone", *self._names(group))
-        elif not active and group in self._active:
-            self._active.discard(group)
+        if active:
+            if group not in self._in_use:
+                self._in_use[group] = GrowingRest(IN_USE_S)
+                log.info("%s: group %s is in use on %s, its offsets there are left alone", *self._names(group))
+            self._in_use[group].extend(now)
+        elif self._in_use.pop(group, None) is not None:
             log.info("%s: group %s is idle on %s now, its offsets follow the source", *self._names(group))
         return not active
 

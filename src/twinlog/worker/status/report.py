@@ -21,7 +21,7 @@ from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.compression import LZ4
-from twinlog.kafka.retry import MissingTopicRest
+from twinlog.kafka.retry import GrowingRest
 from twinlog.lease.codec import ReportCodec
 from twinlog.log_once import LogOnce
 from twinlog.model.compact_json import ascii_json
@@ -220,13 +220,13 @@ class Publisher:
         self._logged = LogOnce(target.clock)
         self._before: dict[str, TopicProgress] = {}
         self._at_ms = wall_ms(target.clock)
-        self._rest = MissingTopicRest(MISSING_S)
+        self._rest = GrowingRest(MISSING_S)
 
     def publish_report(self) -> None:
         """Append a report. A lost report is superseded by the next report.
 
         Copying is independent of it, so a failure is harmless to the flow. Copiers report a missing right on the topic.
-        While the topic is missing, the next try comes after a `MissingTopicRest`.
+        While the topic is missing, the next try comes after a `GrowingRest`.
         """
         now = self._target.clock.monotonic()
         if self._rest.is_on(now):
@@ -237,7 +237,7 @@ class Publisher:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:
             if isinstance(error, NotAppendedError) and error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                self._rest.note_missing(now)
+                self._rest.extend(now)
             if isinstance(error, NotAppendedError) and remedy_for(error.code) is Remedy.SPLIT:
                 # The next report has fewer topics, in the end none.
                 self._most_bytes = max(1, len(record[1]) // 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import inf
@@ -276,6 +277,27 @@ def test_a_group_in_use_is_looked_at_with_the_next_turn_only(target: Target) -> 
     target.groups.refused[SHOP] = int(Code.UNKNOWN_MEMBER_ID)
     target.sync.commit_offsets()
     assert target.sync.again_s() is None, "it got members between the look and the commit"
+
+
+def test_a_group_that_stays_in_use_is_looked_at_less_often_and_followed_within_ten_seconds(target: Target) -> None:
+    target.groups.committed[SHOP] = 3
+    target.groups.members.add(SHOP)
+    looks = []
+    for second in range(300):
+        target.clock.now = float(second)
+        target.groups.asked.clear()
+        target.sync.commit_offsets()
+        if target.groups.asked:
+            looks.append(second)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(looks)]
+    assert pauses[:10] == [1] * 10
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 10
+    target.groups.members.clear()
+    target.clock.now = 310.0
+    target.groups.asked.clear()
+    target.sync.commit_offsets()
+    assert f"commit {SHOP}" in target.groups.asked
 
 
 def test_where_no_position_is_new_nothing_is_asked(target: Target) -> None:
