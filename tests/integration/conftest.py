@@ -27,9 +27,9 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("canary", "one_cluster", "take_over", "parity", "status", "strimzi_pod", "resume", "standalone"),
+    *("canary", "translate_command", "take_over", "parity", "status", "strimzi_pod", "resume", "standalone"),
     *("given_session", "seen_from_outside", "switchover", "topics", "old_brokers", "encrypted", "audit", "acls"),
-    *("reload", "held", "strimzi", "translate_command", "starts", "connect_handover", "connect", "examples"),
+    *("reload", "held", "strimzi", "starts", "connect_handover", "connect", "examples"),
     *("distance", "standby", "gaps_truncated", "copy_memory", "resume_shapes", "election", "other_version"),
     *("translation", "sql", "run", "exactly_once", "leases", "harness_clusters", "topics_named_heartbeats"),
     *("stale_topic_ids", "bridge", "lost_on_target", "demo", "resume_copier", "checkpoints", "plan", "metrics"),

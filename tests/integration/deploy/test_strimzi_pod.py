@@ -216,8 +216,9 @@ def test_a_pod_of_each_release_copies(
         before = len(worker.operator.log)
         worker.operator.reconcile(wanted)
         assert {one.method for one in worker.operator.log[before:]} == {"GET"}
-        shown = scraped(scrape, "kafka_connect_mirror_mirrorsourceconnector_record_count")
-        assert sum(shown.values()) == 100
+        # A task reports its sums once a second.
+        counted = partial(scraped, scrape, "kafka_connect_mirror_mirrorsourceconnector_record_count")
+        wait_for(lambda: sum(counted().values()) == 100, 10, "the records are counted")
         assert scraped(scrape, "kafka_connect_worker_connector_count")
         loggers = worker.operator.expect("GET", "/admin/loggers/", 200)
         assert loggers["org.apache.kafka.connect.mirror"]["level"] == "DEBUG"

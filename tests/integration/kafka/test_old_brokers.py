@@ -39,7 +39,7 @@ def old_cluster() -> Iterator[ZooKeeperCluster]:
 @pytest.mark.parametrize(
     ("way", "exactly_once"),
     [
-        ("out of", False),
+        pytest.param("out of", False, marks=pytest.mark.scenario),
         ("into", True),
         pytest.param("out of", True, marks=pytest.mark.scenario),
         pytest.param("into", False, marks=pytest.mark.scenario),

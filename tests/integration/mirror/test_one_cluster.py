@@ -191,6 +191,7 @@ def unexplained(theirs: Left, ours: Left) -> str:
     return readable(wrong, "MirrorMaker 2", "twinlog") if wrong else ""
 
 
+@pytest.mark.parity
 def test_both_leave_the_same(beside: Beside) -> None:
     assert not unexplained(beside.theirs, beside.ours), beside.process.log
     for name, count in COPIES.items():
@@ -204,6 +205,7 @@ def test_both_leave_the_same(beside: Beside) -> None:
     assert "near and far are the same cluster" in beside.process.log
 
 
+@pytest.mark.parity
 def test_commands_take_it_as_any_flow_and_a_switchover_is_refused(beside: Beside) -> None:
     file = beside.process.file
     _, status, _ = command("status", file, "--json")

@@ -175,7 +175,8 @@ def master(request: pytest.FixtureRequest) -> Iterator[tuple[str, ...]]:
         yield f"--master={spark.master}", "--conf=spark.driver.host=127.0.0.1", "--executor-memory=512m"
 
 
-@pytest.mark.parametrize("master", ["local", pytest.param("cluster", marks=pytest.mark.scenario)], indirect=True)
+@pytest.mark.scenario
+@pytest.mark.parametrize("master", ["local", "cluster"], indirect=True)
 def test_what_spark_submit_started_ends_with_its_jvm(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
