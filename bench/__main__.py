@@ -82,7 +82,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep logs and data")
     parser.add_argument("--show", type=Path, metavar="FILE.json", help="only print an earlier run")
     parser.add_argument(
-        "--write-readme", action="store_true", help="put the table into bench/README.md, the main figures into README.md"
+        "--write-readme",
+        action="store_true",
+        help="put the table into bench/README.md, the main figures into README.md",
     )
     asked = parser.parse_args()
     if asked.repeat < 1 or asked.latency_seconds < 1:
