@@ -14,28 +14,35 @@ _NOTE = "<!-- Generated from src/twinlog/explain: make reference -->"
 _LINK = re.compile(r"\]\((?!\w+:)([^)]+)\)")
 
 _INDEX = f"""\
-# Messages
+# Troubleshooting: all messages
 
 {_NOTE}
 
-Each warning and each error of the log begins with an id, for example `TW-GAP-01`. Traces of the REST API and reasons in
-`twinlog status` have the same ids. `twinlog explain` prints the meaning of an id, and the next steps:
+Take the id from the log line, for example `TW-GAP-01`, and ask for the meaning and the next steps:
 
 ```console
 $ twinlog explain TW-GAP-01
 $ grep ERROR twinlog.log | tail -1 | twinlog explain -
 ```
 
-With `--log-format json` the id is the field `id`. A number is never used for a second message. Lines without an id in
-the tables below, marked with *, are outputs of commands and lines for information: `twinlog explain` finds these
-lines by their words.
+Each warning and each error of the log begins with an id. Traces of the REST API and reasons in `twinlog status` have
+the same ids. With `--log-format json` the id is the field `id`. A number keeps its message for ever.
 
-Each entry has the meaning, the impact on records and consumer groups, and the change that ends the trouble (*Mend*). An
-entry without *Look* has the commands at the head of its section; an entry without *Escalate* has the step of its
-section, or else this step: {REPORT[0].lower()}{REPORT[1:]}
+The tables below lead to the entries. A message marked with * is a line without an id: an output of a command, or a line
+for information. `twinlog explain` finds these lines by their words. Each entry has these parts:
 
-Next: [Held partitions](held.md), [Monitoring: metrics and alerts](metrics.md), [Limits](limits.md).
+- the lines of the log, in which capital letters, `...`, east and west are placeholders;
+- the meaning;
+- **Impact:** the effect on records and consumer groups;
+- **Look:** commands that show more. An entry without this part has the commands at the head of its section;
+- **Mend:** the change that ends the trouble;
+- **Escalate:** the step after a change that failed. An entry without this part has the step at the head of its
+  section, or else the step below.
+
+**Escalate:** {REPORT}
 """
+
+_NEXT = "\nNext: [held partitions](held.md), [monitoring](monitoring.md), [metrics and alerts](metrics.md).\n"
 
 
 def pages() -> Mapping[str, str]:
@@ -55,6 +62,8 @@ def _index() -> Iterator[str]:
                 link = f"messages/{page.name}.md#{message.id.lower()}"
                 yield f"| [{message.id}]({link}) | {message.title}{_marks(message)} | {message.severity} |"
         yield ""
+    yield _NEXT.strip()
+    yield ""
 
 
 def _marks(message: Message) -> str:
@@ -65,7 +74,7 @@ def _marks(message: Message) -> str:
 def _page(page: Page) -> Iterator[str]:
     yield f"# {page.title}\n"
     yield f"{_NOTE}\n"
-    yield "In a line, capital letters, `...`, east and west are placeholders. [All messages](../messages.md)."
+    yield "In a log line, capital letters, `...`, east and west are placeholders."
     for area in page.areas:
         yield f"\n## {area.title} ({area.name})\n"
         yield f"{_nested(area.about)}\n"
@@ -74,7 +83,7 @@ def _page(page: Page) -> Iterator[str]:
             yield f"\n**Escalate:** {_nested(area.escalate)}"
         for message in area.messages:
             yield from _message(message)
-    yield ""
+    yield "\nNext: [all messages](../messages.md), [monitoring](../monitoring.md).\n"
 
 
 def _message(message: Message) -> Iterator[str]:

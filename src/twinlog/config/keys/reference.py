@@ -184,7 +184,7 @@ _DIFFERENCES: tuple[tuple[str, str, str], ...] = (
 _RULES = r"""
 ## Names that are kept
 
-A remote topic is called alias, separator, topic: `east.orders`. Three keys change this name:
+A remote topic is called alias, separator, topic: `east.orders`. Three keys change names:
 
 - `source.cluster.alias` (for a single flow `A->B.source.cluster.alias`) puts another alias there, or an empty text.
 - `target.cluster.alias` is the alias of the target in internal topics, or an empty text.
@@ -229,9 +229,9 @@ twinlog mirrors heartbeats alone, with a warning, as MirrorMaker 2 does.
 ## Flows and heartbeats
 
 A flow copies if the file has `A->B.enabled = true`. Heartbeats are written from every cluster to every other cluster,
-as in MirrorMaker 2. To turn heartbeats off, set `emit.heartbeats.enabled = false` at top level or as `A->B.`. With n
-clusters, n·(n-1) flows write to the `heartbeats` topic of their target, and each cluster needs its
-`bootstrap.servers`.
+as in MirrorMaker 2. To turn heartbeats off, set `emit.heartbeats.enabled = false`, or
+`A->B.emit.heartbeats.enabled = false` for a flow. With n clusters, n·(n-1) flows write to the `heartbeats` topic of
+their target, and each cluster needs its `bootstrap.servers`.
 
 `--clusters` keeps only flows with the named targets. If all flows to a target are disabled, the target gets only
 heartbeats, with a warning. A file without an enabled flow is an error, unless the file sets `emit.heartbeats.enabled`;
