@@ -141,8 +141,8 @@ _RECORD = Area(
                 "`T-0 is held at source offset N: ...`",
             ),
             meaning=(
-                "The target answers INVALID_TIMESTAMP or INVALID_RECORD, for example for "
-                "`message.timestamp.before.max.ms`, or for a missing key in a compacted topic."
+                "The target answers INVALID_TIMESTAMP or INVALID_RECORD, for example because of "
+                "`message.timestamp.before.max.ms`, or of a missing key in a compacted topic."
             ),
             impact=(
                 "Policy `hold`: this record and later records of the partition wait. `skip`, `dead-letter`: the remote "

@@ -384,7 +384,7 @@ _DATA = Area(
             "An option is ignored in batch queries",
             "warning",
             lines=("`OPTION option ignored in batch queries`",),
-            meaning="The option limits the triggers of a stream; a batch query has none.",
+            meaning="The option limits the triggers of a stream; a batch query lacks triggers.",
             impact=UNAFFECTED,
             mend="Leave the option out. To limit a batch query, set `startingOffsets` and `endingOffsets`.",
         ),

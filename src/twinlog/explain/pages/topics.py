@@ -48,7 +48,7 @@ _TOPIC = Area(
             "Two flows write to the same remote topic",
             "error",
             lines=("`not mirrored: TOPICS: FLOW copies ... to the same topic`",),
-            meaning="See [cycles](synced.md#checks-before-a-change).",
+            meaning="Both flows give the topics the same remote name. See [cycles](synced.md#checks-before-a-change).",
             impact="Only the other flow copies the topics.",
             mend="Change `topics` of either flow, or use the default policy.",
         ),
@@ -228,7 +228,10 @@ _TOPIC = Area(
             "warning",
             lines=("`cycles and conflicts with FLOW cannot be seen: ...`",),
             meaning="This host lacks the policy class of the other flow, so names of its remote topics are unknown.",
-            impact="Copying continues. If both flows write to the same remote topics, consumers read records of both.",
+            impact=(
+                "Copying continues. If both flows write to the same remote topics, consumers read records of both "
+                "flows."
+            ),
             mend="Install the module with the class on this host, or compare the `topics` of both flows by hand.",
         ),
         Message(
@@ -318,8 +321,8 @@ _TOPIC = Area(
             ),
             meaning=(
                 "This file has its own `group.id`, for a run beside another process ([wave by "
-                "wave](canary.md#hand-over-wave-by-wave)), and both would copy the same topics. twinlog reads "
-                "MirrorMaker 2's topics in `mm2-configs.east.internal`, and twinlog's in reports."
+                "wave](canary.md#hand-over-wave-by-wave)), and both processes would copy the same topics. twinlog "
+                "reads MirrorMaker 2's topics in `mm2-configs.east.internal`, and twinlog's topics in reports."
             ),
             impact="The other process copies these topics; this process copies its other topics.",
             mend=(
@@ -364,8 +367,8 @@ _NAME = Area(
             ),
             meaning="The file has a new alias for a source whose topics keep their names.",
             impact=(
-                "By `twinlog.renamed.topic.policy`: `continue` continues at the positions, `restart` copies all "
-                "records a second time, otherwise the flow waits."
+                "`twinlog.renamed.topic.policy` decides: with `continue` copying continues at the positions, with "
+                "`restart` all records are copied a second time, otherwise the flow waits."
             ),
             mend=(
                 "Write the earlier alias, or `twinlog.renamed.topic.policy = continue` for a single run, see "
@@ -379,8 +382,8 @@ _NAME = Area(
             lines=("`naming was changed since these topics were copied: ...`",),
             meaning="The copied records are in topics with the earlier names.",
             impact=(
-                "By `twinlog.renamed.topic.policy`: `continue` copies later records to the new names, `restart` all "
-                "records, otherwise the flow waits."
+                "`twinlog.renamed.topic.policy` decides: with `continue` later records go to the new names, with "
+                "`restart` all records, otherwise the flow waits."
             ),
             mend=(
                 "Return to the earlier names, or set `twinlog.renamed.topic.policy = restart` or `continue`, see "

@@ -180,7 +180,7 @@ _WORKER = Area(
             lines=("`an earlier leader of the group may still write to the config topic: ...`",),
             meaning=(
                 "With `exactly.once.source.support` a leader of Kafka's own worker may wake after a pause; this worker "
-                "may not fence that leader."
+                "lacks the right to fence that leader."
             ),
             impact=UNAFFECTED,
             mend="Grant the right in the line.",
