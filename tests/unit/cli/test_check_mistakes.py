@@ -305,7 +305,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         + TLS
         + "east.sasl.mechanism = AWS_MSK_IAM\neast.sasl.jaas.config = software.amazon.msk.auth.iam.IAMLoginModule required;\n",
         [
-            "mm2.properties:7: error: east.sasl.mechanism: 'AWS_MSK_IAM': the Java login of Amazon MSK for IAM is unsupported; write PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; on MSK either turn on SASL/SCRAM and use SCRAM-SHA-512 at port 9096, or keep IAM with OAUTHBEARER at port 9098: have aws-msk-iam-sasl-signer write its token to a file, and set sasl.oauthbearer.token.endpoint.url = file:///PATH [TW-FILE-28]",
+            "mm2.properties:7: error: east.sasl.mechanism: 'AWS_MSK_IAM': the Java login of Amazon MSK for IAM is unsupported; write PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; on MSK either turn on SASL/SCRAM and use SCRAM-SHA-512 at port 9096, or keep IAM with OAUTHBEARER at port 9098: have aws-msk-iam-sasl-signer write its token to a file, and name this file by Strimzi's handler as docs/security.md#amazon-msk-with-iam shows [TW-FILE-28]",
         ],
     ),
     # A policy in Java.

@@ -22,8 +22,8 @@ _INSTEAD = {
         "the Java login of Amazon MSK for IAM is unsupported",
         (
             "on MSK either turn on SASL/SCRAM and use SCRAM-SHA-512 at port 9096, or keep IAM with OAUTHBEARER at port "
-            "9098: have aws-msk-iam-sasl-signer write its token to a file, and set "
-            "sasl.oauthbearer.token.endpoint.url = file:///PATH"
+            "9098: have aws-msk-iam-sasl-signer write its token to a file, and name this file by Strimzi's handler as "
+            "docs/security.md#amazon-msk-with-iam shows"
         ),
     ),
 }

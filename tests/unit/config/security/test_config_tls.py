@@ -399,7 +399,7 @@ def test_the_login_of_amazon_msk_is_refused_with_the_way_out(loads: Loads) -> No
     lines = ("security.protocol = SASL_SSL", "sasl.mechanism = AWS_MSK_IAM", f"sasl.jaas.config = {aws}")
     (found,) = problems(loads, *lines)
     assert "or OAUTHBEARER; on MSK either turn on SASL/SCRAM and use SCRAM-SHA-512 at port 9096, or keep" in found
-    assert "set sasl.oauthbearer.token.endpoint.url = file:///PATH" in found
+    assert "name this file by Strimzi's handler as docs/security.md#amazon-msk-with-iam shows" in found
 
 
 def test_keys_of_brokers_are_accepted_with_a_warning(loads: Loads) -> None:
