@@ -32,7 +32,8 @@ The operator replaces the pods of MirrorMaker 2 with pods of this image. Group, 
 so copying continues at the next record. The operator works as before: status, `state`, `autoRestart`, annotations.
 Remove the line to return to MirrorMaker 2.
 
-Give the pods at least 2 GB of memory (`resources`). Then:
+You need operator 0.46 or newer: older operators give the pod its file in another way. With an older operator, run the
+resource [without the operator](#without-the-operator). Give the pods at least 2 GB of memory (`resources`). Then:
 
 ```console
 $ make image ENGINE=podman
@@ -90,8 +91,8 @@ _OPERATED = (
 """Fields of the resource, each with its effect in a pod that Strimzi's operator starts."""
 
 _RESOURCE = """\
-A pod runs as user 1000 without capabilities, and copies with Spark's `local` master. For executors in other pods, use
-the [chart](kubernetes.md).
+A pod runs as user 1000, on OpenShift as the user that OpenShift chooses, without capabilities. It copies with Spark's
+`local` master. For executors in other pods, use the [chart](kubernetes.md).
 
 [Limits](limits.md#versions) has the tested releases of Strimzi. Untested with real workers are the replacement of
 several replicas in turn, and a read-only root.
