@@ -93,7 +93,11 @@ _ALERT = Area(
             lines=("`alert TwinlogNotSafeToFailOver`",),
             meaning="For 15 minutes records wait, or consumer groups have inexact positions.",
             impact="A failover now would lose the waiting records, or groups would repeat records.",
-            mend="Run `twinlog groups` for the groups and the number of records. See the lag in `twinlog status`.",
+            mend=(
+                "Run `twinlog groups` for the groups, and find the reason in [which groups may "
+                "move](consumer-groups.md#which-groups-may-move). See the lag in `twinlog status`. A group may stay "
+                "inexact until it has read the records that MirrorMaker 2 copied."
+            ),
             look=(
                 "twinlog groups mm2.properties",
                 "twinlog status mm2.properties",

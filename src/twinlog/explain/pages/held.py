@@ -21,9 +21,12 @@ _HELD = Area(
             "Partitions are held",
             "warning",
             lines=("`N partitions are held (...); twinlog status names them`",),
-            meaning="Many partitions are held for the same cause.",
+            meaning="The next record of these partitions cannot be copied. twinlog tries again by itself.",
             impact="Records of these partitions wait on the source; retention may delete them.",
-            mend="Run `twinlog status` for each partition, its reason and the way out.",
+            mend=(
+                "Run `twinlog status`: it prints each partition with its id, its reason and the command of its way out. "
+                "See [held partitions](held.md#reasons)."
+            ),
         ),
         Message(
             "TW-HELD-02",
@@ -149,8 +152,8 @@ _RECORD = Area(
                 "topic lacks the record."
             ),
             mend=(
-                "Change the setting of the remote topic. Or leave the record out: `twinlog topics skip-to "
-                "mm2.properties T-0 --to-offset N`. Or choose [another policy](held.md#policies)."
+                "Change the setting of the remote topic. Or leave the record out, with the next offset (N + 1): "
+                "`twinlog topics skip-to mm2.properties T-0 --to-offset NEXT`. Or choose [another policy](held.md#policies)."
             ),
         ),
         Message(
@@ -178,7 +181,10 @@ _RECORD = Area(
             ),
             meaning="The checksum of the batch is wrong, or its offsets do not follow the previous batch.",
             impact=ONE_PARTITION_WAITS,
-            mend="Check the disk of the source broker. If a repair is impossible, move the position past the batch.",
+            mend=(
+                "Check the disk of the source broker. If a repair is impossible, leave the batch out, with the offset "
+                "after the batch: `twinlog topics skip-to mm2.properties T-0 --to-offset NEXT`."
+            ),
         ),
         Message(
             "TW-RECORD-04",
@@ -287,8 +293,8 @@ _TARGET = Area(
             ),
             impact="twinlog copies the lost records again; records with an unknown place stay missing.",
             mend=(
-                "The line names the source offsets that are copied again. If their place is unknown, delete position "
-                "and remote topic for a full copy."
+                "The line names the source offsets that are copied again. If their place is unknown, delete the "
+                "remote topic, and copy the whole topic again: `twinlog topics restart-from mm2.properties T --earliest`."
             ),
             escalate="Tell the team of the target: an unclean election or a deleted log lost acknowledged records.",
         ),
