@@ -236,6 +236,7 @@ def tasks_of(worker: ConnectWorker, name: str) -> list[dict[str, Any]]:
     return [task["config"] for task in answer]
 
 
+@pytest.mark.parity
 def test_twinlog_goes_on_where_kafkas_worker_was_and_back(stage: Stage) -> None:
     theirs = stage.worker(MM2_VERSION).start()
     set_up(stage, theirs)

@@ -110,6 +110,7 @@ def end(cluster: KafkaCluster, topic: str) -> int:
 # -- records
 
 
+@pytest.mark.scenario
 def test_a_renewed_certificate_counts_after_the_restart_that_the_message_asks_for(
     target_cluster: KafkaCluster, run_twinlog: RunTwinlog, new_name: Callable[[str], str], tmp_path: Path
 ) -> None:

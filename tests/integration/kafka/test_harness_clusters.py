@@ -217,6 +217,7 @@ def test_groups_and_acls_come_back_as_they_were_written(own_cluster: KafkaCluste
     assert acls(own_cluster) == set()
 
 
+@pytest.mark.scenario
 def test_stopped_brokers_go_on_with_their_data(own_cluster: KafkaCluster, topic_name: str) -> None:
     create_topic(own_cluster, topic_name)
     produce(own_cluster, topic_name, numbered(7))
@@ -226,6 +227,7 @@ def test_stopped_brokers_go_on_with_their_data(own_cluster: KafkaCluster, topic_
     assert len(consume(own_cluster, topic_name)) == 7
 
 
+@pytest.mark.scenario
 def test_acls_bind_users_but_not_the_plaintext_listener(topic_name: str) -> None:
     with KafkaCluster("guarded", acls=True, heap="256m") as cluster:
         create_topic(cluster, topic_name)
@@ -241,6 +243,7 @@ def test_acls_bind_users_but_not_the_plaintext_listener(topic_name: str) -> None
         assert offsets(cluster, topic_name) == (0, 1)
 
 
+@pytest.mark.scenario
 def test_three_nodes_live_through_the_loss_of_one(topic_name: str) -> None:
     with KafkaCluster("three", 3, sasl=False, heap="256m") as cluster:
         create_topic(cluster, topic_name, 3, config={"min.insync.replicas": "2"})

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
 from harness.wait import wait_for
+from twinlog.cli.main import app
 
 SILENT = "127.0.0.1:1"
 FILE = f"clusters = east, west\neast.bootstrap.servers = {SILENT}\nwest.bootstrap.servers = {SILENT}\n"
@@ -54,10 +57,15 @@ SILENT_CLUSTER = [
 ]
 
 
+def called(file: Path, *words: str) -> Result:
+    """The command as a call in this process; FILE is the name of the file."""
+    return CliRunner().invoke(app, [str(file) if word == "FILE" else word for word in words], env={"COLUMNS": "80"})
+
+
 @pytest.mark.parametrize("words", SILENT_CLUSTER, ids=lambda words: words[0])
 def test_a_silent_cluster_is_code_3(file: Path, words: tuple[str, ...]) -> None:
-    done = twinlog(*(file if word == "FILE" else word for word in words))
-    assert done.returncode == 3, done.stdout + done.stderr
+    done = called(file, *words)
+    assert done.exit_code == 3, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert SILENT in done.stdout + done.stderr
 
@@ -67,16 +75,16 @@ def test_a_silent_cluster_is_code_3(file: Path, words: tuple[str, ...]) -> None:
 )
 def test_a_wrong_file_is_code_2(file: Path, words: tuple[str, ...]) -> None:
     file.write_text(f"{FILE}east->west.enabled = maybe\n")
-    done = twinlog(*(file if word == "FILE" else word for word in words))
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = called(file, *words)
+    assert done.exit_code == 2, done.stdout + done.stderr
     assert "'maybe'" in done.stderr
     assert f"{file}:4" in done.stderr
 
 
 @pytest.mark.parametrize("words", [*SILENT_CLUSTER, ("run", "FILE"), ("check", "FILE")], ids=lambda words: words[0])
 def test_a_wrong_option_is_code_2_in_plain_text(file: Path, words: tuple[str, ...]) -> None:
-    done = twinlog(*(file if word == "FILE" else word for word in words), "--no-such-option")
-    assert done.returncode == 2
+    done = called(file, *words, "--no-such-option")
+    assert done.exit_code == 2
     usage, hint, *_, error = done.stderr.splitlines()
     assert usage.startswith(f"Usage: twinlog {words[0]} ")
     assert hint.startswith(f"Try 'twinlog {words[0]}")
