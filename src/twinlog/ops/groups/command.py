@@ -81,7 +81,7 @@ def groups(
     named = chosen(flows, flow, fits=lambda one: one.kind in (None, "checkpoint"), doing="that follows groups")
     wanted = [one for one in known if one.settings in named]
     wait_s = WAIT_S if timeout is None else timeout
-    connect_s = LOOK_CONNECT_S if wait or timeout is None else timeout
+    connect_s = LOOK_CONNECT_S if timeout is None else min(LOOK_CONNECT_S, timeout) if wait else timeout
     with ExitStack() as stack:
         try:
             readers = [
