@@ -187,8 +187,8 @@ FILES_AND_FLOWS = (
         ),
         impact=NOTHING_CHANGED,
         mend=(
-            "Keep `topics` of the two directions apart, or use the default policy. As a warning: the lists may or "
-            "may not overlap."
+            "Keep `topics` of the two directions apart, enable a single direction, or use the default policy; see "
+            "[topic names](limits.md#topic-names). As a warning: the lists may or may not overlap."
         ),
     ),
     Message(
