@@ -19,14 +19,14 @@ from twinlog.explain.table import MESSAGES, pieces_of
 _FILLED = re.compile(r"%[sdr]|%\.\d+f|%[\d,]*d")
 _HOLE = "\0"
 
-_OF_OTHERS = {"can't start new thread", "collides with existing topics"}
-"""Pieces that Python and Kafka's brokers put into messages."""
+_OF_OTHERS = {"can't start new thread", "collides with existing topics", "Invalid value for", "No such option"}
+"""Pieces that Python, Typer and Kafka's brokers put into messages."""
 
 
 def wrong_messages(root: Path, messages: Iterable[Message] = tuple(MESSAGES.values())) -> Iterator[str]:
     """One line for each piece of a message that no string of the code below `root` has."""
     package = root / "src" / "twinlog"
-    files = [file for file in package.rglob("*.py") if package / "explain" not in file.parents]
+    files = [file for file in package.rglob("*.py") if package / "explain" / "pages" not in file.parents]
     strings = {text for file in files for text in _strings(file)}
     filled = {text.replace(_HOLE, ending) for text in strings for ending in ("", "s", "ies")}
     corpus = "\n".join(strings | filled)

@@ -39,7 +39,7 @@ def _refuse(error: OSError) -> NoReturn:
     from contextlib import suppress  # noqa: PLC0415 - nothing may come before `end_at_once`
 
     with suppress(OSError):
-        os.write(2, f"twinlog: writing the output failed: {error.strerror}\n".encode())
+        os.write(2, f"twinlog: TW-USE-02: writing the output failed: {error.strerror}\n".encode())
     os._exit(1)
 
 

@@ -96,7 +96,9 @@ class PatternError(TwinlogError):
     None if the mistake concerns all of it.
     """
 
-    def __init__(self, why: str, at: int | None, text: str) -> None:
+    kind_id = "TW-FILE-04"
+
+    def __init__(self, why: str, at: int | None, text: str, *, message_id: str = "") -> None:
         self.why = why
         self.at = at
         self.text = text
@@ -105,12 +107,14 @@ class PatternError(TwinlogError):
         cut = text[begin : begin + _SHOWN]
         shown = f"'{cut}'" if cut.isprintable() else repr(cut)
         before, behind = "..." if begin else "", "..." if begin + _SHOWN < len(text) else ""
-        super().__init__(f"{why}, {place} {before}{shown}{behind}")
+        super().__init__(f"{why}, {place} {before}{shown}{behind}", message_id=message_id)
 
 
 class OptionError(TwinlogError):
     """An option or a column of a DataFrame is wrong, or two options contradict each other; in the words of Spark's own
     source."""
+
+    kind_id = "TW-USE-01"
 
 
 class ClusterError(TwinlogError):
@@ -272,11 +276,19 @@ class VersionMismatchError(MessageError):
 
 
 class RequestError(TwinlogError):
-    """A request to a worker's REST API fails; `status` is the HTTP status of the answer."""
+    """A request to a worker's REST API fails; `status` is the HTTP status of the answer.
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+    The message of the answer begins with `message_id`, if there is any: a message of Kafka's stays as it is.
+    """
+
+    def __init__(self, status: int, message: str, *, message_id: str = "") -> None:
+        super().__init__(message, message_id=message_id)
         self.status = status
+
+    @classmethod
+    def of(cls, status: int, error: TwinlogError) -> RequestError:
+        """The failure of a request by another error, with the id of its cause."""
+        return RequestError(status, str(error), message_id=error.message_id or error.kind_id)
 
 
 class NotOwnerError(RequestError):
@@ -303,8 +315,8 @@ class UndeliveredError(RequestError):
     The answer is `status` when all workers have refused it in the end.
     """
 
-    def __init__(self, message: str, status: int = 500) -> None:
-        super().__init__(status, message)
+    def __init__(self, message: str, status: int = 500, *, message_id: str = "") -> None:
+        super().__init__(status, message, message_id=message_id)
 
 
 class EngineError(TwinlogError):

@@ -56,6 +56,17 @@ def with_id(text: str, default: str) -> str:
     return text if ids else f"{default}: {text}"
 
 
+def id_first(text: str) -> str:
+    """`text` with the id that is in it in front; a text without an id stays as it is."""
+    return with_id(text, "") if ID.search(text) else text
+
+
+def without_id(text: str) -> str:
+    """`text` without an id in front, for a line that has an id of its own."""
+    found = _MARKED.match(text)
+    return text if found is None else text[found.end() :]
+
+
 def with_event_id(kind: str, text: str) -> str:
     """An event of a copier as a line: `TW-TARGET-04: foreign: east.orders-0: ...`."""
     return with_id(f"{kind}: {text}", EVENT_IDS[kind])

@@ -125,7 +125,7 @@ def run_as_daemon(
     try:
         log = detach(module, words, log_name, environment)
     except OSError as error:
-        sys.stderr.write(f"{program}: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
+        sys.stderr.write(f"{program}: TW-USE-02: cannot log to {error.filename}: {error.strerror}; set LOG_DIR\n")
         raise SystemExit(EXIT_USAGE) from None
     sys.stderr.write(f"{program}: continues in the background and logs to {log}\n")
 
@@ -143,7 +143,7 @@ class MirrorMakerArguments:
 class _ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(EXIT_ARGUMENTS, f"{self.prog}: error: {message}\n")
+        self.exit(EXIT_ARGUMENTS, f"{self.prog}: error: TW-USE-01: {message}\n")
 
 
 def parse_mirror_maker(arguments: Sequence[str], environment: Mapping[str, str]) -> MirrorMakerArguments:

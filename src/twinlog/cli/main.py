@@ -62,9 +62,9 @@ def warm_up() -> None:
         path = make(ending)
     except (TwinlogError, OSError) as error:
         if ended_by:
-            print_error(f"ended by {ended_by[0].name}")
+            print_error(f"TW-USE-03: ended by {ended_by[0].name}")
             raise typer.Exit(signals.exit_code()) from None
-        print_error(told(error))
+        print_error(told(error, "TW-SPARK-24"))
         raise typer.Exit(UNREACHABLE) from None
     typer.echo(f"done: {path} ({path.stat().st_size / 1e6:.0f} MB)")
 

@@ -83,7 +83,7 @@ class ConnectorFlows:
             self._compared = connectors
             texts: dict[ConnectorName, list[str]] = {}
             for one in disagreements(connectors):
-                texts.setdefault(ConnectorName(one.name), []).append(str(one))
+                texts.setdefault(ConnectorName(one.name), []).append(f"{one.message_id}: {one}")
             self._remarks = {name: " ".join(several) for name, several in texts.items()}
         return self._remarks
 

@@ -46,6 +46,7 @@ from twinlog.connectors.model import (
 from twinlog.connectors.validation import QUERY, refused, validate
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.message_ids import id_first, with_id
 from twinlog.worker.spark_flows import SparkOptions
 
 COMMIT = "twinlog"
@@ -185,17 +186,18 @@ class Herder:
     def health(self) -> HealthStatus:
         """Whether this worker has read its topics and is a member of its group."""
         if self._thread.failure is not None:
-            return HealthStatus(Health.UNHEALTHY, self._thread.stage)
+            return HealthStatus(Health.UNHEALTHY, with_id(self._thread.stage, "TW-FLOW-07"))
         if self._group.taken and self._config.settings.healthy_before_group:
-            return HealthStatus(Health.HEALTHY, f"Worker waits for its group: {self._group.reason or ''}".strip())
+            text = f"Worker waits for its group: {self._group.reason or ''}".strip()
+            return HealthStatus(Health.HEALTHY, id_first(text))
         if not self._group.joined:
-            return HealthStatus(Health.STARTING, f"Worker is still starting up. {self._thread.stage}".strip())
+            text = f"Worker is still starting up. {self._thread.stage}".strip()
+            return HealthStatus(Health.STARTING, id_first(text))
         if self._group.assignment is None:
-            return HealthStatus(
-                Health.UNHEALTHY, f"Worker is not a member of its group. {self._group.reason or ''}".strip()
-            )
+            text = f"Worker is not a member of its group. {self._group.reason or ''}".strip()
+            return HealthStatus(Health.UNHEALTHY, with_id(text, "TW-WORKER-02"))
         if self._group.leads_for_s() <= 0:
-            return HealthStatus(Health.UNHEALTHY, f"Worker waits for its group: {SILENT}.")
+            return HealthStatus(Health.UNHEALTHY, f"TW-WORKER-02: Worker waits for its group: {SILENT}.")
         return HealthStatus(Health.HEALTHY, "Worker has completed startup and is ready to handle requests.")
 
     def stage(self) -> str:

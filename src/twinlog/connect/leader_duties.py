@@ -22,6 +22,7 @@ from twinlog.connectors.model import ConnectorName, ConnectorState
 from twinlog.errors import RequestError, TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.fencing import TransactionalIds
+from twinlog.message_ids import id_first
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings
 
@@ -158,7 +159,7 @@ class Zombies:
             return
         flow, why = self._flows.build(name)
         if flow is None:
-            raise RequestError(500, f"Failed to perform zombie fencing: {why}")
+            raise RequestError(500, id_first(f"Failed to perform zombie fencing: {why}"))
         if noted is not None and (noted, tasks) != (1, 1):
             self._asked(lambda: fence_zombies(flow.settings, noted, self._connect))
         self._asked(lambda: self._state.note_fenced(name, tasks))

@@ -25,6 +25,7 @@ from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState, T
 from twinlog.connectors.offset_rules import check_offsets
 from twinlog.errors import ClusterError, NotOwnerError, OptionError, RequestError, UnavailableError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.message_ids import id_first
 from twinlog.mirror.offsets.starts import is_start
 from twinlog.model.amounts import LAST, read_moment
 from twinlog.ops.topics.reader import TopicsReader, this_process
@@ -77,7 +78,7 @@ class RequestGuard:
         if self._thread.left:
             raise UnavailableError("This worker is stopping.")
         if self._clock.monotonic() >= until:
-            raise RequestError(500, timed_out(self._thread.stage))
+            raise RequestError(500, id_first(timed_out(self._thread.stage)))
         self._clock.sleep(POLL_S)
 
     def require_known(self, name: ConnectorName, text: str | None = None) -> None:
@@ -144,7 +145,7 @@ class RequestGuard:
             self._thread.duties.fence_earlier_leaders(assignment)
         except ClusterError as error:
             if not error.retriable or self._clock.monotonic() >= until:
-                raise RequestError(500, str(error)) from error
+                raise RequestError.of(500, error) from error
             return False
         return True
 
@@ -167,7 +168,7 @@ class RequestGuard:
         try:
             return step()
         except ClusterError as error:
-            raise RequestError(500, str(error)) from error
+            raise RequestError.of(500, error) from error
 
 
 class OffsetRequests:
@@ -265,16 +266,16 @@ class TopicRequests:
             with TopicsReader(settings, self._worker, connect=self._connect) as reader:
                 return _ask(reader, asked)
         except OptionError as error:
-            raise RequestError(400, str(error)) from None
+            raise RequestError(400, str(error), message_id=error.message_id) from None
         except ClusterError as error:
-            raise RequestError(500, str(error)) from error
+            raise RequestError.of(500, error) from error
 
     def _settings(self, name: ConnectorName) -> FlowSettings:
         self._may.require_started()
         self._may.require_known(name)
         flow, why = self._flows.build(name)
         if flow is None:
-            raise RequestError(400, f"The configuration of connector {name} is unusable: {why}")
+            raise RequestError(400, id_first(f"The configuration of connector {name} is unusable: {why}"))
         if not flow.settings.copies:
             raise RequestError(400, f"Connector {name} copies no topics.")
         return flow.settings

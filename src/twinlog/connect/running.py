@@ -143,7 +143,7 @@ class RunningConnectors:
         found = self._running.get(name)
         if found is not None:
             if text is not None and text != found.remark:
-                log.warning("TW-WORKER-11: connector %s: %s", name, text)
+                log.warning("%s", with_id(f"connector {name}: {text}", "TW-WORKER-11"))
             found.remark = text
 
     def restart(self, restart: RestartRequest) -> None:

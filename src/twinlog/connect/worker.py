@@ -141,7 +141,8 @@ class Worker:
             try:
                 self.herder.put(ConnectorName(one.name), one.config, initial=initial, replace=False)
             except RequestError as error:
-                raise RequestError(error.status, f"connector {one.name} cannot be created: {error}") from None
+                text = f"connector {one.name} cannot be created: {error}"
+                raise RequestError(error.status, text, message_id=error.message_id) from None
             log.info("connector %s was created", one.name)
 
     def _ask_leader(self, leader_url: str, name: ConnectorName, configs: Sequence[Config]) -> None:

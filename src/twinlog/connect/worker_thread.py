@@ -34,6 +34,7 @@ from twinlog.errors import (
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.retry import WORKER_TOPICS, retry_until_stopped
 from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
+from twinlog.message_ids import told, with_id
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.spark_flows import SparkOptions
 
@@ -188,7 +189,7 @@ class WorkerThread:
 
     def _crash(self, error: Exception) -> None:
         log.error("TW-FAULT-03: the worker's herder ended", exc_info=error)
-        self._fail(f"internal error: {type(error).__name__}")
+        self._fail(f"TW-FAULT-03: internal error: {type(error).__name__}")
 
     def _fail(self, why: str) -> None:
         self.failure = why
@@ -202,7 +203,7 @@ class WorkerThread:
                     self._clock.wait(self._wake, TICK_S)
                     self._wake.clear()
         except TooFewBrokersError as error:
-            self._fail(str(error))
+            self._fail(told(error, "TW-WORKER-04"))
         except Exception as error:
             self._crash(error)
         finally:
@@ -243,7 +244,7 @@ class WorkerThread:
                 few_since = now if few_since is None else few_since
                 if (now - few_since) * 1000 >= self._admin.client.settings.default_api_timeout_ms:
                     raise error
-            self._stages.enter_stage(READS_TOPICS, f"It tries again: {error}")
+            self._stages.enter_stage(READS_TOPICS, f"It tries again: {told(error, 'TW-WORKER-03')}")
             if self._logged.is_new(str(error), AGAIN_S):
                 level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
                 log.log(level, "TW-WORKER-03: the worker's topics cannot be read yet, trying again: %s", error)
@@ -281,7 +282,8 @@ class WorkerThread:
         self._note_ended()
         if troubles:
             if self._logged.is_due(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
-                log.warning("TW-WORKER-05: the worker's topics do not answer, trying again: %s", _shown(troubles[0]))
+                text = f"the worker's topics do not answer, trying again: {_shown(troubles[0])}"
+                log.warning("%s", with_id(text, "TW-WORKER-05"))
         # Only a turn that reads shows whether the topics answer.
         elif reads and self._logged.end_condition(_OUTAGE):
             log.info("the worker's topics answer again")
@@ -394,6 +396,6 @@ def _shown(error: ClusterError) -> str:
     if not isinstance(error, TopicGoneError):
         return str(error)
     return (
-        f"{error} any more (config.storage.topic). Running connectors continue; the leader of the group recreates the "
-        "topic, with all connectors that it knows"
+        f"TW-WORKER-07: {error} any more (config.storage.topic). Running connectors continue; the leader of the group "
+        "recreates the topic, with all connectors that it knows"
     )

@@ -47,6 +47,7 @@ class Disagreement:
     other: str
     what: str
     settings: Mapping[str, str]
+    message_id: str = "TW-WORKER-11"
 
     def __str__(self) -> str:
         changes = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
@@ -131,7 +132,7 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
         "connector: the other connector would copy the topic from its beginning"
     )
     exclude = ", ".join([*one.settings.topics_exclude, *topics])
-    return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})
+    return Disagreement(one.name, source.name, what, {"topics.exclude": exclude}, "TW-WORKER-12")
 
 
 def _doubled(one: FlowSettings, other: FlowSettings) -> list[TopicName]:

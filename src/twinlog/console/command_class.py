@@ -7,16 +7,18 @@ names of options that it had in earlier versions, and prints its help by `consol
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any
 
 import typer
 import typer.core
 
 from twinlog.console.help_page import help_text, usage
-from twinlog.console.log_options import LogFormat, choose_log
+from twinlog.console.log_options import LogFormat, choose_log, chosen_log, json_line
+from twinlog.message_ids import with_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,49 @@ class TwinlogCommand(typer.core.TyperCommand):
         formatter.write(help_text(self, ctx))
 
 
+USAGE_ID = "TW-USE-01"
+
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""Click's class of every error of a command line; Typer has no public name for it."""
+
+
+@contextmanager
+def _with_ids() -> Iterator[None]:
+    """Put a message id in front of the text of an error of the command line."""
+    try:
+        yield
+    except _UsageError as error:
+        if type(error).show is not _UsageError.show:
+            # It prints the help.
+            raise
+        error.format_message = partial(_text, error.format_message)
+        if chosen_log().format is LogFormat.JSON:
+            error.show = partial(_show_as_json, error)
+        raise
+
+
+def _text(text: Callable[[], str]) -> str:
+    return with_id(text(), USAGE_ID)
+
+
+def _show_as_json(error: Any, file: Any = None) -> None:
+    typer.echo(json_line("error", error.format_message()), file=file, err=file is None)
+
+
 class TwinlogGroup(typer.core.TyperGroup):
     """A command with subcommands in `sections`, and the help of `twinlog`."""
 
     section = ""
     page = ""
     sections: tuple[str, ...] = ()
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        with _with_ids():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _with_ids():
+            return super().invoke(ctx)
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         formatter.write(f"Usage: {usage(self, ctx)}\n")

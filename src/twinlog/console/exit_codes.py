@@ -50,10 +50,15 @@ def code_of(error: TwinlogError) -> int:
     return UNREACHABLE if isinstance(error, ClusterError | EngineError | DriverLostError) else FOUND
 
 
+def failure_text(error: TwinlogError) -> str:
+    """The text of an error that ends a command, or a part of its work, with an id in front."""
+    return told(error, "TW-REST-08" if isinstance(error, RequestError) else "TW-USE-06")
+
+
 def end_with(error: TwinlogError) -> NoReturn:
     """Print an error on stderr, and end the command with its code."""
     if isinstance(error, ConfigError):
         print_problems(error)
     else:
-        print_error(told(error))
+        print_error(failure_text(error))
     raise typer.Exit(code_of(error)) from None

@@ -148,7 +148,7 @@ def moment_ms(text: str | None, option: str, forms: str = MOMENT_HELP) -> int | 
         raise typer.BadParameter(f"{text!r} is an unknown moment; write {forms}", param_hint=option)
     if digits.isdecimal() and 0 < moment < SECONDS_BELOW:
         note = f"{option} {text} is {shown_moment(moment)}: numbers are milliseconds since 1970"
-        print_warning_line(f"twinlog: {note}")
+        print_warning_line(f"TW-USE-05: {note}")
     return moment
 
 

@@ -51,7 +51,7 @@ def end_at_once(program: str, *, serves: bool, reloads: bool = False) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         # Another signal may come before this line, and then prints its own.
         _set(_nothing)
-        os.write(2, f"{program}: ended by {_ENDING[number]}\n".encode())
+        os.write(2, f"{program}: TW-USE-03: ended by {_ENDING[number]}\n".encode())
         scratch = sys.modules.get("twinlog.scratch")
         if scratch is not None:
             scratch.remove_all()

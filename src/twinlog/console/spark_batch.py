@@ -89,7 +89,7 @@ class SparkSignalHandler:
             if self._engine is not None:
                 self._engine.interrupt()
                 return
-        print_error(f"ended by {number.name}")
+        print_error(f"TW-USE-03: ended by {number.name}")
         end_process(signals.exit_code())
 
     def begin(self, engine: Engine) -> None:
@@ -100,7 +100,7 @@ class SparkSignalHandler:
     def end_command(self, error: TwinlogError) -> NoReturn:
         """End the command on an error, with a line."""
         if self.number is not None:
-            print_error(f"ended by {self.number.name}{self._way_out}")
+            print_error(f"TW-USE-03: ended by {self.number.name}{self._way_out}")
             raise typer.Exit(signals.exit_code()) from None
         end_with(error)
 

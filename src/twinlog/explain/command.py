@@ -48,7 +48,7 @@ def explain(
     """
     found, unknown = _found(messages or [])
     for text in unknown:
-        print_error(text)
+        print_error(f"TW-USE-07: {text}")
     if not messages:
         found = list(MESSAGES.values())
         rows = [("ID", "SEVERITY", "TITLE"), *((one.id, one.severity, one.title) for one in found)]

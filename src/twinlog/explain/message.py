@@ -34,8 +34,8 @@ class Message:
     and lines say all. `look` has commands; an empty `look` or `escalate` is the area's. Texts are Markdown, and links
     are relative to docs/.
 
-    `in_line` is False for the output of a command that prints the line in its own words, without the id. A `retired` id
-    is in lines of earlier versions only; a number is never used for a second message.
+    `in_line` is False for a line for information, which has no id. A `retired` id is in lines of earlier versions only;
+    a number is never used for a second message.
     """
 
     id: str

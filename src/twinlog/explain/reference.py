@@ -25,11 +25,12 @@ $ twinlog explain TW-GAP-01
 $ grep ERROR twinlog.log | tail -1 | twinlog explain -
 ```
 
-Each warning and each error of the log begins with an id. Traces of the REST API and reasons in `twinlog status` have
-the same ids. With `--log-format json` the id is the field `id`. A number keeps its message for ever.
+Each warning and each error has an id: in the log, in the output of a command, in errors and traces of the REST API, in
+`/health`, and in `twinlog status`. With `--log-format json` the id is the field `id`. A number keeps its message for
+ever.
 
-The tables below lead to the entries. A message marked with * is a line without an id: an output of a command, or a line
-for information. `twinlog explain` finds these lines by their words. Each entry has these parts:
+The tables below lead to the entries. A message marked with * is a line for information, without an id:
+`twinlog explain` finds the line by its words. Each entry has these parts:
 
 - the lines of the log, in which capital letters, `...`, east and west are placeholders;
 - the meaning;

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from twinlog.explain.message import Area, Message, Page
 from twinlog.explain.pages import (
     alerts,
+    command_line,
     commands,
     connections,
     files,
@@ -37,6 +38,7 @@ PAGES: tuple[Page, ...] = (
     workers.PAGE,
     files.PAGE,
     commands.PAGE,
+    command_line.PAGE,
     alerts.PAGE,
 )
 """In the order of the documentation."""

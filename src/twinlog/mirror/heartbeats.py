@@ -115,7 +115,7 @@ class HeartbeatTopics:
             return self._cluster.call(_limited, self._cluster.client, {copy: most})
         except RefusedError as error:
             self._unread.add(topic)
-            log.info("%s is taken for a topic of a user: %s", copy, error)
+            log.warning("TW-TOPIC-21: %s is taken for a topic of a user: %s", copy, error)
             return {}
 
 

@@ -125,7 +125,7 @@ class HeldPartition:
             source.topic,
             source.partition,
             reason,
-            _IDS[kind],
+            (error.message_id if reason == "transform" else "") or _IDS[kind],
             error.message.removeprefix(f"{source}: "),
             error.way_out or _WAYS_OUT.get(reason, ""),
             since_ms,

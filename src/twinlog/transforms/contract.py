@@ -129,6 +129,8 @@ class FailedRow:
     reason: str
     kind: str
     """The name of the exception's class, with its module."""
+    message_id: str = ""
+    """The id of the reason, if it has an id of its own."""
 
 
 def apply(
@@ -170,5 +172,5 @@ def _failure(row: Any, error: BaseException) -> FailedRow:
     kind = type(error)
     offset = SourceOffset(row.column("offset")[0].as_py())
     if isinstance(error, TransformError):
-        return FailedRow(row, offset, error.message, f"{kind.__module__}.{kind.__qualname__}")
+        return FailedRow(row, offset, error.message, f"{kind.__module__}.{kind.__qualname__}", error.message_id)
     return FailedRow(row, offset, f"it raises {kind.__name__}: {error}", f"{kind.__module__}.{kind.__qualname__}")

@@ -270,7 +270,7 @@ class _TransformPreparation:
                 f"the transform {settings.shown} fails on the record at offset {failure.offset} of "
                 f"{transformer.source}: {failure.reason}; {way_out}"
             )
-            raise _StopError(failure.offset, TransformError(text))
+            raise _StopError(failure.offset, TransformError(text, message_id=failure.message_id))
         record = shown(failure.row) if settings.log_errors and settings.log_messages else ""
         self.prepared.failed.append(FailedRecord(failure.offset, failure.reason, record))
         if settings.dead_letter_topic:

@@ -73,7 +73,8 @@ def check_within_cluster(name: str, flow: FlowSettings) -> None:
     if not known and source_alias(TopicName(name), flow.separator) != flow.source:
         raise TransformError(
             f"it routes records to {name}: within a cluster the flow may read them there again; names that begin "
-            f"{flow.source}{flow.separator} are its own copies, which it leaves out"
+            f"{flow.source}{flow.separator} are its own copies, which it leaves out",
+            message_id="TW-TOPIC-22",
         )
 
 

@@ -15,11 +15,15 @@ from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.retry import PERIODIC_JOB, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.message_ids import with_id
 
 log = logging.getLogger(__name__)
 
 OFTEN_S = 5.0
 """The longest wait of a job that has its turns more often."""
+
+FAILED_JOB = "TW-FLOW-04"
+"""The message id of a job without an id of its own."""
 
 LOG_AFTER_S = 3.0
 """The shortest fault that is logged."""
@@ -43,11 +47,12 @@ class Retryable(Protocol):
 class PeriodicJob:
     """A job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
-    `what` completes "cannot ..." in messages, `way_out` tells the operator the remedy for a refusal. A step raises
-    TwinlogError; if it fails for some groups or topics only, it does the rest and returns a text about them. Retriable
-    errors stay out of the log while `excused()`: their reason was logged before, for all jobs. After a long step the
-    job rests for as long as the step took, so a job takes at most half of its thread's time. After a successful turn,
-    the job calls `again` until the next turn. With `once_more`, the job takes a last turn when it is stopped.
+    `what` completes "cannot ..." in messages, `way_out` tells the operator the remedy for a refusal, and the messages
+    have the id `message_id`. A step raises TwinlogError; if it fails for some groups or topics only, it does the rest
+    and returns a text about them. Retriable errors stay out of the log while `excused()`: their reason was logged
+    before, for all jobs. After a long step the job rests for as long as the step took, so a job takes at most half of
+    its thread's time. After a successful turn, the job calls `again` until the next turn. With `once_more`, the job
+    takes a last turn when it is stopped.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class PeriodicJob:
         interval_s: float,
         *,
         way_out: str = "",
+        message_id: str = FAILED_JOB,
         again: Retryable | None = None,
         once_more: bool = False,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
@@ -74,6 +80,7 @@ class PeriodicJob:
         self._step = step
         self._interval_s = interval_s
         self._way_out = way_out
+        self.message_id = message_id
         self._again = again
         self.once_more = once_more
         self._note = note
@@ -219,15 +226,21 @@ class PeriodicJob:
         """Log a refusal once, with the way out."""
         if not self._stopping and self._logged.is_due(text):
             way_out = f"; {self._way_out}" if self._way_out else ""
-            log.log(level, "TW-FLOW-04: %s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
+            log.log(
+                level,
+                "%s: %s: cannot %s, trying again: %s%s",
+                *(self.message_id, self._flow, self.what, text, way_out),
+            )
 
     def _faulty(self, text: str) -> None:
         """Log a lasting fault, at growing intervals."""
         if not self._excused() and self._logged.is_due(_FAULT, LOG_AFTER_S, *DOUBLING_S):
-            log.warning("TW-FLOW-04: %s: cannot %s, trying again: %s", self._flow, self.what, text)
+            log.warning("%s: %s: cannot %s, trying again: %s", self.message_id, self._flow, self.what, text)
 
     def _show(self, trouble: str | None) -> None:
         self.trouble = trouble
+        if trouble is not None and self.message_id != FAILED_JOB:
+            trouble = with_id(trouble, self.message_id)
         self._note(self.what, trouble)
 
 
@@ -267,6 +280,7 @@ class PeriodicJobs:
         interval_s: float | None,
         *,
         way_out: str = "",
+        message_id: str = FAILED_JOB,
         again: Retryable | None = None,
         once_more: bool = False,
     ) -> PeriodicJob | None:
@@ -280,6 +294,7 @@ class PeriodicJobs:
                 step,
                 interval_s,
                 way_out=way_out,
+                message_id=message_id,
                 again=again,
                 once_more=once_more,
                 note=self._note,

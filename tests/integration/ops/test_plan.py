@@ -274,7 +274,7 @@ def test_what_a_run_would_fail_at_is_said_before(
     assert f"north.{twin}" not in named(planned["create"], "topic")
     text = CliRunner().invoke(app, ["plan", str(file)])
     assert text.exit_code == 1
-    assert "! record-limit: records of up to 2000000 bytes" in text.output
+    assert "! TW-PLAN-04: record-limit: records of up to 2000000 bytes" in text.output
 
     # A class of the user's that fails on a topic fails its flow alone.
     with file.open("a", encoding="utf-8") as lines:

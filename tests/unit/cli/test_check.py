@@ -167,5 +167,5 @@ def test_output_that_has_no_room_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "twinlog", "--version"]
         found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
-    said = "twinlog: writing the output failed: No space left on device\n"
+    said = "twinlog: TW-USE-02: writing the output failed: No space left on device\n"
     assert (found.returncode, found.stderr) == (1, said)

@@ -123,7 +123,8 @@ def test_a_daemon_without_a_log_file_reports_it(file: Path, tmp_path: Path) -> N
         command, env={**os.environ, "LOG_DIR": str(tmp_path / "taken")}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == f"connect-mirror-maker: cannot log to {tmp_path / 'taken'}: File exists; set LOG_DIR\n"
+    taken = tmp_path / "taken"
+    assert done.stderr == f"connect-mirror-maker: TW-USE-02: cannot log to {taken}: File exists; set LOG_DIR\n"
 
 
 def test_a_misspelt_key_is_reported_though_it_is_only_ignored(tmp_path: Path) -> None:

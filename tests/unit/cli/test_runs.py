@@ -88,7 +88,7 @@ def test_a_wrong_option_is_code_2_in_plain_text(file: Path, words: tuple[str, ..
     usage, hint, *_, error = done.stderr.splitlines()
     assert usage.startswith(f"Usage: twinlog {words[0]} ")
     assert hint.startswith(f"Try 'twinlog {words[0]}")
-    assert error.startswith("Error: No such option: --no-such-option")
+    assert error.startswith("Error: TW-USE-01: No such option: --no-such-option")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
@@ -100,7 +100,7 @@ def test_an_interrupted_command_is_code_4(file: Path, number: signal.Signals) ->
         wait_for(lambda: "of 300 s" in errors.readline(), DEADLINE_S, "it waits", every_s=0.05)
         process.send_signal(number)
         assert process.wait(DEADLINE_S) == 4
-        assert errors.read().splitlines()[-1] == f"twinlog: ended by {number.name}"
+        assert errors.read().splitlines()[-1] == f"twinlog: TW-USE-03: ended by {number.name}"
 
 
 def test_a_flow_has_a_form_that_needs_no_quotes(file: Path) -> None:
@@ -118,8 +118,8 @@ def test_an_arrow_without_quotes_is_named_with_the_file_that_the_shell_has_empti
     assert (file.parent / "west").read_text() == ""
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "Error: Invalid value for --flow: twinlog got 'east-': the shell takes > for a redirection, and has just "
-        "emptied the file west. Write --flow east:west, or quote it: --flow 'east->west'"
+        "Error: TW-USE-01: Invalid value for --flow: twinlog got 'east-': the shell takes > for a redirection, and has "
+        "just emptied the file west. Write --flow east:west, or quote it: --flow 'east->west'"
     )
 
 

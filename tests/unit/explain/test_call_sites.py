@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "src" / "twinlog"
 LEVELS = {"warning", "error", "exception", "critical", "log"}
 ID_FIRST = re.compile(r"TW-[A-Z]+-\d\d: ")
-GIVES_AN_ID = {"id_of", "with_id", "with_event_id", "told"}
+ID_LAST = re.compile(r"\[TW-[A-Z]+-\d\d\]$")
+GIVES_AN_ID = {"id_of", "id_first", "with_id", "with_event_id", "told", "failure_text"}
 """Functions that return an id, or a text with an id in front."""
 
 VARIABLES = {
@@ -43,7 +46,7 @@ class CallSite:
 @cache
 def modules() -> dict[Path, ast.Module]:
     """The modules of the package except the table itself."""
-    files = [file for file in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "explain" not in file.parents]
+    files = [file for file in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "explain" / "pages" not in file.parents]
     return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
@@ -86,6 +89,36 @@ def gives_an_id(value: ast.expr) -> bool:
 @pytest.mark.parametrize("site", list(call_sites()), ids=str)
 def test_a_warning_or_an_error_begins_with_an_id(site: CallSite) -> None:
     assert has_an_id(site.call), f"{site}: put the id of the message in front: TW-AREA-NN, see twinlog explain"
+
+
+PRINTS = {"print_error", "print_warning_line"}
+"""Functions that print a warning or an error of a command."""
+
+
+def printed_lines() -> Iterator[CallSite]:
+    for file, module in modules().items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PRINTS:
+                yield CallSite(f"{file.relative_to(ROOT)}:{node.lineno}", node)
+
+
+def prints_an_id(value: ast.expr) -> bool:
+    """Whether a text has an id: a literal in front or in brackets, a call that puts an id in front."""
+    if isinstance(value, ast.JoinedStr):
+        first, last = value.values[0], value.values[-1]
+        return prints_an_id(first) or (isinstance(last, ast.Constant) and ID_LAST.search(str(last.value)) is not None)
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, str) and ID_FIRST.match(value.value) is not None
+    return gives_an_id(value)
+
+
+@pytest.mark.parametrize("site", list(printed_lines()), ids=str)
+def test_a_printed_warning_or_error_has_an_id(site: CallSite) -> None:
+    assert prints_an_id(site.call.args[0]), f"{site}: put the id of the message in front: TW-AREA-NN"
+
+
+def test_there_are_printed_lines() -> None:
+    assert len(list(printed_lines())) > 30
 
 
 def test_there_are_call_sites() -> None:
@@ -157,8 +190,23 @@ def test_each_alert_has_an_id_and_its_page() -> None:
     assert len(alerts) > 15
     for alert in alerts:
         message = MESSAGES[alert["annotations"]["message_id"]]
-        end = f"/messages/{page_of(message).name}.html#{message.id.lower()}"
-        assert alert["annotations"]["runbook_url"].endswith(end), alert["alert"]
+        page = f"docs/messages/{page_of(message).name}.md"
+        assert (ROOT / page).is_file()
+        assert alert["annotations"]["runbook_url"] == f"{page}#{message.id.lower()}", alert["alert"]
     named = {line.removeprefix("alert ") for message in MESSAGES.values() for line in message.shapes}
     own = {alert["alert"] for alert in alerts if MESSAGES[alert["annotations"]["message_id"]].area == "ALERT"}
     assert own == {name for name in named if name.startswith("Twinlog")}
+
+
+def test_the_command_of_the_alerts_makes_links_of_their_paths() -> None:
+    alerts = ROOT / "deploy" / "monitoring" / "alerts.yaml"
+    command = next(line for line in alerts.read_text(encoding="utf-8").splitlines() if "sed -E" in line)
+    done = subprocess.run(
+        [*shlex.split(command.removeprefix("#"))[:-1], str(alerts)], capture_output=True, text=True, check=True
+    )
+    links = [line.strip() for line in done.stdout.splitlines() if " runbook_url: " in f" {line.strip()}"]
+    assert len(links) > 15
+    for link in links:
+        assert re.fullmatch(
+            r"runbook_url: https://docs\.example\.com/twinlog/messages/[a-z-]+\.html#tw-[a-z]+-\d\d", link
+        ), link

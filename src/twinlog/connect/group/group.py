@@ -14,7 +14,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
 from twinlog.kafka.retry import GROUP_MEMBER, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
-from twinlog.message_ids import with_id
+from twinlog.message_ids import told, with_id
 from twinlog.metrics.meters import RecentTimes
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.group_membership import GroupMembership
@@ -247,11 +247,11 @@ class WorkerGroup(GroupMembership):
         elif isinstance(error, _OtherTopicsError):
             # An administrator has to fix the worker's file and to restart the worker. The long pause keeps its tries to
             # join rare, as each try disturbs the other workers.
-            await self._trouble(str(error), wait_s=APART_S)
+            await self._trouble(told(error), wait_s=APART_S)
         elif isinstance(error, RefusedError):
-            await self._trouble(str(error), wait_s=REFUSED.first_s)
+            await self._trouble(told(error), wait_s=REFUSED.first_s)
         else:
-            await self._trouble(str(error))
+            await self._trouble(told(error))
 
     async def _remain(self) -> None:
         self.reason = None
@@ -272,7 +272,7 @@ class WorkerGroup(GroupMembership):
             log.warning("TW-WORKER-02: cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
 
     async def _trouble(self, reason: str, wait_s: float = GROUP_MEMBER.first_s) -> None:
-        self.reason = reason
+        self.reason = with_id(reason, "TW-WORKER-02")
         if self._membership.generation is None:
             self._lose_membership()
         if not self._stopping:

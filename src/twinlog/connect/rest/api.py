@@ -32,6 +32,7 @@ from twinlog.connect.rest.users import Users, credentials
 from twinlog.connect.stage import timed_out
 from twinlog.connectors.model import ConnectorName
 from twinlog.errors import NotOwnerError, RequestError, UnavailableError, UndeliveredError
+from twinlog.message_ids import id_first, told
 from twinlog.metrics.exposition import Pages
 from twinlog.settings.worker import RestSettings
 
@@ -208,7 +209,7 @@ class RestResource:
             return refused or await self._in_time(request, method)
         except RequestError as error:
             headers = {"Retry-After": "1"} if isinstance(error, UnavailableError) else None
-            return responses.error(error.status, error.message, headers)
+            return responses.error(error.status, told(error), headers)
         except ClientDisconnect:
             raise
         except Exception as error:
@@ -216,14 +217,15 @@ class RestResource:
             what, where = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
             path = request.scope["raw_path"].decode("ascii", "replace")
             _LOG.error("TW-FAULT-04: an unexpected %s at %s %s:\n%s", what, request.method, path, where)
-            return responses.error(500, f"The worker failed at this request with {what}; its log has the stack.")
+            text = f"TW-FAULT-04: The worker failed at this request with {what}; its log has the stack."
+            return responses.error(500, text)
 
     async def _in_time(self, request: Request, method: RestMethod) -> Response:
         try:
             async with asyncio.timeout(self._api.limits.request_s):
                 return await method.handle(request)
         except TimeoutError:
-            raise RequestError(500, timed_out(self._api.herder.stage())) from None
+            raise RequestError(500, id_first(timed_out(self._api.herder.stage()))) from None
 
     async def _stranger(self, request: Request, method: RestMethod) -> Response | None:
         """The response to a request with a missing or wrong login; None for an allowed request."""

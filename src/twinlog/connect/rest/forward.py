@@ -130,16 +130,18 @@ class Forwarder:
                 answer = connection.getresponse()
                 content = answer.read(_LARGEST)
                 if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and answer.getheader("Retry-After"):
-                    raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc} is stopping")
+                    text = f"IO Error trying to forward REST request: {worker.netloc} is stopping"
+                    raise UndeliveredError(text, message_id="TW-REST-05")
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException, ValueError) as failure:
             reason = str(failure) or type(failure).__name__
+            text = f"IO Error trying to forward REST request: {worker.netloc}: {reason}"
             if method == "PUT" and isinstance(failure, ConnectionResetError):
                 # The other worker may have fulfilled the request; a PUT can safely be repeated.
-                raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
+                raise UndeliveredError(text, message_id="TW-REST-05") from None
             _LOG.warning("TW-REST-05: cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
-            raise RequestError(500, f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
+            raise RequestError(500, text, message_id="TW-REST-05") from None
         return _response(answer.status, content)
 
     @staticmethod

@@ -120,7 +120,7 @@ class MetricsServer:
             async with asyncio.timeout(_HEALTH_S):
                 found = await asyncio.to_thread(self._asked_health)
         except TimeoutError:
-            found = HealthStatus(Health.UNHEALTHY, "Worker did not answer in time.")
+            found = HealthStatus(Health.UNHEALTHY, "TW-REST-07: Worker did not answer in time.")
         return health_response(found)
 
 

@@ -23,6 +23,7 @@ from twinlog.connect.rest.api import RestApi, RestMethod, flag, resource
 from twinlog.connect.rest.levels import LEVELS
 from twinlog.connectors.model import Health, HealthStatus
 from twinlog.errors import RequestError
+from twinlog.message_ids import with_id
 
 HEALTH = "/health"
 _STATUS = {Health.HEALTHY: 200, Health.STARTING: 503, Health.UNHEALTHY: 500}
@@ -52,7 +53,7 @@ class RootResource:
             async with asyncio.timeout(self._api.limits.health_s):
                 found = await self._api.pools.health.run(self._api.herder.health)
         except TimeoutError:
-            message = f"{_SILENT} {self._api.herder.stage()}".rstrip()
+            message = with_id(f"{_SILENT} {self._api.herder.stage()}".rstrip(), "TW-REST-07")
             found = HealthStatus(Health.UNHEALTHY, message)
         return health_response(found)
 

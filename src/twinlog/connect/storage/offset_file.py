@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem
+from twinlog.mistakes import ConfigProblem, MistakeKind
 
 _HEADER = b"\xac\xed\x00\x05"
 _NULL, _REFERENCE, _DESCRIPTION, _OBJECT, _ARRAY = b"\x70", b"\x71", b"\x72", b"\x73", b"\x75"
@@ -164,7 +164,8 @@ class OffsetFile:
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise self._problem("another worker has this file", "a file of its own for each worker") from None
+            taken = MistakeKind.OFFSET_FILE_TAKEN
+            raise self._problem("another worker has this file", "a file of its own for each worker", taken) from None
         noted = os.pread(self._held, 1000, 0).decode("ascii", "replace").split()
         try:
             data = self.path.read_bytes()
@@ -214,8 +215,8 @@ class OffsetFile:
         os.ftruncate(self._held, len(text))
         os.fsync(self._held)
 
-    def _problem(self, found: str, expected: str) -> ConfigError:
-        return ConfigError([ConfigProblem(str(self.path), None, KEY, found, expected)])
+    def _problem(self, found: str, expected: str, kind: MistakeKind | None = None) -> ConfigError:
+        return ConfigError([ConfigProblem(str(self.path), None, KEY, found, expected, kind)])
 
 
 def _digest(data: bytes) -> str:

@@ -344,4 +344,4 @@ def _parsed(text: str, where: str) -> list[StoredOffset]:
     try:
         return bodies.offsets_request(bodies.parse(text.encode()))
     except RequestError as error:
-        raise RequestError(error.status, f"{where}: {error}") from None
+        raise RequestError(error.status, f"{where}: {error}", message_id=error.message_id) from None

@@ -257,7 +257,8 @@ class RoutePlacement:
                     routed, source, self._topics.partitions(routed.topic), replace(rules, max_batch_bytes=limit)
                 )
             except TransformError as error:
-                raise type(error)(f"{source}: the transform {name}: {error}") from None
+                text = f"{source}: the transform {name}: {error}"
+                raise type(error)(text, message_id=error.message_id) from None
             for number, appends in placed.items():
                 for append in appends:
                     append.route = unit

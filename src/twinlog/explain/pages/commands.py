@@ -18,7 +18,6 @@ _PLAN = Area(
             meaning="Another program made the remote topic, or stored positions were lost.",
             impact="A run would append the copies behind the foreign records.",
             mend="Delete or rename the remote topic, or leave the source topic out.",
-            in_line=False,
         ),
         Message(
             "TW-PLAN-02",
@@ -28,7 +27,6 @@ _PLAN = Area(
             meaning="The remote topic has more partitions than its source.",
             impact="After a move of producers, records with the same key may come to another partition.",
             mend="Recreate the remote topic, or add partitions to the source topic.",
-            in_line=False,
         ),
         Message(
             "TW-PLAN-03",
@@ -38,7 +36,6 @@ _PLAN = Area(
             meaning="The brokers' metrics would confuse the two topics.",
             impact="A run would leave the topic out.",
             mend="Choose another separator, or leave either topic out.",
-            in_line=False,
         ),
         Message(
             "TW-PLAN-04",
@@ -48,7 +45,6 @@ _PLAN = Area(
             meaning="`max.message.bytes` is smaller on the target.",
             impact="A run would hold the partition at the first record above the limit.",
             mend="Raise `max.message.bytes` on the target, or set `twinlog.oversized.record.policy = skip`.",
-            in_line=False,
         ),
         Message(
             "TW-PLAN-05",
@@ -58,7 +54,6 @@ _PLAN = Area(
             meaning="",
             impact="A run would fill the disks of the target's brokers.",
             mend="Follow the line.",
-            in_line=False,
         ),
         Message(
             "TW-PLAN-06",
@@ -69,7 +64,15 @@ _PLAN = Area(
             impact=UNAFFECTED,
             mend="Grant the permission, or compare the rest.",
             look=("twinlog diff mm2.properties east west",),
-            in_line=False,
+        ),
+        Message(
+            "TW-PLAN-07",
+            "Partitions lack a leader",
+            "error",
+            lines=("`unread: PARTITIONS of EAST lack a leader: their volume is missing in this plan; ...`",),
+            meaning="From `twinlog plan`: no broker of the source leads these partitions.",
+            impact="A run would copy these partitions later, once they have a leader.",
+            mend="Start the brokers with the replicas of the partitions, and plan again.",
         ),
     ),
 )
@@ -115,7 +118,6 @@ _COMMAND = Area(
             meaning="A cluster is silent, or the process lacks a right on the control topic.",
             impact="Partitions of the request may wait; all other partitions are copied.",
             mend="Follow the reason in the line.",
-            in_line=False,
         ),
         Message(
             "TW-COMMAND-05",
@@ -159,7 +161,6 @@ _COMMAND = Area(
             meaning="MirrorMaker 2, or an older twinlog, copied records between two steps of a command.",
             impact="The partition continues at the position of the other program.",
             mend="Look at the present offset, and repeat the request if needed.",
-            in_line=False,
         ),
         Message(
             "TW-COMMAND-09",
@@ -179,7 +180,6 @@ _COMMAND = Area(
             meaning="From `twinlog topics`.",
             impact=UNAFFECTED,
             mend="Write a topic from the line; a pattern must match a whole name.",
-            in_line=False,
         ),
         Message(
             "TW-COMMAND-11",
@@ -189,7 +189,6 @@ _COMMAND = Area(
             meaning="From `twinlog topics`: the request was discarded.",
             impact=UNAFFECTED,
             mend="Write `--partition`, or wait for the source.",
-            in_line=False,
         ),
         Message(
             "TW-COMMAND-12",
@@ -202,6 +201,24 @@ _COMMAND = Area(
             ),
             impact="If the request goes back, some records are copied a second time.",
             mend="Follow the reason at the end of the line, and repeat the request if needed.",
+        ),
+        Message(
+            "TW-COMMAND-13",
+            "The topics of a request are unchecked",
+            "warning",
+            lines=("`the source is silent, so the topics are unchecked: ...`",),
+            meaning="`twinlog topics pause` and `resume` take the names as they are while the source is silent.",
+            impact="A misspelt name pauses no topic.",
+            mend="Compare the names with `twinlog topics list` once the source answers.",
+        ),
+        Message(
+            "TW-COMMAND-14",
+            "A request still waits",
+            "error",
+            lines=("`the command is written, and still waits for the process that runs the flow. ...`",),
+            meaning="The process that runs the flow has not read the request within `--timeout`, or lacks a right.",
+            impact="The partitions are as before until the process carries out the request.",
+            mend="Look at `twinlog topics list`, and grant READ and WRITE on the topic that the line names.",
         ),
     ),
 )
@@ -230,7 +247,6 @@ _SWITCH = Area(
                 "Stop the producers; twinlog continues by itself. To undo the switchover, press Ctrl-C and run it with "
                 "`--abort` in another terminal."
             ),
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-02",
@@ -240,7 +256,6 @@ _SWITCH = Area(
             meaning="A super user passed the fence after twinlog had released the producers.",
             impact="The late records are on the target behind newer records.",
             mend="Stop this producer. The report has the offsets of its copied records.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-03",
@@ -250,7 +265,6 @@ _SWITCH = Area(
             meaning="A producer still writes, or the flow does not run; all other producers write to the target.",
             impact="The late records wait on the source.",
             mend="Stop the producer, let the flow run, and run the same command again.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-04",
@@ -260,7 +274,6 @@ _SWITCH = Area(
             meaning="`--abort` came too late: producers could write to both clusters.",
             impact=NOTHING_CHANGED,
             mend="Complete the same command, and go back with `switchback`.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-05",
@@ -270,7 +283,6 @@ _SWITCH = Area(
             meaning="The release of either wave's fence would release the other fence.",
             impact=NOTHING_CHANGED,
             mend="Run `--release` of that wave, or choose another file.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-06",
@@ -280,7 +292,6 @@ _SWITCH = Area(
             meaning="A producer died within a transaction.",
             impact="The switchover waits; producers are fenced meanwhile.",
             mend="Wait for the transaction timeout, or run `kafka-transactions.sh abort`.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-07",
@@ -290,7 +301,6 @@ _SWITCH = Area(
             meaning="Another operator works on the switchover, or you do in another terminal.",
             impact=NOTHING_CHANGED,
             mend="Wait for that process. If it has ended for good, use `--take-over`.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-08",
@@ -300,7 +310,6 @@ _SWITCH = Area(
             meaning="",
             impact="This process stops; the other process continues.",
             mend="Leave the switchover to that process, or run the command again after its end.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-09",
@@ -310,7 +319,6 @@ _SWITCH = Area(
             meaning="",
             impact="Producers may still be fenced.",
             mend="Run `twinlog switchover ... --abort`.",
-            in_line=False,
         ),
         Message(
             "TW-SWITCH-10",
@@ -320,7 +328,43 @@ _SWITCH = Area(
             meaning="The flow does not run, or is too slow.",
             impact="Every step is undone: producers write to the source as before.",
             mend="Run `twinlog status`. Then choose a larger `--timeout`, or a smaller `--near`.",
-            in_line=False,
+        ),
+        Message(
+            "TW-SWITCH-11",
+            "The command does not fit the switchover",
+            "error",
+            lines=(
+                "`a switchover east->west of another kind (planned) has begun; complete it, or undo it with --abort`",
+                "`switchover east->west: nothing is under way`",
+                "`switchover east->west must be done before its fence can be released`",
+                "`switchover east->west in the journal has ..., and this file ...; ...`",
+            ),
+            meaning="The journal has another switchover, or a switchover in another state than the command needs.",
+            impact=NOTHING_CHANGED,
+            mend="Look with `--status`, and use the options and the file that the switchover began with.",
+            look=("twinlog switchover mm2.properties --from east --to west --status",),
+        ),
+        Message(
+            "TW-SWITCH-12",
+            "The clusters are not ready for a switchover",
+            "error",
+            lines=(
+                "`TOPICS: nothing is copied yet, by the positions on WEST; ...`",
+                "`N partitions of EAST have no leader`",
+                "`this login lacks ALTER on cluster EAST, needed for --fence acl`",
+            ),
+            meaning="The pre-flight checks found an obstacle before the first change.",
+            impact=NOTHING_CHANGED,
+            mend="Follow each line, and run the rehearsal until it prints no obstacle.",
+        ),
+        Message(
+            "TW-SWITCH-13",
+            "A step of a switchover failed",
+            "error",
+            lines=("`twinlog: ...`",),
+            meaning="A step ended with the error of the line; the next line names the last step.",
+            impact="Producers may still be fenced, as the next line says.",
+            mend="Run the same command again: it continues at this step. `--abort` undoes the switchover.",
         ),
     ),
 )

@@ -111,7 +111,6 @@ _RELOAD = Area(
             meaning="From `twinlog reload`: the process has an earlier version, lacks a right on the topic, or hangs.",
             impact="The flows of this process may still run with the earlier settings.",
             mend="Read the log of the process; send SIGHUP on its host.",
-            in_line=False,
         ),
         Message(
             "TW-RELOAD-09",
@@ -121,7 +120,6 @@ _RELOAD = Area(
             meaning="From `twinlog reload`.",
             impact="The flows wait for a process.",
             mend="Start a process: it reads the file at its start.",
-            in_line=False,
         ),
         Message(
             "TW-RELOAD-10",

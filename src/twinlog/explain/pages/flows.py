@@ -305,6 +305,15 @@ _FAULT = Area(
             impact="Positions were stored before this step.",
             mend="Report the error.",
         ),
+        Message(
+            "TW-FAULT-06",
+            "An unexpected error of a command",
+            "error",
+            lines=("`internal error: ...`",),
+            meaning="A command failed with an unknown error.",
+            impact="The line tells how far the command was.",
+            mend="Report the error with the output of the same command and `-v`.",
+        ),
     ),
 )
 

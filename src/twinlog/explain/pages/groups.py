@@ -102,6 +102,16 @@ _GROUP = Area(
             impact="The comparison reads more records; its result is unaffected.",
             mend="Grant READ on the topic of offset syncs.",
         ),
+        Message(
+            "TW-GROUP-09",
+            "A group lacks committed offsets",
+            "error",
+            lines=("`GROUP: no committed offset in TOPICS`",),
+            meaning="`twinlog translate` finds no offset of the group in the named topics.",
+            impact=UNAFFECTED,
+            mend="Correct the name of the group or of the topic.",
+            look=("twinlog groups mm2.properties",),
+        ),
     ),
 )
 
@@ -143,6 +153,16 @@ _ACL = Area(
             meaning="As MirrorMaker 2, twinlog copies ACLs of single topics only.",
             impact="Records are copied. The target lacks the rights of these ACLs.",
             mend="If consumers on the target need these ACLs, create them by hand.",
+        ),
+        Message(
+            "TW-ACL-04",
+            "Rights are unknown",
+            "warning",
+            lines=("`unknown: OPERATIONS on ... of EAST for User:NAME: the login lacks the right to read ACLs, ...`",),
+            meaning="`twinlog acls --missing` cannot see whether the principal has these rights.",
+            impact=UNAFFECTED,
+            mend="Grant DESCRIBE on the cluster to the login, or apply the line of `twinlog acls` without `--missing`.",
+            look=("twinlog acls mm2.properties --missing",),
         ),
     ),
 )

@@ -64,7 +64,6 @@ KEYS_AND_VALUES = (
         meaning="A match of the expression would take very long.",
         impact="Topics and groups that appear later wait until the expression has changed.",
         mend="Give the expression a single way to match: `[ab]+` for `(a|b)+`, `a+` for `(a+)+`.",
-        in_line=False,
     ),
     Message(
         "TW-FILE-06",
@@ -224,7 +223,6 @@ KEYS_AND_VALUES = (
         impact="The written file lacks the setting; the running flow is unaffected.",
         mend="Leave the setting out, or choose another form.",
         look=("twinlog convert mm2.properties --format connectors",),
-        in_line=False,
     ),
     Message(
         "TW-FILE-21",

@@ -71,7 +71,6 @@ _START = Area(
             meaning="At the flow's first start the ends of the partitions are unknown.",
             impact="The partitions wait until they have leaders.",
             mend="Wait: the flow then begins the partitions by itself.",
-            in_line=False,
         ),
         Message(
             "TW-START-06",
@@ -130,7 +129,6 @@ _INTERNAL = Area(
                 "Wait for that producer's transaction timeout. Or end the transaction: `kafka-transactions.sh "
                 "--bootstrap-server ... abort --topic T --partition P --start-offset N`."
             ),
-            in_line=False,
         ),
         Message(
             "TW-INTERNAL-05",
@@ -164,7 +162,6 @@ _INTERNAL = Area(
                 "Check that broker (`kafka-topics.sh --describe --unavailable-partitions`). twinlog continues by "
                 "itself."
             ),
-            in_line=False,
         ),
         Message(
             "TW-INTERNAL-08",

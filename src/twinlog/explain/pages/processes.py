@@ -72,7 +72,6 @@ _LEADER = Area(
             meaning="See TW-LEADER-04.",
             impact="A take-over by this process would stop the flow.",
             mend="Check the connection from this machine to the brokers. The process then becomes ready by itself.",
-            in_line=False,
         ),
         Message(
             "TW-LEADER-06",

@@ -263,7 +263,6 @@ _TOPIC = Area(
             meaning="The login may not read the topic, so twinlog cannot look for heartbeats of another mirror in it.",
             impact="The topic is copied like a user's topic.",
             mend="If the topic holds heartbeats, grant READ on it to the login of the admin client.",
-            in_line=False,
         ),
         Message(
             "TW-TOPIC-22",
@@ -276,7 +275,6 @@ _TOPIC = Area(
             ),
             impact=ONE_PARTITION_WAITS,
             mend="Choose a name with the beginning in the line.",
-            in_line=False,
         ),
         Message(
             "TW-TOPIC-23",

@@ -64,6 +64,25 @@ _REST = Area(
             impact="The worker ends before it copies a record.",
             mend="Correct the connector's file in the line, and restart the worker.",
         ),
+        Message(
+            "TW-REST-07",
+            "The worker is too slow to answer about its health",
+            "error",
+            lines=("`Worker did not answer in time ...`",),
+            meaning="`/health` had no answer within the limit: the worker is overloaded or hangs.",
+            impact="Running connectors may continue; requests may fail.",
+            mend="Look at the processor time and the log of the worker, and restart the worker if it stays silent.",
+        ),
+        Message(
+            "TW-REST-08",
+            "A worker refuses a request",
+            "error",
+            lines=("`twinlog: Connector NAME not found`",),
+            meaning="The line has the answer of the worker to `twinlog connectors` or to a request for topics.",
+            impact="The request had no effect. All other connectors are unaffected.",
+            mend="Follow the line; `twinlog connectors list` has the names.",
+            look=("twinlog connectors status",),
+        ),
     ),
 )
 
@@ -146,7 +165,6 @@ _WORKER = Area(
             meaning="The leader knows all connectors, their states and tasks, and writes these again.",
             impact="Running connectors continue.",
             mend="Keep the leader running until the topic is whole again.",
-            in_line=False,
         ),
         Message(
             "TW-WORKER-08",
@@ -211,7 +229,6 @@ _WORKER = Area(
                 "copies them again from the beginning."
             ),
             mend="Change the key in the line, in the connector that leaves the topics out.",
-            in_line=False,
         ),
         Message(
             "TW-WORKER-13",
@@ -294,7 +311,6 @@ _WORKER = Area(
             meaning="",
             impact=NOTHING_CHANGED,
             mend="Give each worker its own file, or run all connectors in the same worker.",
-            in_line=False,
         ),
         Message(
             "TW-WORKER-20",
@@ -325,6 +341,16 @@ _WORKER = Area(
             meaning="A source connector keeps positions on its target, and its configuration is wrong.",
             impact="The positions stay as they are.",
             mend="Correct the configuration of the connector, and repeat the request.",
+        ),
+        Message(
+            "TW-WORKER-23",
+            "Connectors are paused or stopped",
+            "error",
+            lines=("`not running: CONNECTORS; ...`",),
+            meaning="`twinlog connectors status --wait` waits for RUNNING, and the connectors are paused or stopped.",
+            impact="The connectors copy no record until they are resumed.",
+            mend="Run `twinlog connectors resume NAME` if the connectors are to run.",
+            look=("twinlog connectors status",),
         ),
     ),
 )

@@ -136,10 +136,11 @@ class TopicPages:
         """Why a partition whose leader answers has stalled."""
         where = f"cluster {self._client.alias}: {held} is held up at offset {self._next[held].offset} of {end}"
         if not self._committed:
-            return ClusterError(f"{where}: its leader returns no more records")
+            return ClusterError(f"{where}: its leader returns no more records", message_id="TW-NET-12")
         by = await name_open_transaction(self._client, held)
         return ClusterError(
-            f"{where} by {by}; it ends with its transaction timeout, or is ended by kafka-transactions.sh abort"
+            f"{where} by {by}; it ends with its transaction timeout, or is ended by kafka-transactions.sh abort",
+            message_id="TW-INTERNAL-04",
         )
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
@@ -292,7 +293,10 @@ class TopicPages:
         if missing:
             more = f" (nor do {len(missing) - 1} more)" if len(missing) > 1 else ""
             why = error_codes.explain(errors.get(missing[0], Code.LEADER_NOT_AVAILABLE))
-            raise ClusterError(f"cluster {self._client.alias}: {missing[0]} does not report {what}{more}: {why}")
+            raise ClusterError(
+                f"cluster {self._client.alias}: {missing[0]} does not report {what}{more}: {why}",
+                message_id="TW-INTERNAL-07",
+            )
 
     def _lacks_read(self) -> RefusedError:
         return self._client.lacks("READ", f"topic {self._topic}", "reading it")

@@ -139,7 +139,8 @@ def _matches(field: str, patterns: tuple[str, ...], name: str) -> bool:
     try:
         return matches(patterns, name)
     except PatternError as error:
-        raise PatternError(f"{key_of(FlowSettings, field)}: {error.why}", error.at, error.text) from None
+        why = f"{key_of(FlowSettings, field)}: {error.why}"
+        raise PatternError(why, error.at, error.text, message_id=error.message_id) from None
 
 
 def matching(patterns: tuple[str, ...], name: str) -> str | None:

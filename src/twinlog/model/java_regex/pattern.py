@@ -288,6 +288,7 @@ class JavaPattern:
             "the expression so that it matches in a single way",
             None,
             self.text,
+            message_id="TW-FILE-05",
         )
 
 

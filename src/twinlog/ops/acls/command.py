@@ -109,9 +109,9 @@ def acls(
         operations = ", ".join(operation.name for operation in line.operations)
         name = f"{line.resource.kind.name.lower().replace('_', ' ')} {line.resource.name}"
         print_warning_line(
-            f"unknown: {operations} on {name} of {line.cluster} for {line.principal}: the login lacks the right to "
-            "read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to it, or apply the line "
-            "that the command prints without --missing"
+            f"TW-ACL-04: unknown: {operations} on {name} of {line.cluster} for {line.principal}: the login lacks the "
+            "right to read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to it, or apply "
+            "the line that the command prints without --missing"
         )
     if missing and (rights or unsure):
         raise typer.Exit(FOUND)

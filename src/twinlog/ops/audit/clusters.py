@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from twinlog.message_ids import with_id
 from twinlog.model.amounts import shown_bytes
 from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
 from twinlog.ops.diff.differences import ClusterDifference
@@ -170,7 +171,7 @@ def _problem(plan: FlowPlan, problem: Problem) -> Finding:
         text, way = problem.text, "`twinlog acls FILE --missing` prints the commands that grant it"
     elif not text:
         text, way = problem.text, "mend it before the first run; `twinlog plan` shows it, too"
-    text = f"a run of twinlog would stop, or skip a part ({problem.kind}): {text}"
+    text = with_id(f"a run of twinlog would stop, or skip a part ({problem.kind}): {text}", problem.id)
     return Finding("problem", Severity.WARNING, AuditPart.CHANGES, text, way, flow=plan.flow)
 
 

@@ -199,6 +199,6 @@ def _write(path: Path, text: str) -> bool:
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
-        print_error(f"{path} is unwritable: {error.strerror}; name another file with --html")
+        print_error(f"TW-USE-02: {path} is unwritable: {error.strerror}; name another file with --html")
         return False
     return True

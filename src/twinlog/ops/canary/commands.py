@@ -166,11 +166,11 @@ def write(
     except typer.Exit:
         for one in (path, *secret_files):
             one.unlink()
-        print_error("these settings make no canary, and nothing was written")
+        print_note("twinlog: these settings make no canary, and nothing was written")
         raise
     print_warnings(written.warnings)
     if made.left_out:
-        print_warning_line(f"note: left out, as two processes cannot share a port: {', '.join(made.left_out)}")
+        print_note(f"note: left out, as two processes cannot share a port: {', '.join(made.left_out)}")
     for one in secret_files:
         print_note(f"wrote {one}")
     typer.echo("\n".join(_next_steps(file, connectors or [], path, choice.flow, written.flows[0])))
@@ -269,9 +269,9 @@ def _refuse(choice: Any, flows: Sequence[FlowSettings], aliases: Sequence[Alias]
         obstacles += further
     else:
         for text in further:
-            print_warning_line(f"note: {text}")
+            print_warning_line(f"TW-USE-08: note: {text}")
     for text in obstacles:
-        print_error(text)
+        print_error(f"TW-USE-08: {text}")
     if obstacles:
         raise typer.Exit(WRONG)
 
@@ -292,14 +292,14 @@ def _entries(file: Path, connectors: Sequence[Path], vault: Path) -> tuple[list[
     made = to_properties(mirrors, SecretStore(str(vault)))
     (text,) = made.files.values()
     for left in made.not_converted:
-        print_warning_line(f"note: left out: {left}")
+        print_warning_line(f"note: left out: {left} [TW-FILE-20]")
     return parse_properties(text, str(file)), {vault / name / key: value for (name, key), value in made.secrets.items()}
 
 
 def _write(files: dict[Path, tuple[str, int]]) -> None:
     there = next((path for path in files if path.exists()), None)
     if there is not None:
-        print_error(f"{there} exists, and nothing was written; remove it, or choose another --output-dir")
+        print_error(f"TW-USE-02: {there} exists, and nothing was written; remove it, or choose another --output-dir")
         raise typer.Exit(WRONG)
     try:
         for path, (text, mode) in files.items():
@@ -307,7 +307,7 @@ def _write(files: dict[Path, tuple[str, int]]) -> None:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as output:
                 output.write(text)
     except OSError as error:
-        print_error(f"{error.filename}: {error.strerror}; choose a directory that you may write to")
+        print_error(f"TW-USE-02: {error.filename}: {error.strerror}; choose a directory that you may write to")
         raise typer.Exit(WRONG) from None
 
 

@@ -211,7 +211,7 @@ def status(
     print_result(output, lambda: statuses, lambda: _status_lines(seen, whole=trace))
     idle = [one["name"] for one in statuses if set(states(one)) & {"PAUSED", "STOPPED"}]
     if wait and idle and not seen.failed:
-        print_error(f"not running: {', '.join(idle)}; `twinlog connectors resume` starts them")
+        print_error(f"TW-WORKER-23: not running: {', '.join(idle)}; `twinlog connectors resume` starts them")
     if seen.failed or (wait and idle):
         raise typer.Exit(FOUND)
 

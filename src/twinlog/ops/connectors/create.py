@@ -14,10 +14,11 @@ from twinlog.config.connector import ConnectorFile, line_of, read_connector_file
 from twinlog.config.keys.scope import connector_key
 from twinlog.console.command_log import print_error, print_note
 from twinlog.console.data_format import DataFormat, print_result
-from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, code_of
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, code_of, failure_text
 from twinlog.console.mistake_output import print_mistakes
 from twinlog.console.options import DryRun, Output
 from twinlog.errors import ConfigError, RequestError, TwinlogError
+from twinlog.message_ids import id_first
 from twinlog.mistakes import MISSING, ConfigProblem
 from twinlog.ops.connectors.options import asks_worker
 from twinlog.ops.connectors.rest import ConnectRest
@@ -102,7 +103,7 @@ def create(
             done.append(_put(rest, one, dry_run))
         except TwinlogError as error:
             codes.add(code_of(error))
-            print_error(f"{one.name}: {error}")
+            print_error(id_first(f"{one.name}: {failure_text(error)}"))
     if done or not codes:
         print_result(output, lambda: done, lambda: (line for one in done for line in _lines(one, dry_run)))
     if codes:

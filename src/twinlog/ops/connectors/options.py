@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from twinlog.console.command_log import print_error, print_note
-from twinlog.console.exit_codes import FOUND, UNREACHABLE, code_of, end_with
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, code_of, end_with, failure_text
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import CONNECT_REST
+from twinlog.message_ids import id_first
 from twinlog.ops.connectors.rest import DEFAULT_URL, REQUEST_S, URL, ConnectRest, TlsFiles, access
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Connectors.", show_default=False)]
@@ -118,6 +119,6 @@ def each(names: list[str], step: Callable[[str], None]) -> None:
             step(name)
         except TwinlogError as error:
             codes.add(code_of(error))
-            print_error(f"{name}: {error}")
+            print_error(id_first(f"{name}: {failure_text(error)}"))
     if codes:
         raise typer.Exit(UNREACHABLE if UNREACHABLE in codes else FOUND)

@@ -95,14 +95,15 @@ def convert(
     else:
         _write(made, folder, vault)
     for remark in made.remarks:
-        print_warning_line(f"note: {remark}")
+        print_note(f"note: {remark}")
     if folder is None:
         for name, key in made.secrets:
             print_warning_line(
-                f"note: INPUT has {key} of the Secret {name}, which is left out; --output-dir DIR writes it to a file"
+                f"note: INPUT has {key} of the Secret {name}, which is left out; --output-dir DIR writes it to a file "
+                "[TW-FILE-20]"
             )
     for one in made.not_converted:
-        print_warning_line(f"not converted: {one}")
+        print_warning_line(f"not converted: {one} [TW-FILE-20]")
     if made.not_converted:
         raise typer.Exit(FOUND)
 
@@ -146,7 +147,7 @@ def _write(made: Output, output: Path, folder: Path) -> None:
     files |= {folder / name / key: (value, 0o600) for (name, key), value in made.secrets.items()}
     there = [path for path in files if path.exists()]
     if there:
-        print_error(f"{there[0]} exists; DIR is as before")
+        print_error(f"TW-USE-02: {there[0]} exists; DIR is as before")
         raise typer.Exit(WRONG)
     try:
         for path, (text, mode) in files.items():
@@ -155,5 +156,5 @@ def _write(made: Output, output: Path, folder: Path) -> None:
                 file.write(text)
             print_note(f"wrote {path}")
     except OSError as error:
-        print_error(f"{error.filename}: {error.strerror}")
+        print_error(f"TW-USE-02: {error.filename}: {error.strerror}")
         raise typer.Exit(WRONG) from None

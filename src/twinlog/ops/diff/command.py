@@ -96,7 +96,7 @@ def diff(
             "right": there.alias,
             "compared": names.words,
             "differences": [one.as_json() for one in found],
-            "unread": list(unread),
+            "unread": [f"TW-PLAN-06: {note}" for note in unread],
         }
 
     print_result(
@@ -104,7 +104,7 @@ def diff(
     )
     if output is DataFormat.TABLE:
         for note in unread:
-            print_warning_line(f"not compared: {note}")
+            print_warning_line(f"TW-PLAN-06: not compared: {note}")
     if found or unread:
         raise typer.Exit(FOUND if found else UNREACHABLE)
 

@@ -44,7 +44,7 @@ class PlanFindings:
         try:
             step()
         except RefusedError as error:
-            self.problems.append(Problem(kind, str(error)))
+            self.problems.append(Problem.of(kind, error))
             return True
         return False
 
@@ -121,7 +121,7 @@ class PlannedChanges:
                 made[topic] = wanted
         for trouble in troubles:
             self.findings.problems.append(
-                Problem("permission" if isinstance(trouble, RefusedError) else "refused", str(trouble))
+                Problem.of("permission" if isinstance(trouble, RefusedError) else "refused", trouble)
             )
         found, will_be = [], {}
         for topic, wanted in sorted(made.items()):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from twinlog.console.table import shown_duration
+from twinlog.errors import TwinlogError
+from twinlog.message_ids import ID, with_id
 from twinlog.model.acls import TopicAcl
 from twinlog.model.amounts import shown_bytes
 from twinlog.model.types import Alias, GroupId, TopicName
@@ -22,11 +24,26 @@ ProblemKind = Literal[
     "refused",
     "disk",
     "gap",
-    "cycle",
     "renamed",
     "unread",
     "class",
 ]
+
+_IDS: Mapping[ProblemKind, str] = {
+    "cluster": "TW-CLUSTER-01",
+    "permission": "TW-RIGHT-02",
+    "clash": "TW-PLAN-01",
+    "copied-elsewhere": "TW-TOPIC-25",
+    "record-limit": "TW-PLAN-04",
+    "replication-factor": "TW-TOPIC-13",
+    "refused": "TW-TOPIC-15",
+    "disk": "TW-PLAN-05",
+    "gap": "TW-GAP-01",
+    "renamed": "TW-NAME-01",
+    "unread": "TW-PLAN-07",
+    "class": "TW-FILE-32",
+}
+"""The message id of a problem without an id of its own."""
 
 MOST = 20
 """Lines of a section, unless all are requested."""
@@ -141,13 +158,30 @@ class ExcludedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that a run would fail at, with the way out."""
+    """A problem that a run would fail at, with the way out. An empty `cause` is the id of the kind."""
 
     kind: ProblemKind
     text: str
+    cause: str = ""
+
+    @classmethod
+    def of(cls, kind: ProblemKind, error: TwinlogError) -> Problem:
+        """The problem of an error that a run would end with."""
+        found = ID.search(str(error))
+        return cls(kind, str(error), error.message_id or ("" if found is None else found[0]))
+
+    @property
+    def id(self) -> str:
+        """The id that `twinlog explain` takes."""
+        return self.cause or _IDS[self.kind]
+
+    @property
+    def line(self) -> str:
+        """`TW-PLAN-05: disk: ...`."""
+        return with_id(f"{self.kind}: {self.text}", self.id)
 
     def as_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "text": self.text}
+        return {"kind": self.kind, "id": self.id, "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +263,7 @@ def plan_lines(plan: FlowPlan, *, everything: bool = False) -> list[str]:
     remotes = [one for one in plan.create if one.source is not None]
     own = [one for one in plan.create if one.source is None]
     sections: list[tuple[str, list[str]]] = [
-        ("a run would fail, or skip a part of it", [f"! {problem.kind}: {problem.text}" for problem in plan.problems]),
+        ("a run would fail, or skip a part of it", [f"! {problem.line}" for problem in plan.problems]),
         (f"topics to create on {plan.target}", [f"+ {_new(one)}" for one in remotes]),
         ("topics to create for twinlog itself", [f"+ {one.cluster}: {_new(one, configs=False)}" for one in own]),
         (

@@ -44,6 +44,7 @@ def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Prob
             "clash",
             f"{', '.join(names)}: Kafka refuses two names that differ in dots and underscores only; choose another "
             "separator, or leave out all of these topics but a single topic",
+            "TW-PLAN-03",
         )
         for names in by_metric.values()
         if len(names) > 1 and fresh.intersection(names)
@@ -102,6 +103,7 @@ def written_by_others(
                         "clash",
                         f"{text}: producers that move would send the same key to another partition; recreate it, "
                         f"or add partitions to {pair.source.name}",
+                        "TW-PLAN-02",
                     )
                 )
     return problems, notes
@@ -240,7 +242,7 @@ def unreadable_groups(target: ClusterAdmin, groups: Sequence[GroupId], there: In
 def _lacks(target: ClusterAdmin, operation: str, kind: str, names: Sequence[str], purpose: str) -> list[Problem]:
     if not names:
         return []
-    return [Problem("permission", str(target.client.lacks(operation, f"{kind} {listed(names)}", purpose)))]
+    return [Problem.of("permission", target.client.lacks(operation, f"{kind} {listed(names)}", purpose))]
 
 
 def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
@@ -285,7 +287,7 @@ class ClusterRights:
         return [self._problem(operation, "the cluster", purpose)]
 
     def _problem(self, operation: AclOperation, resource: str, purpose: str) -> Problem:
-        return Problem("permission", str(self.lacks(operation.name, resource, purpose)))
+        return Problem.of("permission", self.lacks(operation.name, resource, purpose))
 
 
 def missing_rights(

@@ -23,6 +23,7 @@ from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
+from twinlog.model.held import gap_id
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import Content, Inventory, read_inventory
@@ -137,7 +138,7 @@ class FlowPlanner:
                 plan = self._plan(plan, findings)
             except ConfigError as error:
                 # A class of the user's that failed on a name only the clusters know; a run fails this flow alone.
-                findings.problems.append(Problem("class", str(error)))
+                findings.problems.append(Problem.of("class", error))
         problems = {problem.text: problem for problem in findings.problems}
         return replace(plan, problems=tuple(problems.values()), notes=tuple(dict.fromkeys(findings.notes)))
 
@@ -170,7 +171,7 @@ class FlowPlanner:
         try:
             changes = refresh.decide_topics(here.plain_topics, there.plain_topics)
         except RefusedError as error:
-            findings.problems.append(Problem("renamed", str(error)))
+            findings.problems.append(Problem.of("renamed", error))
             return plan
         for topic, reason in sorted(refresh.copied_elsewhere.items()):
             findings.problems.append(Problem("copied-elsewhere", f"{topic}: {reason}"))
@@ -268,7 +269,7 @@ class FlowPlanner:
         try:
             return store, store.read_all()
         except RefusedError as error:
-            findings.problems.append(Problem("permission", str(error)))
+            findings.problems.append(Problem.of("permission", error))
             return None, None
 
     def _left_out(self, here: Inventory, others: Mapping[TopicName, str]) -> list[ExcludedTopic]:
@@ -294,7 +295,8 @@ class FlowPlanner:
             policy = flow.gap_policy.for_topic(part.topic)
             if policy in ("hold", "stop"):
                 result = "the partition is held" if policy == "hold" else "the flow stops on it"
-                findings.problems.append(Problem("gap", f"{text}; {result}; {gap.way_out(part, flow)}"))
+                way_out = gap.way_out(part, flow)
+                findings.problems.append(Problem("gap", f"{text}; {result}; {way_out}", gap_id(gap.kind)))
             else:
                 findings.notes.append(f"{text}; the flow continues at offset {gap.resume_at}")
         mirrored = {pair.source.name for pair in pairs}
@@ -303,7 +305,8 @@ class FlowPlanner:
         if starts.nowhere:
             reset = key_of(ConsumerSettings, "auto_offset_reset")
             text = f"the consumer of {flow.source} has {reset} = none, and some partitions lack a position"
-            findings.problems.append(Problem("gap", f"{text}: of {listed(starts.nowhere)}; set earliest or latest"))
+            text = f"{text}: of {listed(starts.nowhere)}; set earliest or latest"
+            findings.problems.append(Problem("gap", text, "TW-START-01"))
         moved = {part.topic for part, log in fresh.items() if log.start > 0}
         if moved:
             findings.notes.append(

@@ -18,6 +18,7 @@ from twinlog.console.command_log import ends_if_wrong, log_warnings, print_warni
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import DryRun, Output
+from twinlog.message_ids import ID, with_id
 
 if TYPE_CHECKING:
     from twinlog.ops.reload.requests import ReloadAnswers
@@ -108,20 +109,21 @@ def lines(asked: ReloadAnswers) -> Iterator[str]:
     for report in asked.reports:
         yield from _report(report)
     for process, flows in asked.silent.items():
-        yield f"{process} runs or waits for {', '.join(flows)} and was silent: its version lacks the reload, it"
+        names = ", ".join(flows)
+        yield f"TW-RELOAD-08: {process} runs or waits for {names} and was silent: its version lacks the reload, it"
         yield "  lacks the right to read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID"
     for flow, others in asked.others.items():
-        yield f"{flow}: {others}"
+        yield with_id(f"{flow}: {others}", "TW-LEADER-01" if others.startswith("MirrorMaker 2") else "TW-LEADER-15")
     for target, trouble in asked.troubles.items():
-        yield f"{target}: {trouble}"
+        yield with_id(f"{target}: {trouble}", "TW-WAIT-01")
     if asked.nobody and not asked.troubles:
-        yield "every process that runs these flows, or waits for them, has ended"
+        yield "TW-RELOAD-09: every process that runs these flows, or waits for them, has ended"
 
 
 def _report(report: ReloadReport) -> Iterator[str]:
     where = f"{report.process} ({report.file})"
     if report.problems:
-        yield f"{where}: its file is wrong, and its flows are as before"
+        yield f"TW-RELOAD-01: {where}: its file is wrong, and its flows are as before"
         yield from (f"  {problem}" for problem in report.problems)
         return
     if report.same:
@@ -147,4 +149,5 @@ def _data(asked: ReloadAnswers) -> dict[str, object]:
         "silent": {process: list(flows) for process, flows in asked.silent.items()},
         "others": dict(asked.others),
         "troubles": dict(asked.troubles),
+        "ids": list(dict.fromkeys(name for line in lines(asked) for name in ID.findall(line))),
     }

@@ -16,6 +16,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import absent, reloads
 from twinlog.model.topic_names import RELOADS
@@ -110,7 +111,7 @@ class ReloadAsker:
                 self._exchange(admin, flows[0], set(found))
         except TwinlogError as error:
             with self._lock:
-                self._troubles[target] = str(error)
+                self._troubles[target] = told(error, "TW-WAIT-01")
         finally:
             with self._lock:
                 self._admins.remove(admin)

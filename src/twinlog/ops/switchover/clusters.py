@@ -321,7 +321,8 @@ class LiveClusters:
         plan = plan_fence(self.source, fence, names, self._flow, self._back, left, others.values(), heartbeats)
         for move, other in others.items():
             if both := shared(plan, other):
-                raise NotReadyError((f"{listed(both)}: fenced already by {move}; lift that first with --release",))
+                why = f"{listed(both)}: fenced already by {move}; lift that first with --release"
+                raise NotReadyError((f"TW-SWITCH-05: {why}",))
         return plan
 
     def fence_producers(self, plan: Data) -> None:

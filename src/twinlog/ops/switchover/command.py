@@ -212,7 +212,7 @@ def _main(
     try:
         flow, follows, back = flows_between(flows, source, target)
     except TwinlogError as error:
-        print_error(told(error))
+        print_error(told(error, "TW-USE-01"))
         raise typer.Exit(WRONG) from None
 
     from twinlog.ops.switchover.session import SwitchoverArguments, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help

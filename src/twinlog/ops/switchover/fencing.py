@@ -263,7 +263,8 @@ def plan_fence(
         quotas = quotas_before(cluster.call(describe_producer_quotas, cluster.client), left)
         if Quota(EVERY_USER, RATE) in quotas:
             why = f"cluster {cluster.alias} has {Quota(EVERY_USER, RATE)} already, from another wave or move"
-            raise NotReadyError((f"{why}: lift that first with --release, for a quota is the whole cluster's",))
+            way_out = "lift that first with --release, for a quota is the whole cluster's"
+            raise NotReadyError((f"TW-SWITCH-05: {why}: {way_out}",))
         wanted, restore = throttles(quotas, users, clients)
         return with_left({"set": quotas_data(wanted), "restore": quotas_data(restore)}, left)
     return with_left({}, left)

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
+from twinlog.message_ids import id_of, with_id, without_id
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalEntry,
@@ -68,7 +69,10 @@ class SwitchoverMachine:
         entries, run = self._journal.entries, self._journal.entries.run
         emergency = options.kind is SwitchoverKind.EMERGENCY
         if run is not None and run.state is SwitchoverState.ABORTING and not emergency:
-            raise UnderWayError(f"switchover {run.ends} is being undone; run it with --abort to complete that")
+            raise UnderWayError(
+                f"switchover {run.ends} is being undone; run it with --abort to complete that",
+                message_id="TW-SWITCH-09",
+            )
         if run is not None and emergency and self._is_open(run):
             self._require_same("from", "to", "topics")
             run = self._end_without_source(run)
@@ -96,7 +100,7 @@ class SwitchoverMachine:
         try:
             self._steps(run)
         except TooLongError as error:
-            why = self._shown
+            why = without_id(self._shown)
             self.abort()
             raise TooLongError(f"{error}: {why}" if why else str(error)) from None
         return self._journal.entries
@@ -120,7 +124,8 @@ class SwitchoverMachine:
         if self._journal.entries.done("open") is not None:
             raise UnderWayError(
                 f"switchover {run.ends}: producers may write to {run.ends.target} already; run the same command to its "
-                "end, and go back then"
+                "end, and go back then",
+                message_id="TW-SWITCH-04",
             )
         self._require_same("from", "to")
         run = replace(self._owned(run), state=SwitchoverState.ABORTING)
@@ -256,7 +261,7 @@ class SwitchoverMachine:
             self._world.clock,
             SWITCHOVER_STEP,
             lambda: part(context),
-            failed=lambda error: self._show(name, f"tries again: {error}"),
+            failed=lambda error: self._show(name, with_id(f"tries again: {error}", id_of(error, "TW-NET-11"))),
         )
 
     def _steps(self, run: SwitchoverRun) -> None:

@@ -146,6 +146,8 @@ class MovedGroups:
 class NotReadyError(TwinlogError):
     """The pre-flight found obstacles of a switchover; both clusters are unchanged."""
 
+    kind_id = "TW-SWITCH-12"
+
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
@@ -154,9 +156,13 @@ class NotReadyError(TwinlogError):
 class UnderWayError(TwinlogError):
     """Another process works on a switchover of these clusters, or a switchover of another kind is unfinished."""
 
+    kind_id = "TW-SWITCH-11"
+
 
 class TooLongError(TwinlogError):
     """Producers have been fenced for as long as the operator allows."""
+
+    kind_id = "TW-SWITCH-10"
 
 
 @dataclass(frozen=True, slots=True)

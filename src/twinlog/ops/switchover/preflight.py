@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twinlog.message_ids import with_id
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import AclOperation, PatternType, TopicAcl
 from twinlog.model.topics import Topic, listed
@@ -16,6 +17,7 @@ from twinlog.ops.switchover.model import (
     FenceMethod,
     MovedGroups,
     MovedTopic,
+    NotReadyError,
     Preflight,
     SourceEnd,
     SwitchoverKind,
@@ -296,7 +298,7 @@ def rehearsal_json(world: SwitchoverClusters, preflight: Preflight, steps: Seque
     return {
         "from": world.ends.source,
         "to": world.ends.target,
-        "problems": list(preflight.problems),
+        "problems": [with_id(problem, NotReadyError.kind_id) for problem in preflight.problems],
         "notes": list(preflight.notes),
         "fence": preflight.fence,
         "lag": preflight.lag,

@@ -23,7 +23,7 @@ from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FOUND, code_of
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import told
+from twinlog.message_ids import id_of, told, with_id
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
@@ -116,7 +116,7 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
         typer.echo(shown_data(rehearsal_json(clusters, preflight, steps), output))
         return FOUND if preflight.problems else 0
     for problem in preflight.problems:
-        print_error(problem)
+        print_error(with_id(problem, NotReadyError.kind_id))
     for note in preflight.notes:
         typer.echo(f"note: {note}")
     if preflight.problems:
@@ -158,7 +158,8 @@ def require_free(entries: JournalEntries) -> None:
         return
     raise UnderWayError(
         f"process {pid} on {host} works on switchover {run.ends} (last entry {silent_s:.0f} s ago); wait for it, or "
-        "give --take-over"
+        "give --take-over",
+        message_id="TW-SWITCH-07",
     )
 
 
@@ -201,22 +202,25 @@ def conduct(
         code = _act(clusters, asked)
     except NotReadyError as error:
         for problem in error.problems:
-            print_error(problem)
+            print_error(with_id(problem, error.kind_id))
         print_note("nothing was changed")
         code = FOUND
     except TooLongError as error:
-        print_error(f"{error}; everything was undone, producers may write to {source} again")
+        print_error(with_id(f"{error}; everything was undone, producers may write to {source} again", error.kind_id))
         code = FOUND
-    except (UnderWayError, FencedError) as error:
+    except UnderWayError as error:
         print_error(told(error))
+        code = FOUND
+    except FencedError as error:
+        print_error(with_id(str(error), id_of(error, "TW-SWITCH-08")))
         code = FOUND
     except (TwinlogError, OSError) as error:
-        print_error(told(error))
+        print_error(told(error, "TW-SWITCH-13"))
         if asked.mode in {"run", "abort"}:
             print_note(_where(clusters, source))
         code = code_of(error) if isinstance(error, TwinlogError) else FOUND
     except Exception as error:
-        print_error(f"internal error: {error!r}; {_where(clusters, source)}")
+        print_error(f"TW-FAULT-06: internal error: {error!r}; {_where(clusters, source)}")
         logging.getLogger("twinlog").debug("it ends here:", exc_info=error)
         code = FOUND
     end_process(code)
@@ -245,7 +249,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
 
 def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
     """The next process can continue at every point, so this process just ends, and prints its last step."""
-    print_error(f"ended by {number.name}: {stands(journal.entries)}")
+    print_error(f"TW-USE-03: ended by {number.name}: {stands(journal.entries)}")
     end_process(signals.exit_code())
 
 

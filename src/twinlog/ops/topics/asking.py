@@ -13,7 +13,7 @@ import typer
 from twinlog.clock import SYSTEM
 from twinlog.console.command_log import print_error, print_note, print_warning_line, waits_reported
 from twinlog.console.data_format import DataFormat, shown_data
-from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, code_of
+from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, code_of, failure_text
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import OptionError, TwinlogError
 from twinlog.message_ids import told
@@ -53,9 +53,9 @@ def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: TopicCommandOptions) -> 
         with TopicsReader(settings, known.worker) as reader, waits_reported([reader]):
             code = _ask(reader, settings, asking)
     except OptionError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(told(error)) from None
     except TwinlogError as error:
-        print_error(told(error))
+        print_error(failure_text(error))
         code = code_of(error)
     raise typer.Exit(code)
 
@@ -88,7 +88,7 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: TopicCommandOptio
 
 
 def _note_unchecked(why: str) -> None:
-    print_warning_line(f"twinlog: the source is silent, so the topics are unchecked: {why}")
+    print_warning_line(f"TW-COMMAND-13: the source is silent, so the topics are unchecked: {why}")
 
 
 def _show(
@@ -109,7 +109,7 @@ def _show(
     if asking.dry_run:
         return FINE if changes else FOUND
     if not changes:
-        print_error(f"{_NOTHING.get(command.verb, 'nothing changes')}, so the command was dropped")
+        print_error(f"TW-USE-04: {_NOTHING.get(command.verb, 'nothing changes')}, so the command was dropped")
         return FOUND
     if asking.sure:
         return None
@@ -146,7 +146,7 @@ def _code(reader: TopicsReader, outcome: CommandOutcome) -> int:
         return FINE
     topic = reader.control_topic
     print_error(
-        f"the command is written, and still waits for the process that runs the flow. `twinlog topics FILE` shows "
-        f"whether it is done; the process needs READ and WRITE on topic {topic}"
+        "TW-COMMAND-14: the command is written, and still waits for the process that runs the flow. `twinlog topics "
+        f"FILE` shows whether it is done; the process needs READ and WRITE on topic {topic}"
     )
     return UNREACHABLE

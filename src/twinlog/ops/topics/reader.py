@@ -16,6 +16,7 @@ from enum import StrEnum
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topology.topology import topology_of
@@ -158,7 +159,7 @@ class TopicsReader(ClustersReader):
         except RefusedError:
             raise
         except ClusterError as error:
-            return TopicsSnapshot(seen, (), asked, str(error))
+            return TopicsSnapshot(seen, (), asked, told(error, "TW-WAIT-01"))
         topics: dict[TopicName, list[TopicPartition]] = {}
         for part in there:
             topics.setdefault(part.topic, []).append(part)
@@ -257,7 +258,8 @@ class TopicsReader(ClustersReader):
             # The words of a pause also resume its topics, even after these topics were deleted.
             return wanted
         raise OptionError(
-            f"{wanted} matches no topic that {self.settings.name} mirrors; it mirrors {listed(names) or 'none'}"
+            f"{wanted} matches no topic that {self.settings.name} mirrors; it mirrors {listed(names) or 'none'}",
+            message_id="TW-COMMAND-10",
         )
 
     def preview(self, command: TopicCommand) -> list[PartitionMove]:
@@ -363,7 +365,8 @@ def _unchecked(word: str, numbers: Sequence[int]) -> PartitionSelector:
     if not numbers and _PARTITION.fullmatch(word):
         raise OptionError(
             f"{word} may be a topic or a partition, and the source is silent: name the topic, and its partition by "
-            "--partition, or, for a topic, write its last digit as a class, for example [3]"
+            "--partition, or, for a topic, write its last digit as a class, for example [3]",
+            message_id="TW-COMMAND-11",
         )
     return PartitionSelector(word, tuple(sorted(set(numbers))) or None)
 

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinlog.console.table import table
+from twinlog.message_ids import ID, with_id
 from twinlog.model.amounts import counted
 from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot, TopicsSnapshot, TopicState
-from twinlog.worker.control.model import CommandOutcome, PartitionMove, TopicCommand, TopicPause, TopicVerb
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    CommandState,
+    PartitionMove,
+    TopicCommand,
+    TopicPause,
+    TopicVerb,
+)
 
 _TOPICS = ("TOPIC", "PARTITIONS", "LAG", "STATE")
 _PARTITIONS = ("TOPIC", "PARTITION", "COPIED TO", "SOURCE END", "LAG", "TARGET", "STATE")
@@ -112,7 +120,8 @@ def outcome_lines(flow: str, outcome: CommandOutcome) -> list[str]:
     command = outcome.command
     by = f" by {outcome.by}" if outcome.by else ""
     reason = f": {outcome.reason}" if outcome.reason else ""
-    found = [f"{flow}: {command}: {outcome.result}{by}{reason} (id {command.id})"]
+    line = f"{flow}: {command}: {outcome.result}{by}{reason} (id {command.id})"
+    found = [with_id(line, "TW-COMMAND-02") if outcome.result is CommandState.REFUSED else line]
     if outcome.moves is not None:
         found += move_lines(command.verb, outcome.moves, done=outcome.result.over)
     return found
@@ -179,10 +188,19 @@ def outcome_json(outcome: CommandOutcome, *, moves: bool = True) -> dict[str, An
         **command_json(outcome.command),
         "result": outcome.result.value,
         "reason": outcome.reason or None,
+        "message_id": _message_id(outcome),
         "done_at_ms": outcome.at_ms if outcome.result.over else None,
         "done_by": outcome.by or None,
     }
     return {**found, "partitions": moves_json(outcome.moves or ())} if moves else found
+
+
+def _message_id(outcome: CommandOutcome) -> str | None:
+    """The id of the reason; of a refusal without an id of its own, the id of a refusal."""
+    found = ID.search(outcome.reason)
+    if found is not None:
+        return found[0]
+    return "TW-COMMAND-02" if outcome.result is CommandState.REFUSED else None
 
 
 def command_json(command: TopicCommand) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def translate(
         lambda: _table(rows),
     )
     if not rows:
-        print_error(f"{', '.join(group or ())}: no committed offset in {', '.join(topic or ())}")
+        print_error(f"TW-GROUP-09: {', '.join(group or ())}: no committed offset in {', '.join(topic or ())}")
     if not rows or any(row["to"] is None for row in rows):
         raise typer.Exit(FOUND)
 

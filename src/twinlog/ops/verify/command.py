@@ -10,7 +10,7 @@ import typer
 from twinlog.console import signals
 from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error
 from twinlog.console.data_format import DataFormat, print_result
-from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, failure_text
 from twinlog.console.flow_files import read_flows
 from twinlog.console.options import (
     MOMENT_HELP,
@@ -32,6 +32,7 @@ from twinlog.console.options import (
 from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.message_ids import id_first
 
 if TYPE_CHECKING:
     from twinlog.ops.verify.model import Verdict
@@ -171,10 +172,10 @@ def _plans(
                 plans.append(planner.plan())
         except ClusterError as error:
             last = error
-            failed[settings.name] = str(error)
+            failed[settings.name] = failure_text(error)
     if last is not None and not plans:
         for name, problem in list(failed.items())[:-1]:
-            print_error(f"flow {name}: {problem}")
+            print_error(id_first(f"flow {name}: {problem}"))
         raise last
     return plans, failed
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from twinlog.console.table import shown_duration, table
+from twinlog.message_ids import id_first
 from twinlog.ops.verify.model import UncomparedRange, Verdict
 from twinlog.ops.verify.sections import NOT_YET
 
@@ -55,7 +56,7 @@ def verdict_lines(
     )
     problems = [f"{names[id(one)]} was not compared: {one.problem}" for one in found if one.problem]
     lines += _some(problems, everything, "partitions that were not compared")
-    lines += [f"flow {name} was not compared: {problem}" for name, problem in failed.items()]
+    lines += [id_first(f"flow {name} was not compared: {problem}") for name, problem in failed.items()]
     return [*lines, _sum(found, seconds, len(failed))]
 
 

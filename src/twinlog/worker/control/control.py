@@ -19,6 +19,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
 from twinlog.log_once import LogOnce
+from twinlog.message_ids import with_id
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.model.topics import listed
@@ -245,11 +246,11 @@ class TopicControl:
         self._journal.end(outcome, result, self._by, reason)
         reason = f": {reason}" if reason else ""
         command = outcome.command
-        values = (self._settings.name, command, command.by, result.value, reason)
+        text = f"{self._settings.name}: {command}, asked by {command.by}: {result.value}{reason}"
         if result is CommandState.APPLIED:
-            log.info("TW-COMMAND-01: %s: %s, asked by %s: %s%s", *values)
+            log.info("%s", with_id(text, "TW-COMMAND-01"))
         else:
-            log.warning("TW-COMMAND-02: %s: %s, asked by %s: %s%s", *values)
+            log.warning("%s", with_id(text, "TW-COMMAND-02"))
 
     def _warn_of_loss(self, outcome: CommandOutcome, done: Sequence[PartitionMove]) -> None:
         """Log the source offsets that are lost for good, by partition, as far as the line has room."""

@@ -46,7 +46,7 @@ REST_S = 15.0
 
 TIMEOUT_S = 15.0
 LARGEST_BATCH = 1 << 30
-ELSEWHERE = "another program stored offset {} meanwhile, and it stays there"
+ELSEWHERE = "TW-COMMAND-08: another program stored offset {} meanwhile, and it stays there"
 
 
 class PartitionMover:

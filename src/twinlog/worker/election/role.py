@@ -240,14 +240,16 @@ class ElectionRole:
         """The leader in a few words, or the obstacle."""
         if self.standing is ElectionState.STANDBY and self.leadership is not None:
             differences = f", its {', '.join(self._differences)} differ" if self._differences else ""
-            able = "ready" if ready else "not ready yet"
+            message_id, able = "", "ready" if ready else "not ready yet"
             if unfit:
+                message_id = "TW-LEADER-05: "
                 able = f"not ready, as {self._settings.source} was out of reach from here"
             if self._clock.monotonic() - self._answered_at > SILENT_S:
+                message_id = "TW-LEADER-08: " if self._refused else "TW-LEADER-09: "
                 what = "refuses this process" if self._refused else "has not answered"
                 since = clock_time(self._answered_wall, self._clock.wall())
                 able = f"but {self._settings.target} {what} since {since}"
-            return f"standing by for {self.leadership}, {able}{differences}"
+            return f"{message_id}standing by for {self.leadership}, {able}{differences}"
         if self.standing is ElectionState.LEADING:
             return "this process runs the flow once Spark has started"
         return self.reason or "asking who runs this flow"

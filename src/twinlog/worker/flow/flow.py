@@ -306,7 +306,9 @@ class FlowRunner:
             self.by_settings.begin_jobs(self.settings, self.changes.reverse)
             begin_joining_segments(self._jobs, self._source, self._maps)
             begin_bounding(self._jobs, self.settings, self._source, self._target)
-            self._jobs.begin("do what is asked of topics", self._control.run_commands, EVERY_S)
+            self._jobs.begin(
+                "do what is asked of topics", self._control.run_commands, EVERY_S, message_id="TW-COMMAND-04"
+            )
             begin_pinning_starts(self._jobs, self._topics)
             self._keep_going()
         except TwinlogError as error:

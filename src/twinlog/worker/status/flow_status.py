@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from twinlog.clock import SYSTEM
 from twinlog.kafka.net.contact import is_throttle
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
+from twinlog.message_ids import with_id
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -189,7 +190,7 @@ class FlowStatus:
         with self._lock:
             self._troubles.pop(what, None)
             if trouble is not None:
-                self._troubles[what] = f"TW-FLOW-04: cannot {what}: {trouble}"
+                self._troubles[what] = with_id(f"cannot {what}: {trouble}", "TW-FLOW-04")
 
     def plan(self, partitions: Set[TopicPartition], own: Set[TopicPartition] = frozenset()) -> None:
         """Only these partitions are copied from now on; `own` of them hold heartbeats."""

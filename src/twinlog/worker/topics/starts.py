@@ -331,8 +331,8 @@ class PartitionStarts:
         for where, names in together.items():
             log.info("%s: start: these topics begin at %s: %s", self._settings.name, where, listed(names))
         if waiting:
-            log.info(
-                "%s: start: no leader answers for %s: each begins by timestamp, as of %s",
+            log.warning(
+                "TW-START-05: %s: start: no leader answers for %s: each begins by timestamp, as of %s",
                 *(self._settings.name, listed(waiting), shown_moment(at_ms)),
             )
 

@@ -94,7 +94,7 @@ def test_the_status_of_a_failed_task_says_why_and_ends_with_1(worker: ScriptedWo
 def test_the_status_of_an_unknown_connector(worker: ScriptedWorker) -> None:
     worker.on("GET /connectors/x/status", error(404, "No status found for connector x"))
     worker.on("GET /connectors/x", error(404, "Connector x not found"))
-    assert run(worker, "status", "x") == (1, "", "twinlog: Connector x not found\n")
+    assert run(worker, "status", "x") == (1, "", "twinlog: TW-REST-08: Connector x not found\n")
 
 
 def test_waiting_ends_when_everything_runs(worker: ScriptedWorker) -> None:
@@ -133,7 +133,7 @@ def test_what_was_just_resumed_is_still_shown_as_paused(worker: ScriptedWorker) 
 def test_waiting_ends_in_time(worker: ScriptedWorker) -> None:
     worker.on("GET /connectors/c/status", state("c", "UNASSIGNED"))
     code, _, err = run(worker, "status", "c", "--wait", "--timeout", "0")
-    assert (code, err) == (1, "twinlog: after 0 s c is UNASSIGNED\n")
+    assert (code, err) == (1, "twinlog: TW-USE-06: after 0 s c is UNASSIGNED\n")
 
 
 @pytest.mark.parametrize(("verb", "text"), [("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPED")])
@@ -141,7 +141,7 @@ def test_states_of_several(worker: ScriptedWorker, verb: str, text: str) -> None
     worker.on(f"PUT {PATH}/{verb}", Reply(202))
     worker.on(f"PUT /connectors/x/{verb}", error(404, "Unknown connector x"))
     code, out, err = run(worker, verb, "x", NAME)
-    assert (code, out, err) == (1, f"{NAME}: will be {text}\n", "twinlog: x: Unknown connector x\n")
+    assert (code, out, err) == (1, f"{NAME}: will be {text}\n", "twinlog: TW-REST-08: x: Unknown connector x\n")
 
 
 def test_a_restart_says_what_restarts(worker: ScriptedWorker) -> None:
@@ -369,7 +369,7 @@ def test_offsets_of_a_running_connector(worker: ScriptedWorker) -> None:
     code, _, err = run(worker, "offsets", "reset", NAME, "--yes")
     assert (code, err) == (
         1,
-        f"twinlog: {NAME} is still running: `twinlog connectors stop 'a->b /1'` ends its tasks\n",
+        f"twinlog: TW-REST-08: {NAME} is still running: `twinlog connectors stop 'a->b /1'` ends its tasks\n",
     )
     assert run(worker, "offsets", "reset", NAME)[0] == 2, "nobody answers whether it is meant"
     assert run(worker, "offsets", "reset", NAME, "-y")[:2] == (

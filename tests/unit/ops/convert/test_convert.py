@@ -102,7 +102,7 @@ def test_what_v1_cannot_say_is_said(properties: Path, tmp_path: Path) -> None:
     result = run(properties, "--format", "strimzi", "--output-dir", tmp_path / "out")
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("not converted: ")]
-    assert line.endswith(": west->east: MirrorHeartbeatConnector: v1 lacks heartbeatConnector")
+    assert line.endswith(": west->east: MirrorHeartbeatConnector: v1 lacks heartbeatConnector [TW-FILE-20]")
 
 
 def test_connectors_refer_to_secrets_in_files(properties: Path, tmp_path: Path) -> None:

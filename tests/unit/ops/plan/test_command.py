@@ -101,7 +101,7 @@ def test_a_plan_has_a_section_for_all_that_would_be_done() -> None:
             "copy 5,001 records, 90.0 kB, in about 1 min 30 s at 1.0 kB/s (--rate); 1 problem"
         ),
         "  a run would fail, or skip a part of it",
-        "    ! disk: full",
+        "    ! TW-PLAN-05: disk: full",
         "  topics to create on west",
         "    + east.t: 3 partitions, replicas: the broker's default, retention.ms=1",
         "  topics to create for twinlog itself",

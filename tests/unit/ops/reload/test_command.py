@@ -54,11 +54,11 @@ def test_each_process_tells_what_its_flows_do() -> None:
         "    f:8: errors.retry.timeout = 1 (not written before): has no effect here",
         "  and 2 more keys, which are in the log of the process",
         "h-2 (g): its file is as before",
-        "h-3 (g): its file is wrong, and its flows are as before",
+        "TW-RELOAD-01: h-3 (g): its file is wrong, and its flows are as before",
         "  g:5: topics: wrong; write right",
-        "h-4 runs or waits for a->b, b->a and was silent: its version lacks the reload, it",
+        "TW-RELOAD-08: h-4 runs or waits for a->b, b->a and was silent: its version lacks the reload, it",
         "  lacks the right to read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID",
-        "c->b: MirrorMaker 2 runs it: ...",
+        "TW-LEADER-01: c->b: MirrorMaker 2 runs it: ...",
     ]
 
 

@@ -152,7 +152,9 @@ def test_what_writes_after_the_cut_takes_it_back() -> None:
     # Others when producers had been let go on.
     assert {} in found
     assert {"orders": {"1": [20, 21]}} in found
-    assert any(line.startswith("watch: somebody wrote to orders on a after the cut: stop that") for line in told)
+    assert any(
+        line.startswith("watch: TW-SWITCH-02: somebody wrote to orders on a after the cut: stop that") for line in told
+    )
     next_steps = report(last)["next"]
     assert any(
         "find who writes to orders on a past the fence" in line and "partition 1: 20 to 20" in line
@@ -213,7 +215,7 @@ def test_it_says_what_it_waits_for() -> None:
     told: list[str] = []
     machine(Brokers(A_TO_B, open_txn=8), told=told).run(replace(PLANNED, near=5))
     assert any(line.startswith("catch-up: ") and "records left" in line for line in told)
-    assert "settle: waits for transactions to end: a transaction" in told
+    assert "settle: TW-SWITCH-06: waits for transactions to end: a transaction" in told
 
 
 def test_problems_change_nothing() -> None:

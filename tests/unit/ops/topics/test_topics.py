@@ -249,7 +249,7 @@ def test_a_process_that_was_killed_a_moment_ago_does_not_run_the_flow(
 
 def test_topics_that_are_not_paused_are_not_resumed(here: Scene) -> None:
     code, out, err = here.call("resume", "orders")
-    assert (code, flat(err)) == (1, "twinlog: none of these topics is paused, so the command was dropped")
+    assert (code, flat(err)) == (1, "twinlog: TW-USE-04: none of these topics is paused, so the command was dropped")
     assert "resume orders" in out
     assert flow_of(here.call("list", "-o", "json")[1])["commands"] == []
 

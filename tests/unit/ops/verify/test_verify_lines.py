@@ -100,7 +100,7 @@ def test_seconds_since_1970_are_taken_for_milliseconds_and_shown_as_what_they_ar
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert moment_ms("1795449000", "--until") == 1_795_449_000
-    told = "twinlog: --until 1795449000 is 1970-01-21T18:44:09Z: numbers are milliseconds since 1970\n"
+    told = "TW-USE-05: --until 1795449000 is 1970-01-21T18:44:09Z: numbers are milliseconds since 1970\n"
     assert capsys.readouterr().err == told
     assert moment_ms("1795449000000", "--until") == 1_795_449_000_000
     assert moment_ms("1970-01-21T18:44:09Z", "--until") == 1_795_449_000

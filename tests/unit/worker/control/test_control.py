@@ -276,7 +276,7 @@ def test_a_position_that_another_program_stored_since_stays(
     assert [here.last(part).next_source for part in PARTS] == [12, 0, 10]
     found = here.outcome()
     assert found.result is CommandState.APPLIED
-    assert found.reason == "t-0: another program stored offset 12 meanwhile, and it stays there"
+    assert found.reason == "t-0: TW-COMMAND-08: another program stored offset 12 meanwhile, and it stays there"
 
 
 def test_a_recreated_topic_is_copied_from_its_first_record_even_at_the_offset_where_the_old_one_stood(

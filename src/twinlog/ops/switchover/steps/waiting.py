@@ -31,11 +31,13 @@ def watch(context: StepContext) -> Data:
             return {"late": spans(cut, late)}
         if late:
             topics = listed({where.topic for where in late})
-            context.show("watch", f"somebody wrote to {topics} on {name} after the cut: stop that; it is copied, too")
+            late_text = f"somebody wrote to {topics} on {name} after the cut: stop that; it is copied, too"
+            context.show("watch", f"TW-SWITCH-02: {late_text}")
             if now_ms - began_ms > context.options.at_most_s * 1000:
                 raise TwinlogError(
                     f"somebody writes to {topics} on {name} in spite of the fence, or it is not copied; stop that, let "
-                    f"flow {world.ends} run, and run the same command again"
+                    f"flow {world.ends} run, and run the same command again",
+                    message_id="TW-SWITCH-03",
                 )
         world.sleep(LOOK_S)
 
@@ -164,9 +166,11 @@ def settle(context: StepContext) -> Data:
             return {"cut": to_json({where: end.end for where, end in ends.items()}), "still_ms": still_ms}
         context.require_time("settle")
         if pending:
-            context.show("settle", f"waits for transactions to end: {listed(world.open_transactions(pending[:3]))}")
+            transactions = listed(world.open_transactions(pending[:3]))
+            context.show("settle", f"TW-SWITCH-06: waits for transactions to end: {transactions}")
         elif before and grown:
-            context.show("settle", f"producers still write to {listed({where.topic for where in grown})}")
+            topics = listed({where.topic for where in grown})
+            context.show("settle", f"TW-SWITCH-01: producers still write to {topics}")
         before = ends
         world.sleep(look_s(now_ms - began_ms))
 
