@@ -128,6 +128,9 @@ twinlog looks for a Secret or ConfigMap in this order:
 2. the file `DIR/<name>/<key>`, as Kubernetes mounts it: `--secrets DIR` or `TWINLOG_SECRETS_DIR`;
 3. the variable `TWINLOG_SECRET_<NAME>_<KEY>`, in capitals, with `_` for every other character.
 
+On OpenShift, `oc extract secret/NAME --to=DIR/NAME` writes a Secret in this form, for example to check the resource on
+your own machine.
+
 The same order applies to `${secrets:NAMESPACE/NAME:KEY}`, if `config.providers` of the target names
 `io.strimzi.kafka.KubernetesSecretConfigProvider` or `io.strimzi.kafka.KubernetesConfigMapConfigProvider`.
 
