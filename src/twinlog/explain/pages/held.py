@@ -24,7 +24,8 @@ _HELD = Area(
             meaning="The next record of these partitions cannot be copied. twinlog tries again by itself.",
             impact="Records of these partitions wait on the source; retention may delete them.",
             mend=(
-                "Run `twinlog status`: it prints each partition with its id, its reason and the command of its way out. "
+                "Run `twinlog status`: it prints each partition with its id, its reason and the "
+                "command of its way out. "
                 "See [held partitions](held.md#reasons)."
             ),
         ),
@@ -153,7 +154,8 @@ _RECORD = Area(
             ),
             mend=(
                 "Change the setting of the remote topic. Or leave the record out, with the next offset (N + 1): "
-                "`twinlog topics skip-to mm2.properties T-0 --to-offset NEXT`. Or choose [another policy](held.md#policies)."
+                "`twinlog topics skip-to mm2.properties T-0 --to-offset NEXT`. Or choose [another "
+                "policy](held.md#policies)."
             ),
         ),
         Message(
@@ -294,7 +296,8 @@ _TARGET = Area(
             impact="twinlog copies the lost records again; records with an unknown place stay missing.",
             mend=(
                 "The line names the source offsets that are copied again. If their place is unknown, delete the "
-                "remote topic, and copy the whole topic again: `twinlog topics restart-from mm2.properties T --earliest`."
+                "remote topic, and copy the whole topic again: `twinlog topics restart-from "
+                "mm2.properties T --earliest`."
             ),
             escalate="Tell the team of the target: an unclean election or a deleted log lost acknowledged records.",
         ),

@@ -46,7 +46,8 @@ _SPARK = Area(
             impact="The bridge copies the records, or the flow waits for some seconds.",
             mend=(
                 "twinlog continues by itself. If the line returns, give the machine or container more [memory]"
-                "(sizing.md#memory). After the sixth death within ten minutes, the process ends with exit code 3: start "
+                "(sizing.md#memory). After the sixth death within ten minutes, the process ends with "
+                "exit code 3: start "
                 "it again."
             ),
         ),
