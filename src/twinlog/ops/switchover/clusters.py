@@ -104,7 +104,8 @@ class LiveClusters:
                 if isinstance(error, RefusedError):
                     raise
                 name = self.ends.source
-                raise ClusterError(f"{error}; when {name} is lost, --emergency continues without it") from error
+                text = f"{error}; when {name} is lost, --emergency continues without it"
+                raise ClusterError(text, message_id=error.message_id) from error
             self._source_error = str(error)
             return
         broker = common_broker(self.source, self.target)

@@ -195,7 +195,15 @@ class Verdict:
             "first_difference": None if self.first is None else asdict(self.first),
             "not_compared": [asdict(one) for one in self.left],
             "problem": self.problem,
+            "id": self.message_id,
         }
+
+    @property
+    def message_id(self) -> str | None:
+        """The id of the first message about the partition; None if its records are equal where they were compared."""
+        if self.first is not None:
+            return "TW-VERIFY-01"
+        return None if self.problem is None else "TW-VERIFY-03"
 
 
 MOST_LEFT = 100

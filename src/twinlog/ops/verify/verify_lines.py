@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from twinlog.console.table import shown_duration, table
-from twinlog.message_ids import id_first
+from twinlog.message_ids import with_id
 from twinlog.ops.verify.model import UncomparedRange, Verdict
 from twinlog.ops.verify.sections import NOT_YET
 
@@ -50,13 +50,15 @@ def verdict_lines(
     foreign = [one for one in found if one.first is None and one.foreign]
     lines += _some([_foreign(names[id(one)], one) for one in foreign], everything, "partitions with such records")
     # Ranges that are still to copy come last: each partition of a running flow has a range of this kind.
-    ranges = [(left.reason == NOT_YET, f"{names[id(one)]}: {_left(left)}") for one in found for left in one.left]
+    ranges = [(left.reason == NOT_YET, _left(names[id(one)], left)) for one in found for left in one.left]
     lines += _some(
         [line for _, line in sorted(ranges, key=lambda one: one[0])], everything, "ranges that were not compared"
     )
-    problems = [f"{names[id(one)]} was not compared: {one.problem}" for one in found if one.problem]
+    problems = [
+        with_id(f"{names[id(one)]} was not compared: {one.problem}", "TW-VERIFY-03") for one in found if one.problem
+    ]
     lines += _some(problems, everything, "partitions that were not compared")
-    lines += [id_first(f"flow {name} was not compared: {problem}") for name, problem in failed.items()]
+    lines += [with_id(f"flow {name} was not compared: {problem}", "TW-VERIFY-03") for name, problem in failed.items()]
     return [*lines, _sum(found, seconds, len(failed))]
 
 
@@ -96,7 +98,7 @@ def _different(name: str, one: Verdict) -> str:
     foreign = f", {one.foreign} of them of somebody else" if one.foreign else ""
     text = f": {first.text}" if first.text else ""
     return (
-        f"{name}: {one.differences} different{foreign}; the first is {first.what}, at source "
+        f"TW-VERIFY-01: {name}: {one.differences} different{foreign}; the first is {first.what}, at source "
         f"offset {first.source_offset}, target offset {first.target_offset}{text}"
     )
 
@@ -105,8 +107,9 @@ def _foreign(name: str, one: Verdict) -> str:
     return f"{name}: {one.foreign} records of somebody else, which do not count"
 
 
-def _left(left: UncomparedRange) -> str:
-    return f"not compared: {_range(left)}: {left.reason}"
+def _left(name: str, left: UncomparedRange) -> str:
+    text = f"{name}: not compared: {_range(left)}: {left.reason}"
+    return text if left.reason == NOT_YET else f"TW-VERIFY-02: {text}"
 
 
 def _range(left: UncomparedRange) -> str:
