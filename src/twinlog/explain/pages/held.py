@@ -100,8 +100,8 @@ _GAP = Area(
                 "wait."
             ),
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to continue at the end of the source log. See "
-                "[gaps](delivery.md#gaps)."
+                "Run `twinlog topics accept-gap mm2.properties T-0` to continue at the offset to which the log was cut "
+                "back. See [gaps](delivery.md#gaps)."
             ),
         ),
         Message(
@@ -365,7 +365,10 @@ _TARGET = Area(
             ),
             meaning="The topic of positions was deleted, or its brokers refuse positions.",
             impact="Records are copied. A crash now copies more records again.",
-            mend="Follow the reason. The next start recreates a deleted topic and copies all records again.",
+            mend=(
+                "Follow the reason. The next start recreates a deleted topic and copies all records again: if you have "
+                "a list of positions, [write these positions first](delivery.md#positions)."
+            ),
         ),
         Message(
             "TW-TARGET-08",

@@ -137,7 +137,10 @@ _LEADER = Area(
             ),
             meaning="Two processes run the same flow with different files.",
             impact="The flow copies by the settings of the leader.",
-            mend="Make the files equal, and restart the standby process.",
+            mend=(
+                "Make the files equal, and run `twinlog reload mm2.properties`: it prints the keys that need a restart. "
+                "See [different files](high-availability.md#different-files)."
+            ),
         ),
         Message(
             "TW-LEADER-11",
