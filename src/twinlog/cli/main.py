@@ -172,27 +172,39 @@ class _Commands(OnDemand):
     lazy = (
         # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
         LazyCommand(RUN, "run", "twinlog.cli.run", "run", "docs/running.md", {"allow_extra_args": True}),
-        LazyCommand(RUN, "reload", "twinlog.ops.reload.command", "reload", "docs/running.md"),
+        LazyCommand(RUN, "reload", "twinlog.ops.reload.command", "reload", "docs/running.md#reload-the-file"),
         LazyCommand(INSPECT, "check", "twinlog.cli.check", "check", "docs/check.md"),
         LazyCommand(INSPECT, "plan", "twinlog.ops.plan.command", "plan", "docs/plan.md"),
         LazyCommand(INSPECT, "audit", "twinlog.ops.audit.command", "audit", "docs/audit.md"),
         LazyCommand(INSPECT, "canary", "twinlog.ops.canary.commands", "app", "docs/canary.md"),
-        LazyCommand(INSPECT, "diff", "twinlog.ops.diff.command", "diff", "docs/plan.md"),
+        LazyCommand(INSPECT, "diff", "twinlog.ops.diff.command", "diff", "docs/plan.md#compare-two-clusters"),
         LazyCommand(INSPECT, "status", "twinlog.ops.status.command", "status", "docs/monitoring.md"),
         LazyCommand(INSPECT, "topics", "twinlog.ops.topics.commands", "app", "docs/topics.md"),
         LazyCommand(INSPECT, "verify", "twinlog.ops.verify.command", "verify", "docs/verify.md"),
         LazyCommand(INSPECT, "explain", "twinlog.explain.command", "explain", "docs/messages.md"),
-        LazyCommand(FAIL_OVER, "groups", "twinlog.ops.groups.command", "groups", "docs/consumer-groups.md"),
-        LazyCommand(FAIL_OVER, "translate", "twinlog.ops.translate.command", "translate", "docs/consumer-groups.md"),
+        LazyCommand(
+            FAIL_OVER, "groups", "twinlog.ops.groups.command", "groups", "docs/consumer-groups.md#which-groups-may-move"
+        ),
+        LazyCommand(
+            FAIL_OVER,
+            "translate",
+            "twinlog.ops.translate.command",
+            "translate",
+            "docs/consumer-groups.md#offset-translation",
+        ),
         LazyCommand(FAIL_OVER, "switchover", "twinlog.ops.switchover.command", "switchover", "docs/switchover.md"),
-        LazyCommand(FAIL_OVER, "switchback", "twinlog.ops.switchover.command", "switchback", "docs/switchover.md"),
+        LazyCommand(
+            FAIL_OVER, "switchback", "twinlog.ops.switchover.command", "switchback", "docs/switchover.md#failback"
+        ),
         LazyCommand(REPAIR, "replay", "twinlog.ops.replay.command", "replay", "docs/replay.md"),
         LazyCommand(CONNECT, "connect", "twinlog.cli.connect", "connect", "docs/connect.md"),
-        LazyCommand(CONNECT, "connectors", "twinlog.ops.connectors.commands", "app", "docs/connect.md"),
-        LazyCommand(SET_UP, "acls", "twinlog.ops.acls.command", "acls", "docs/security.md"),
-        LazyCommand(SET_UP, "convert", "twinlog.ops.convert.command", "convert", "docs/strimzi.md"),
-        LazyCommand(SET_UP, "warm-up", "twinlog.cli.main", "warm_up", "docs/running.md"),
-        LazyCommand(SET_UP, "launcher", "twinlog.cli.main", "launcher", "docs/starting.md"),
+        LazyCommand(
+            CONNECT, "connectors", "twinlog.ops.connectors.commands", "app", "docs/connect.md#manage-connectors"
+        ),
+        LazyCommand(SET_UP, "acls", "twinlog.ops.acls.command", "acls", "docs/security.md#permissions"),
+        LazyCommand(SET_UP, "convert", "twinlog.ops.convert.command", "convert", "docs/strimzi.md#convert"),
+        LazyCommand(SET_UP, "warm-up", "twinlog.cli.main", "warm_up", "docs/running.md#the-bridge"),
+        LazyCommand(SET_UP, "launcher", "twinlog.cli.main", "launcher", "docs/starting.md#spark-submit"),
         LazyCommand(SET_UP, "completion", "twinlog.cli.main", "completion", "docs/commands.md"),
     )
 

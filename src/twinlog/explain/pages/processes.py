@@ -138,8 +138,8 @@ _LEADER = Area(
             meaning="Two processes run the same flow with different files.",
             impact="The flow copies by the settings of the leader.",
             mend=(
-                "Make the files equal, and run `twinlog reload mm2.properties`: it prints the keys that need a restart. "
-                "See [different files](high-availability.md#different-files)."
+                "Make the files equal, and run `twinlog reload mm2.properties`: it prints the keys that need a "
+                "restart. See [different files](high-availability.md#different-files)."
             ),
         ),
         Message(
