@@ -48,15 +48,15 @@ def _finding(warning: ConfigWarning) -> Finding:
         guessed = warning.expected.partition(f"{GUESS} ")[2].partition("?")[0]
         way = f"write {guessed}" if guessed else "remove it"
         severity = Severity.WARNING if guessed else Severity.NOTE
-        return _of(severity, f"{place} is an unknown key, which MirrorMaker 2 ignores", way)
+        return _of(warning, severity, f"{place} is an unknown key, which MirrorMaker 2 ignores", way)
     text, _, way = warning.sentence.partition("; ")
     if warning.kind is MistakeKind.IGNORED and text == IGNORED_HERE:
-        return _of(Severity.WARNING, f"{place} is ignored at this place by MirrorMaker 2, too", way)
-    return _of(Severity.WARNING, f"{place}: {text}", way or "see docs/configuration.md for the key")
+        return _of(warning, Severity.WARNING, f"{place} is ignored at this place by MirrorMaker 2, too", way)
+    return _of(warning, Severity.WARNING, f"{place}: {text}", way or "see docs/configuration.md for the key")
 
 
-def _of(severity: Severity, text: str, way: str) -> Finding:
-    return Finding("ignored-key", severity, AuditPart.KEYS, text, way)
+def _of(warning: ConfigWarning, severity: Severity, text: str, way: str) -> Finding:
+    return Finding("ignored-key", severity, AuditPart.KEYS, text, way, cause=warning.id)
 
 
 def read_running(worker: Path, url: str, note: Callable[[str], None], clock: Clock) -> FlowsOfFile:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from twinlog.message_ids import with_id
 from twinlog.model.amounts import shown_bytes
 from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
 from twinlog.ops.diff.differences import ClusterDifference
@@ -171,8 +170,8 @@ def _problem(plan: FlowPlan, problem: Problem) -> Finding:
         text, way = problem.text, "`twinlog acls FILE --missing` prints the commands that grant it"
     elif not text:
         text, way = problem.text, "mend it before the first run; `twinlog plan` shows it, too"
-    text = with_id(f"a run of twinlog would stop, or skip a part ({problem.kind}): {text}", problem.id)
-    return Finding("problem", Severity.WARNING, AuditPart.CHANGES, text, way, flow=plan.flow)
+    text = f"a run of twinlog would stop, or skip a part ({problem.kind}): {text}"
+    return Finding("problem", Severity.WARNING, AuditPart.CHANGES, text, way, flow=plan.flow, cause=problem.id)
 
 
 def _change(plan: FlowPlan, text: str, count: int, lines: Iterable[str]) -> Finding:

@@ -54,11 +54,15 @@ def _finding_lines(one: Finding, report: AuditReport, everything: bool) -> list[
     shown = one.lines if everything else one.lines[:MOST_LINES]
     more = len(one.lines) - len(shown)
     return [
-        f"  {one.part}: {flow}{one.text}",
+        f"  {_id(one)}{one.part}: {flow}{one.text}",
         *(f"    {line}" for line in shown),
         *([f"    and {more} more lines (--all, -o json)"] if more else []),
         f"    way out: {one.way_out}",
     ]
+
+
+def _id(one: Finding) -> str:
+    return "" if one.id is None else f"{one.id}: "
 
 
 _STYLE = """\
@@ -116,7 +120,7 @@ def _finding_html(one: Finding) -> str:
     flow = f"{one.flow} · " if one.flow else ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in one.lines)
     return (
-        f'<div class="finding"><p class="part">{escape(flow + one.part.value)}</p>'
+        f'<div class="finding"><p class="part">{escape(_id(one) + flow + one.part.value)}</p>'
         f'<p class="{one.severity.name.lower()}">{escape(one.text)}</p>'
         + (f"<ul>{lines}</ul>" if lines else "")
         + f"<p>Way out: {escape(one.way_out)}</p></div>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
@@ -30,6 +30,25 @@ FindingKind = Literal[
     "problem",
     "change",
 ]
+
+
+_IDS: Mapping[FindingKind, str] = {
+    "missing-records": "TW-VERIFY-01",
+    "doubled-records": "TW-VERIFY-01",
+    "changed-records": "TW-VERIFY-01",
+    "gap": "TW-GAP-01",
+    "group-skips": "TW-AUDIT-01",
+    "group-unclear": "TW-AUDIT-02",
+    "group-outside": "TW-AUDIT-03",
+    "process": "TW-AUDIT-04",
+    "lag": "TW-ALERT-06",
+    "topic-outside": "TW-AUDIT-05",
+    "ignored-key": "TW-FILE-19",
+    "missing-copy": "TW-AUDIT-06",
+    "setting": "TW-AUDIT-07",
+    "acl": "TW-AUDIT-08",
+}
+"""The message ids of findings without a `cause`."""
 
 
 class Severity(IntEnum):
@@ -60,7 +79,8 @@ class AuditPart(StrEnum):
 class Finding:
     """A finding of a flow (empty: of the whole file), with the number of records, groups or settings that it is about.
 
-    `lines` are its details, for example a line for each partition. `way_out` is the next step of an operator.
+    `lines` are its details, for example a line for each partition. `way_out` is the next step of an operator, `cause`
+    the message id of the cause, if it differs from the id of the kind.
     """
 
     kind: FindingKind
@@ -71,11 +91,18 @@ class Finding:
     count: int = 1
     flow: str = ""
     lines: tuple[str, ...] = ()
+    cause: str = ""
+
+    @property
+    def id(self) -> str | None:
+        """The id that `twinlog explain` takes: `cause`, or the id of the kind; None for a note."""
+        return None if self.severity is Severity.NOTE else self.cause or _IDS.get(self.kind)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "severity": self.severity.name.lower(),
             "kind": self.kind,
+            "id": self.id,
             "part": self.part.value,
             "flow": self.flow or None,
             "count": self.count,

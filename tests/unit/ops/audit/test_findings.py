@@ -234,6 +234,7 @@ def test_the_plan_of_a_run_becomes_notes_and_its_problems_warnings() -> None:
     assert permission.text.endswith("User:x lacks READ on topic t")
     assert "twinlog acls FILE --missing" in permission.way_out
     assert (note.kind, note.severity, note.lines) == ("change", Severity.NOTE, ("x",))
+    assert (problem.id, permission.id, note.id) == ("TW-PLAN-05", "TW-RIGHT-02", None)
 
 
 # The report.
@@ -266,6 +267,8 @@ def test_the_most_important_comes_first() -> None:
     assert "    and 2 more lines (--all, -o json)" in lines
     assert "    and 2 more lines (--all, -o json)" not in report_lines(found, everything=True)
     assert sum("way out: do this" in line for line in lines) == 4
+    assert "  TW-VERIFY-01: records: many" in lines
+    assert "  settings and ACLs: text" in lines
 
 
 def test_a_part_that_was_not_audited_is_named_and_no_green_light() -> None:

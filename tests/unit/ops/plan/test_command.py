@@ -123,6 +123,7 @@ def test_a_plan_has_a_section_for_all_that_would_be_done() -> None:
         "    * a note",
     ]
     assert plan.as_json()["done"] is False
+    assert plan.as_json()["problems"] == [{"kind": "disk", "id": "TW-PLAN-05", "text": "full"}]
 
 
 def test_what_is_done_says_so_and_long_lists_are_cut() -> None:
