@@ -1,6 +1,8 @@
 """Turns fetched batches into batches that a broker accepts from a producer; most batches stay unchanged.
 
-Called in tasks, once per partition and fetch; a pure function that leaves its input unchanged.
+`prepare` is called for each fetch of a partition: by a copier, by a replay, and after a crash for the records to
+expect. The call after a crash may cut other batches out of the same records. `prepare` is a pure function: it reads no
+clock, and leaves its input unchanged. With a transform, `transforms.fetch_transformer` takes its place.
 """
 
 from __future__ import annotations

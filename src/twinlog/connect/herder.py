@@ -71,11 +71,13 @@ class Herder:
     `start` begins to read the group's topics on a thread of its own; until that is done, requests wait. Every method
     may be called from any thread, and may wait.
 
-    Reading methods answer from this worker's copy of the group's topics, after the first read. Changing methods return
-    when the change is stored; the change has an effect on the status a moment later. All raise RequestError with the
-    HTTP status of the answer: 404 for an unknown connector or task, 409 while the group rebalances or for an existing
-    connector, 400 for a wrong configuration, 500 for a failure or a timeout here, 503 once the worker stops. All raise
-    NotOwnerError when another worker must answer.
+    Reading methods answer from this worker's copy of the group's topics, after the first read. `offsets`,
+    `topic_states` and `ask_of_topics` ask clusters, which may take seconds. Changing methods return when the change is
+    stored; the change has an effect on the status a moment later.
+
+    All raise RequestError with the HTTP status of the answer: 404 for an unknown connector or task, 409 while the group
+    rebalances or for an existing connector, 400 for a wrong configuration, 500 for a failure or a timeout here, 503
+    once the worker stops. All raise NotOwnerError when another worker must answer.
     """
 
     def __init__(

@@ -24,7 +24,8 @@ from twinlog.model.types import TopicPartition
 VERSION = 21
 """Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
-`tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version.
+`tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version. After a raise,
+`make reference` writes the file.
 """
 
 M = TypeVar("M")

@@ -1,7 +1,8 @@
 """Writes heartbeats, and tells heartbeats topics of a cluster from a user's topics by their records.
 
 On a hub `north.heartbeats` may come from a mirror of another file. The records tell whether `north` is a cluster: each
-heartbeat names the source and the target of the flow that wrote it (Kafka class Heartbeat).
+heartbeat names the source and the target of the flow that wrote it (Kafka class Heartbeat). `ops.status.flow` reads
+the last heartbeat of a flow.
 """
 
 from __future__ import annotations

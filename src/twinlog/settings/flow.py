@@ -60,6 +60,7 @@ RecordPolicy = Literal["hold", "skip", "dead-letter", "stop"]
 """The treatment of a record that the target refuses."""
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+"""A codec of record batches; `kafka.record.compression.CODECS` has their numbers."""
 
 ExactlyOnce = Literal["disabled", "preparing", "enabled"]
 TransactionBoundary = Literal["poll", "interval"]
@@ -171,8 +172,8 @@ class ProducerSettings:
     """The appends to the target; always idempotent and acknowledged by all in-sync replicas.
 
     `compression_type` None keeps the codec of each source batch; a codec name recompresses every batch to it ("none"
-    stores them uncompressed). `compression_level` is None for the codec's own default. Small neighbouring batches are
-    merged up to `merge_batch_bytes`; in a fast stream of single records, records wait for further records for less than
+    stores them uncompressed). `compression_level` is None for the codec's own default. Small neighbouring batches of a
+    fetch are merged up to `merge_batch_bytes`; in a fast stream of single records, the next fetch waits for less than
     `linger_ms`. The target itself aborts a transaction after `transaction_timeout_ms`.
     """
 

@@ -84,7 +84,10 @@ class RestApi:
             pause_s = min(1.2 * pause_s, LOOK_S[1])
 
     async def read_state(self, call: Callable[[], T], shape: Callable[[T], Any]) -> Response:
-        """Read as `read` does, after this worker has read the state of the connectors."""
+        """Read as `read` does, after this worker has read the state of the connectors.
+
+        A herder's method that asks a cluster is called by `forward_or_call`, whose threads may wait.
+        """
         await self.wait_started()
         return await self.read(call, shape)
 

@@ -1,6 +1,7 @@
 """The topics and the offsets of a connector: `/connectors/{name}/topics` (KIP-558) and `/offsets` (KIP-875).
 
-`/connectors/{name}/twinlog/topics` takes requests about single topics; the path `twinlog` is absent in Connect.
+`/connectors/{name}/twinlog/topics` takes requests about single topics. Paths of our own for a connector begin with
+`/connectors/{name}/twinlog/`, because Connect lacks this path.
 """
 
 from __future__ import annotations

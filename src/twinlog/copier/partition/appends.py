@@ -1,4 +1,7 @@
-"""The appends of a partition, from its queue until the target acknowledges, refuses or misplaces them."""
+"""The appends of a partition, from its queue until the target acknowledges, refuses or misplaces them.
+
+`kafka.producer.appends` has their class `Append`.
+"""
 
 from __future__ import annotations
 

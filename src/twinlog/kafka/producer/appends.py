@@ -1,4 +1,7 @@
-"""The result of `prepare`: batches ready to be appended, and counts of left-out records."""
+"""The rules of `batches.prepare.prepare`, and its result: batches ready to be appended, counts of left-out records.
+
+`copier.partition.appends` appends these batches.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,13 @@ ADDED = SourceOffset(-1)
 
 @dataclass(frozen=True, slots=True)
 class CopyRules:
-    """The rules by which a flow prepares its batches; the same for every fetch of a partition.
+    """The rules by which the batches of a fetch are prepared.
 
-    `codec` is the producer's `compression.type` as none, gzip, snappy, lz4 or zstd, or None to keep the codec of each
-    batch. `codec_level` is the level of that codec, None for Kafka's default. `max_batch_bytes` is the remote topic's
+    `of` makes them from the flow's settings, once for each partition. `copier.partition.partition` changes them for a
+    fetch while more records wait: `merging_all` for a distant target, else `joining`.
+
+    `codec` is the producer's `compression.type`, a name in `CODECS`, or None to keep the codec of each batch.
+    `codec_level` is the level of that codec, None for Kafka's default. `max_batch_bytes` is the remote topic's
     `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes
     (`merge_compressed_below` with a codec) and `merge_records` records are merged into batches of up to
     `merge_batch_bytes`; `merge_below` 0 turns merging off. Uncompressed neighbours of up to `join_records` records are

@@ -91,7 +91,7 @@ class Batch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """The number of its codec, as in `CODECS`."""
         return self.attributes & CODEC_MASK
 
     @property

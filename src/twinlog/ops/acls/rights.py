@@ -55,7 +55,7 @@ USES = (
     "replay",
     "switchover",
 )
-"""The commands whose rights are known."""
+"""The commands whose rights are known. `ops.acls.command` has the same list as text, to print its help at once."""
 
 _SIDES: tuple[Side, ...] = ("source", "target")
 _READ, _WRITE, _CREATE, _ALTER = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.ALTER
