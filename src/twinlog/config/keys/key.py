@@ -70,7 +70,8 @@ class UpdateMode(StrEnum):
     """How a running process takes over another value of a key."""
 
     AT_ONCE = "at once"
-    """The flow continues with the value; its copying is uninterrupted."""
+    """The flow continues with the value; its copying is uninterrupted. Only the driver reads the field of the key: a
+    field that code of tasks reads needs another mode."""
 
     PAUSE = "pause"
     """The copiers of the flow end in order and begin again with the value, within a second or two; each record is
