@@ -112,6 +112,16 @@ _GROUP = Area(
             mend="Correct the name of the group or of the topic.",
             look=("twinlog groups mm2.properties",),
         ),
+        Message(
+            "TW-GROUP-10",
+            "The source leaves out groups",
+            "warning",
+            lines=("`partitions of ... that lack a leader: N; the source leaves out their groups ...`",),
+            meaning="From `twinlog groups`: the source lists no group whose coordinator is away.",
+            impact="The table lacks these groups.",
+            mend="Start the brokers with the replicas of `__consumer_offsets`, and run the command again.",
+            look=("twinlog groups mm2.properties",),
+        ),
     ),
 )
 

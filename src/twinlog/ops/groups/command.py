@@ -17,6 +17,7 @@ from twinlog.console.options import AnyFlow, ConnectorFiles, FlowFile, Groups, O
 from twinlog.console.table import table
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.message_ids import id_first
 from twinlog.model.groups import GROUPS_TOPIC
 
 if TYPE_CHECKING:
@@ -176,9 +177,9 @@ def lines(seen: GroupsSnapshot) -> list[str]:
 def _notes(seen: GroupsSnapshot) -> list[str]:
     notes = []
     if seen.source_trouble is not None:
-        notes.append(f"the source is silent, these are the facts of the target: {seen.source_trouble}")
+        notes.append(id_first(f"the source is silent, these are the facts of the target: {seen.source_trouble}"))
     if seen.unlisted:
-        notes.append(f"{_unlisted(seen)}, and groups that lack a checkpoint are left out")
+        notes.append(f"TW-GROUP-10: {_unlisted(seen)}, and groups that lack a checkpoint are left out")
     if seen.left_out:
         names = ", ".join(seen.left_out[:5]) + (" ..." if len(seen.left_out) > 5 else "")
         notes.append(f"left out, see them with --group: {names}")

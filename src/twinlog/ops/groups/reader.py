@@ -13,6 +13,7 @@ from twinlog.kafka.admin.groups import GroupAdmin, topics_read
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
@@ -176,7 +177,7 @@ class GroupsReader(ClustersReader):
         except RefusedError:
             raise
         except ClusterError as error:
-            trouble = str(error)
+            trouble = told(error, "TW-WAIT-01")
         if trouble is None:
             here.offsets = ask_twice(self._source, lambda: self._without_copies(here.offsets))
         chosen, left_out = self._choose(wanted, here, trouble)

@@ -35,6 +35,7 @@ from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.console.table import table
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.message_ids import with_id
 from twinlog.ops.replay.model import INTO
 
 if TYPE_CHECKING:
@@ -247,9 +248,10 @@ def _lines(rows: Sequence[ReplayResult]) -> list[str]:
         part = row.part
         there = f", {row.found} were there already" if row.found else ""
         problem = "" if row.problem is None else f"; then: {row.problem}"
-        lines.append(
+        line = (
             f"{part.source} offsets {part.start} to {part.end - 1} -> {part.into}: {row.appended} records copied{there}"
             f"{problem}"
         )
+        lines.append(line if row.problem is None else with_id(line, "TW-USE-06"))
     copied, size = sum(row.appended for row in rows), sum(row.bytes for row in rows)
     return [*lines, f"{copied} records, {size} bytes copied"]

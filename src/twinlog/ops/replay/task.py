@@ -18,6 +18,7 @@ from twinlog.kafka.record.batch import HEADER_SIZE, read_batch
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.retry import TASK_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.model.types import SourceOffset
 from twinlog.ops.replay.appender import PartitionAppender
 from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
@@ -110,7 +111,7 @@ class Replay:
                     row = replace(row, appended=row.appended + count, bytes=row.bytes + size)
                     progress(offsets)
         except TwinlogError as error:
-            row = replace(row, problem=str(error))
+            row = replace(row, problem=told(error, "TW-USE-06"))
         return row
 
     def _arrived(self, part: PartitionToReplay) -> ReplayedRecords:
