@@ -68,7 +68,7 @@ def steer_a_heartbeat(url: str, file: Path, name: str, alias: str) -> None:
     def gone() -> bool:
         code, _, err = ask_connectors(url, "status", name)
         # Before it there may be a line that a rebalance is waited for.
-        return code == 1 and err.endswith(f"twinlog: Connector {name} not found\n")
+        return code == 1 and err.endswith(f"twinlog: TW-REST-08: Connector {name} not found\n")
 
     wait_for(gone, GONE_S, f"{name} is gone")
 

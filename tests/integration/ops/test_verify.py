@@ -146,4 +146,5 @@ def test_the_command_finds_what_is_planted_without_a_flow(
     assert code == 1
     assert "was not compared: cluster q has no topic" in out
     code, _, err = verify("--topics", f"{prefix}-nowhere")
-    assert (code, err) == (2, f"twinlog: flow p->q mirrors no topic {prefix}-nowhere of p: see `twinlog plan`\n")
+    nowhere = f"flow p->q mirrors no topic {prefix}-nowhere of p"
+    assert (code, err) == (2, f"twinlog: TW-USE-01: {nowhere}: see `twinlog plan`\n")
