@@ -64,11 +64,15 @@ class Secrets:
     def read_all(self, name: str, pattern: str) -> str:
         """The values of all keys that match a pattern, for example `*.crt`, joined by line ends. Raises
         MissingError."""
-        keys = sorted(key for key in self.keys(name) if fnmatch.fnmatchcase(key, pattern))
+        keys = self.matching_keys(name, pattern)
         if not keys:
             text = f"all keys of {name} differ from {pattern}: {self._looked(name, pattern)}"
             raise MissingError(text, f"give --secrets DIR with the files DIR/{name}/{pattern}")
         return "\n".join(self.read(name, key) for key in keys)
+
+    def matching_keys(self, name: str, pattern: str) -> list[str]:
+        """The keys of a Secret or ConfigMap that match a pattern, in the order in which Strimzi joins their values."""
+        return [key for key in self.keys(name) if fnmatch.fnmatchcase(key, pattern)]
 
     def keys(self, name: str) -> list[str]:
         """The keys of a Secret or ConfigMap; empty if it is in the environment."""
@@ -119,11 +123,21 @@ class Secrets:
     def _named(self, path: str, key: str) -> str:
         """The value of a reference of Strimzi's, NAMESPACE/NAME and a key or a pattern of keys. Raises MissingError."""
         name = path.rpartition("/")[2]
-        return self.read_all(name, key) if "*" in key or "?" in key else self.read(name, key)
+        return self.read_all(name, key) if is_pattern(key) else self.read(name, key)
+
+
+def is_pattern(key: str) -> bool:
+    """Whether the key of a reference is a pattern of several keys, for example `*.crt`."""
+    return "*" in key or "?" in key
+
+
+def is_file_name(name: str) -> bool:
+    """Whether the name of a Secret, or a key, stays below the directory of Secrets."""
+    return Path(name).name == name and name not in {".", ".."}
 
 
 def _check_name(name: str) -> None:
-    if Path(name).name != name or name in {".", ".."}:
+    if not is_file_name(name):
         raise MissingError(f"{name!r} is an invalid file name", "write the name of a Secret, and a key in it")
 
 

@@ -205,7 +205,8 @@ $ twinlog convert old.yaml --format strimzi --output-dir new
 
 `convert` turns a properties file, connectors with their worker's file, or a resource into each other form, and a
 resource into its other version. Secrets become files `DIR/secrets/<name>/<key>` that only you may read, and references
-to them. Existing files stay.
+to them. Existing files stay. Kafka's config providers know no patterns: `pattern: "*.crt"` of a resource becomes a
+reference to each matching file of `--secrets DIR`, or is listed if DIR has no such file.
 
 | exit code | of `convert` |
 |---|---|

@@ -78,6 +78,8 @@ class Mirrors:
     workers: tuple[WorkerSpec, ...]
     not_converted: tuple[NotConverted, ...] = ()
     remarks: tuple[str, ...] = ()
+    secrets: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    """The values of Secrets and ConfigMaps beside a resource in its file, by name and key."""
 
     @property
     def providers(self) -> dict[str, str]:

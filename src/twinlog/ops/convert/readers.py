@@ -252,7 +252,9 @@ def mirrors_of_resource(path: Path) -> Mirrors:
     )
     not_converted = tuple(_without_form(documents.resource.children["spec"], documents.file))
     remarks = tuple(str(warning) for warning in resource.warnings if warning.kind is not MistakeKind.IGNORED_FIELDS)
-    return Mirrors((WorkerSpec(target, resource.worker, connectors),), not_converted, remarks)
+    return Mirrors(
+        (WorkerSpec(target, resource.worker, connectors),), not_converted, remarks, resource.secrets.documents
+    )
 
 
 def _without_form(spec: DocumentNode, file: str) -> Iterator[NotConverted]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER_FILE
 from twinlog.config.properties import PropertyEntry
-from twinlog.ops.convert.model import raw
+from twinlog.config.strimzi.connection import Secrets, is_file_name, is_pattern
+from twinlog.ops.convert.model import NotConverted, not_converted, raw
 
 PROVIDER = "secrets"
 PROVIDER_CLASS = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
 ENVIRONMENT = "environment"
 ENVIRONMENT_CLASS = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 _CLASSES = {PROVIDER: PROVIDER_CLASS, ENVIRONMENT: ENVIRONMENT_CLASS}
-_STRIMZIS = re.compile(r"\$\{strimzi(?:secrets|quoted):(?:([^}/:]+)/)?([^}/:]+):([^}]+)\}")
+_STRIMZIS = re.compile(r"\$\{strimzi(secrets|quoted):(?:[^}/:]+/)?([^}/:]+):([^}]+)\}")
 _STRIMZIS_ENVIRONMENT = re.compile(r"\$\{strimzienv:([^}]+)\}")
 NAMESPACE = "NAMESPACE"
 """The placeholder for the namespace of the Secrets, which is only known when the resource is applied."""
@@ -55,6 +58,10 @@ class SecretStore:
     folder: str
     strimzi: bool = False
     kept: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    given: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    """The values of the Secrets that the input has beside a resource, by name and key."""
+    unmatched: list[NotConverted] = field(default_factory=list)
+    """References to a pattern of keys whose keys are unknown here."""
     used: set[str] = field(default_factory=set)
     """Names of the providers that references need."""
     names: dict[str, str] = field(default_factory=lambda: {name: name for name in _CLASSES})
@@ -70,7 +77,9 @@ class SecretStore:
 
     def store_secret(self, name: str, key: str, value: str) -> tuple[str, str]:
         """Keep a value; a second value of the same name and key gets a key of its own."""
-        name = secret_name(name)
+        return self._keep(secret_name(name), key, value)
+
+    def _keep(self, name: str, key: str, value: str) -> tuple[str, str]:
         unique, number = key, 2
         while self.kept.get((name, unique), value) != value:
             unique, number = f"{key}-{number}", number + 1
@@ -86,7 +95,7 @@ class SecretStore:
             return value
         if secret:
             value = self._without_clear_text(key, value, name)
-        return value.replace("${strimziquoted:", "${strimzisecrets:") if self.strimzi else self._for_kafka(value)
+        return value.replace("${strimziquoted:", "${strimzisecrets:") if self.strimzi else self._for_kafka(entry, value)
 
     def _without_clear_text(self, key: str, value: str, name: str) -> str:
         """A secret that is a reference in part only."""
@@ -114,16 +123,45 @@ class SecretStore:
         self.used.add(name_of)
         return f"${{{name_of}:{self.folder}/{name}:{key}}}"
 
-    def _for_kafka(self, value: str) -> str:
-        """Turns Strimzi's references into references of Kafka's own providers."""
+    def _for_kafka(self, entry: PropertyEntry, value: str) -> str:
+        """Turns Strimzi's references into references of Kafka's own providers, which know no patterns: a pattern of
+        keys becomes a reference to each key."""
 
         def environment(match: re.Match[str]) -> str:
             name = self.names[ENVIRONMENT]
             self.used.add(name)
             return f"${{{name}:{match[1]}}}"
 
+        def secret(match: re.Match[str]) -> str:
+            end_of_line = "\\n" if match[1] == "quoted" else "\n"
+            keys = self._keys_of(entry, match[2], match[3])
+            return end_of_line.join(self.reference(*self._keep_given(match[2], key)) for key in keys)
+
         value = _STRIMZIS_ENVIRONMENT.sub(environment, value)
-        return _STRIMZIS.sub(lambda match: self.reference(match[2], match[3]), value)
+        return _STRIMZIS.sub(secret, value)
+
+    def _keys_of(self, entry: PropertyEntry, name: str, key: str) -> list[str]:
+        if not is_pattern(key):
+            return [key]
+        keys = Secrets(self.given, Path(self.folder)).matching_keys(name, key)
+        if not keys:
+            found = not_converted(
+                entry,
+                f"the directory {self.folder}/{name} lacks files {key}, and the written reference to them will be "
+                f"refused: Kafka's providers know no patterns; give --secrets DIR with the files DIR/{name}/{key}",
+            )
+            self.unmatched += [] if found in self.unmatched else [found]
+        return keys or [key]
+
+    def _keep_given(self, name: str, key: str) -> tuple[str, str]:
+        """Keep the value of a Secret that the input has, unless the directory has the same value."""
+        value = self.given.get((name, key))
+        if value is None or not is_file_name(name) or not is_file_name(key):
+            return name, key
+        with suppress(OSError):
+            if Path(self.folder, name, key).read_text("utf-8", "replace") == value:
+                return name, key
+        return self._keep(name, key, value)
 
     def providers(self, before: str) -> dict[str, str]:
         """Settings of the providers that references need, beside the providers of `before` (`config.providers`)."""

@@ -43,6 +43,7 @@ _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
 def to_connectors(mirrors: Mirrors, vault: SecretStore) -> Output:
     """Each worker gets a folder if there are several workers."""
     vault.reserve_names(mirrors.providers)
+    vault.given = mirrors.secrets
     files: dict[str, str] = {}
     not_converted: list[NotConverted] = list(mirrors.not_converted)
     for worker in mirrors.workers:
@@ -61,7 +62,7 @@ def to_connectors(mirrors: Mirrors, vault: SecretStore) -> Output:
         }
         files[f"{folder}worker.properties"] = "".join(_lines(worker, vault))
         files |= {name: json.dumps(body, indent=2, ensure_ascii=False) + "\n" for name, body in bodies.items()}
-    return Output(files, vault.kept, tuple(not_converted), mirrors.remarks)
+    return Output(files, vault.kept, (*not_converted, *vault.unmatched), mirrors.remarks)
 
 
 def _alias(key: str, source: str, target: str) -> str:
@@ -96,6 +97,7 @@ class _PropertiesWriter:
         self._mirrors = mirrors
         self._vault = vault
         vault.reserve_names(mirrors.providers)
+        vault.given = mirrors.secrets
         self._not_converted: list[NotConverted] = list(mirrors.not_converted)
         self._remarks: list[str] = list(mirrors.remarks)
         self._top: dict[str, str] = {}
@@ -119,7 +121,8 @@ class _PropertiesWriter:
         self._top["emit.heartbeats.enabled"] = "false"
         self._top |= self._vault.providers(self._top.get("config.providers", ""))
         text = "".join(self._lines())
-        return Output({"mm2.properties": text}, self._vault.kept, tuple(self._not_converted), tuple(self._remarks))
+        not_converted = (*self._not_converted, *self._vault.unmatched)
+        return Output({"mm2.properties": text}, self._vault.kept, not_converted, tuple(self._remarks))
 
     def _lines(self) -> Iterator[str]:
         yield property_line("clusters", ", ".join(self._clusters))

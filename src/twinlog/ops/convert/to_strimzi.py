@@ -13,6 +13,7 @@ from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.table import SECURITY
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.jaas import JaasError, parse_jaas
+from twinlog.config.strimzi.connection import is_pattern
 from twinlog.config.strimzi.fields import (
     CONNECTOR_FORBIDDEN,
     GROUP,
@@ -344,7 +345,7 @@ def _cluster_entries(connectors: list[ConnectorSpec], side: str) -> dict[str, Pr
 
 def _trusted(reference: tuple[str, str]) -> Yaml:
     name, key = reference
-    return {"secretName": name, "pattern" if "*" in key or "?" in key else "certificate": key}
+    return {"secretName": name, "pattern" if is_pattern(key) else "certificate": key}
 
 
 def _place(connector: ConnectorSpec) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
+from harness.certificates import authority
 from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.config.properties import parse_properties
@@ -349,3 +350,112 @@ def test_the_connectors_of_a_flow_have_one_alias(tmp_path: Path) -> None:
     result = run(first, second, "--format", "properties")
     assert "source->b.source.cluster.alias = " in result.stdout.replace("\\>", ">")
     assert "source.cluster.alias: a flow has a single source.cluster.alias, '' of s" in result.stderr
+
+
+TRUSTING = """\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+metadata: {name: m, namespace: ns}
+spec:
+  replicas: 1
+  target:
+    alias: west
+    bootstrapServers: west:9092
+    groupId: g
+    configStorageTopic: c
+    offsetStorageTopic: o
+    statusStorageTopic: s
+  mirrors:
+    - source:
+        alias: east
+        bootstrapServers: east:9093
+        tls: {trustedCertificates: [{secretName: ca, pattern: "*.crt"}]}
+      sourceConnector: {}
+      topicsPattern: orders
+"""
+
+
+V1BETA2 = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {{name: m, namespace: ns}}
+spec:
+  connectCluster: west
+  clusters:
+    - {{alias: west, bootstrapServers: "west:9092"}}
+    - alias: east
+      bootstrapServers: east:9093
+      tls: {{}}
+      {}
+  mirrors:
+    - {{sourceCluster: east, targetCluster: west, sourceConnector: {{}}, topicsPattern: orders}}
+"""
+
+
+def trusting_resource(folder: Path, beside: dict[str, str] | None = None) -> Path:
+    """A resource that trusts all certificates of a Secret; `beside` has entries of the Secret in the same file."""
+    path = folder / "mirror.yaml"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ca"}, "stringData": beside}
+    path.write_text(TRUSTING + ("" if beside is None else f"---\n{json.dumps(secret)}\n"))
+    return path
+
+
+def test_a_pattern_of_certificates_becomes_a_reference_to_each_file(tmp_path: Path) -> None:
+    (tmp_path / "secrets" / "ca").mkdir(parents=True)
+    certificates = {key: authority(key).pem for key in ("new.crt", "old.crt", "other.txt")}
+    for key, text in certificates.items():
+        (tmp_path / "secrets" / "ca" / key).write_text(text)
+    options = ("--secrets", tmp_path / "secrets", "--output-dir", tmp_path / "out")
+    result = run(trusting_resource(tmp_path), "--format", "properties", *options)
+    assert result.exit_code == 0, result.stderr
+    (flow,) = load(tmp_path / "out/mm2.properties").flows
+    tls = flow.consumer.client.tls
+    assert tls is not None
+    assert tls.authorities is not None
+    assert [key for key, text in certificates.items() if text in tls.authorities] == ["new.crt", "old.crt"]
+
+
+def test_a_pattern_whose_files_are_unknown_is_listed_with_the_way_out(tmp_path: Path) -> None:
+    result = run(trusting_resource(tmp_path), "--format", "connectors", "--output-dir", tmp_path / "out")
+    assert result.exit_code == 1
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("not converted: ")]
+    assert "source.cluster.ssl.truststore.certificates: " in line
+    assert f"the directory {tmp_path}/out/secrets/ca lacks files *.crt" in line
+    assert line.endswith("give --secrets DIR with the files DIR/ca/*.crt [TW-FILE-20]")
+
+
+def test_the_secrets_of_the_same_file_are_written_as_files(tmp_path: Path) -> None:
+    file = trusting_resource(tmp_path, {"ca.crt": authority().pem})
+    result = run(file, "--format", "properties", "--output-dir", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    written = tmp_path / "out/secrets/ca/ca.crt"
+    assert written.stat().st_mode & 0o777 == 0o600
+    (flow,) = load(tmp_path / "out/mm2.properties").flows
+    assert flow.consumer.client.tls is not None
+    # A second conversion finds the value in the directory of Secrets.
+    again = run(file, "--format", "properties", "--secrets", tmp_path / "out/secrets", "--output-dir", tmp_path / "2")
+    assert again.exit_code == 0, again.stderr
+
+
+def test_a_secret_of_the_same_file_stays_in_its_directory(tmp_path: Path) -> None:
+    file = trusting_resource(tmp_path, {"../../ca.crt": authority().pem})
+    file.write_text(file.read_text().replace('pattern: "*.crt"', 'certificate: "../../ca.crt"'))
+    run(file, "--format", "properties", "--output-dir", tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["mm2.properties"]
+
+
+def test_a_pattern_within_a_login_becomes_a_reference_to_each_file(tmp_path: Path) -> None:
+    (tmp_path / "secrets" / "ca").mkdir(parents=True)
+    for key in ("a.crt", "b.crt"):
+        (tmp_path / "secrets" / "ca" / key).write_text(authority(key).pem)
+    login = (
+        "authentication: {type: oauth, clientId: c, tokenEndpointUri: 'https://tokens/', clientSecret: {secretName: "
+        "ca, key: a.crt}, tlsTrustedCertificates: [{secretName: ca, pattern: '*.crt'}]}"
+    )
+    file = trusting_resource(tmp_path)
+    file.write_text(V1BETA2.format(login))
+    result = run(file, "--format", "properties", "--secrets", tmp_path / "secrets")
+    assert result.exit_code == 0, result.stderr
+    (jaas,) = [entry.value for entry in parse_properties(result.stdout, "f") if entry.key == "east.sasl.jaas.config"]
+    references = "\\n".join(f"${{secrets:{tmp_path}/secrets/ca:{key}}}" for key in ("a.crt", "b.crt"))
+    assert f'oauth.ssl.truststore.certificates="{references}"' in jaas
