@@ -15,7 +15,7 @@ from twinlog.explain.table import MESSAGES, messages_in
 from twinlog.kafka.auth.refusal import cause_id, of_tls
 from twinlog.kafka.net.contact import reason
 from twinlog.lease.messages import Failed, decode, encode
-from twinlog.message_ids import ID, id_of, told, with_event_id, with_id
+from twinlog.message_ids import ID, id_first, id_of, told, with_event_id, with_id, without_id
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.worker.status.held_and_paused import FlowHeldPartitions
@@ -36,6 +36,15 @@ PART = TopicPartition(TopicName("orders"), 3)
 )
 def test_the_id_comes_first(text: str, line: str) -> None:
     assert with_id(text, "TW-NET-01") == line
+
+
+def test_an_id_moves_to_the_front_only_if_there_is_one() -> None:
+    assert id_first("Request timed out. It tries again: TW-NET-02: east is silent") == (
+        "TW-NET-02: Request timed out. It tries again: east is silent"
+    )
+    assert id_first("Connector c not found") == "Connector c not found"
+    assert without_id("TW-SWITCH-01: producers still write to t") == "producers still write to t"
+    assert without_id("producers still write to t") == "producers still write to t"
 
 
 def test_the_cause_counts_before_the_class_and_the_step() -> None:

@@ -154,6 +154,13 @@ def test_lines_of_a_command_are_json_objects(file: Path) -> None:
         assert any("'maybe'" in line["text"] for line in lines)
 
 
+def test_a_wrong_option_is_a_json_object_where_lines_are(file: Path) -> None:
+    done = twinlog("status", file, "--flow", "east:south", "--log-format", "json")
+    (line,) = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, line["level"], line["id"]) == (2, "error", "TW-USE-01")
+    assert line["text"].startswith("Invalid value for --flow: there is no flow east:south")
+
+
 def test_the_log_of_a_run_is_json_objects(file: Path) -> None:
     with subprocess.Popen([*TWINLOG, "run", str(file), "--log-format", "json"], stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

@@ -43,6 +43,15 @@ def test_a_worker_before_its_group(more: str, health: Health) -> None:
         assert found.message == "Worker waits for its group: its members are of another kind"
 
 
+def test_the_id_of_a_trouble_comes_first() -> None:
+    herder = herder_of("twinlog.healthy.before.group = true\n")
+    herder._group.reason = "TW-AUTH-01: the login was refused"  # type: ignore[misc]
+    assert herder.health().message == "TW-AUTH-01: Worker waits for its group: the login was refused"
+    herder._thread.failure = "TW-WORKER-04: cluster worker has too few brokers"
+    assert herder.health().health is Health.UNHEALTHY
+    assert herder.health().message.startswith("TW-WORKER-04: The worker has ended: cluster worker has too few")
+
+
 def test_a_member_is_healthy_either_way() -> None:
     herder = herder_of("twinlog.healthy.before.group = true\n")
     herder._group.taken = False  # type: ignore[misc]

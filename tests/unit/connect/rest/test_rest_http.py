@@ -17,7 +17,7 @@ from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, serving
 from twinlog.clock import SystemClock
 from twinlog.connect.rest.serving import Limits
-from twinlog.errors import RequestError
+from twinlog.errors import RefusedError, RequestError
 from twinlog.settings.worker import HeaderSettings, RestSettings
 
 
@@ -235,6 +235,7 @@ def test_a_failure_of_the_worker_names_no_value(client: Client, caplog: pytest.L
     for method, path, body in (("GET", "/connectors", None), ("PUT", "/connectors/c/config", {"password": secret})):
         answer = client.ask(method, path, body)
         assert answer.status == 500
+        assert answer.message.startswith("TW-FAULT-04: ")
         assert "KeyError" in answer.message
     assert secret not in caplog.text + answer.message
     assert caplog.text.count("an unexpected KeyError") == 2
@@ -249,6 +250,15 @@ def test_the_herder_decides_the_status(client: Client) -> None:
     assert (answer.status, answer.message) == (503, "Not yet.")
 
 
+def test_a_message_begins_with_the_id_of_its_cause(client: Client) -> None:
+    def refuse(method: str) -> None:
+        raise RequestError.of(500, RefusedError("cluster worker: User:w lacks WRITE on topic t"))
+
+    client.herder.before = refuse
+    answer = client.get("/connectors/c/offsets")
+    assert answer.json == {"error_code": 500, "message": "TW-RIGHT-02: cluster worker: User:w lacks WRITE on topic t"}
+
+
 def test_who_waits_too_long_hears_what_goes_on() -> None:
     go_on = threading.Event()
     herder = FakeHerder(before=lambda method: None if method == "connectors" else bool(go_on.wait(DEADLINE_S)) and None)
@@ -260,6 +270,7 @@ def test_who_waits_too_long_hears_what_goes_on() -> None:
     with serving(herder=herder, limits=Limits(health_s=0.2)) as client:
         health = client.get("/health")
         assert (health.status, health.json["status"]) == (500, "unhealthy")
+        assert health.json["message"].startswith("TW-REST-07: Worker did not answer in time")
         assert "reading the config topic" in health.json["message"]
         assert client.get("/connectors").json == []
         go_on.set()

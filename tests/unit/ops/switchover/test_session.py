@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from twinlog.message_ids import told
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun
 from twinlog.ops.switchover.model import (
@@ -56,6 +57,13 @@ def test_it_is_free(free: JournalEntries) -> None:
 def test_another_process_is_named(owner: str) -> None:
     with pytest.raises(UnderWayError, match=r"works on switchover a->b .* wait for it, or give --take-over"):
         require_free(entries(owner))
+
+
+def test_an_error_of_a_switchover_has_the_id_of_its_cause_or_of_its_class() -> None:
+    with pytest.raises(UnderWayError) as refused:
+        require_free(entries("elsewhere 1"))
+    assert told(refused.value).startswith("TW-SWITCH-07: process 1 on elsewhere works on switchover a->b")
+    assert told(UnderWayError("nothing is under way")) == "TW-SWITCH-11: nothing is under way"
 
 
 def test_what_is_waited_for_is_a_line_when_it_changes_and_else_seldom(capsys: pytest.CaptureFixture[str]) -> None:
