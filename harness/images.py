@@ -39,8 +39,8 @@ def programs(service: Service) -> dict[str, list[str]] | None:
             **{f"/opt/kafka/bin/kafka-{name}.sh": jvm_command("128m", "quick", main) for name, main in tools.items()},
         }
     if service.build is not None:
-        script = "connect-distributed.sh"
-        return {f"/opt/kafka/bin/{script}": [str(Path(sys.executable).with_name(script))]}
+        places = {"/opt/kafka/bin/connect-distributed.sh", "/bin/twinlog"}
+        return {path: [str(Path(sys.executable).with_name(Path(path).name))] for path in sorted(places)}
     return None
 
 

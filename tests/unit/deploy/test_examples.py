@@ -17,10 +17,13 @@ from harness.compose_file import Service, read_compose, read_env
 from harness.images import broker_settings
 from twinlog import __version__
 from twinlog.config.connector import build_connector
+from twinlog.config.load import load
 from twinlog.config.worker import load_worker
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 STACKS = sorted(path.parent for path in EXAMPLES.glob("*/docker-compose.yaml"))
+WORKERS = [stack for stack in STACKS if stack.name.startswith("seed-")]
+"""The installations of a Connect worker."""
 ADDRESS = re.compile(r"(?<![\w.-])([a-z][\w-]*):(\d{4,5})\b")
 REFERENCE = re.compile(r"\$\{file:([^:}]+):([^}]+)\}")
 LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
@@ -29,6 +32,14 @@ LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
 @pytest.fixture(params=STACKS, ids=lambda path: str(path.name))
 def stack(request: pytest.FixtureRequest) -> Path:
     """The folder of an example."""
+    folder = request.param
+    assert isinstance(folder, Path)
+    return folder
+
+
+@pytest.fixture(params=WORKERS, ids=lambda path: str(path.name))
+def worker_stack(request: pytest.FixtureRequest) -> Path:
+    """The folder of an example with a Connect worker."""
     folder = request.param
     assert isinstance(folder, Path)
     return folder
@@ -49,7 +60,7 @@ def listeners(service: Service) -> dict[str, str]:
 
 
 def test_there_is_one_for_each_installation() -> None:
-    assert [stack.name for stack in STACKS] == ["seed-000", "seed-002"]
+    assert [stack.name for stack in STACKS] == ["quick-start", "seed-000", "seed-002"]
 
 
 def test_every_address_is_one_where_a_service_listens(stack: Path) -> None:
@@ -62,17 +73,17 @@ def test_every_address_is_one_where_a_service_listens(stack: Path) -> None:
     assert {one for one in asked - here if one[0] != "image"} <= open_ports | worker
 
 
-def test_every_reference_names_a_mounted_file_that_has_the_key(stack: Path) -> None:
-    mounts = {mount.target: mount.source for mount in services_of(stack)["connect"].mounts}
-    for text in texts(stack).values():
+def test_every_reference_names_a_mounted_file_that_has_the_key(worker_stack: Path) -> None:
+    mounts = {mount.target: mount.source for mount in services_of(worker_stack)["connect"].mounts}
+    for text in texts(worker_stack).values():
         for path, key in REFERENCE.findall(text):
             source = mounts[path]
             assert source is not None
             assert key in javaproperties.loads(source.read_text(encoding="utf-8"))
 
 
-def test_connectors_have_the_names_of_their_files(stack: Path) -> None:
-    files = sorted((stack / "connect/connectors").glob("*.json"))
+def test_connectors_have_the_names_of_their_files(worker_stack: Path) -> None:
+    files = sorted((worker_stack / "connect/connectors").glob("*.json"))
     assert len(files) == 3
     for file in files:
         body = json.loads(file.read_text(encoding="utf-8"))
@@ -173,7 +184,14 @@ def test_the_console_may_use_the_rest_api() -> None:
 
 def test_images_are_those_of_this_version(stack: Path) -> None:
     assert read_env(stack / ".env")["TWINLOG_VERSION"] == __version__
-    assert f"ARG TWINLOG_VERSION={__version__}\n" in (stack / "connect/Dockerfile").read_text(encoding="utf-8")
+    for file in stack.glob("connect/Dockerfile"):
+        assert f"ARG TWINLOG_VERSION={__version__}\n" in file.read_text(encoding="utf-8")
+
+
+def test_the_file_of_the_quick_start_is_right() -> None:
+    config = load(EXAMPLES / "quick-start/mm2.properties")
+    assert not config.warnings
+    assert [(flow.source, flow.target) for flow in config.all_enabled] == [("east", "west")]
 
 
 def test_variables_of_kafkas_image_become_settings() -> None:
