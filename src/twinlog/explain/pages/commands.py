@@ -486,6 +486,26 @@ _SWITCH = Area(
             impact="Producers may still be fenced, as the next line says.",
             mend="Run the same command again: it continues at this step. `--abort` undoes the switchover.",
         ),
+        Message(
+            "TW-SWITCH-14",
+            "The flow copies nothing",
+            "warning",
+            lines=("`catch-up: N records left; nothing is copied: flow east->west must run`",),
+            meaning="The positions of the flow stay the same, so no process runs the flow, or the flow waits.",
+            impact="The switchover waits; producers write to the source as before.",
+            mend="Start the flow, or look at `twinlog status`; the switchover continues by itself.",
+        ),
+        Message(
+            "TW-SWITCH-15",
+            "Producers write to the target too early",
+            "warning",
+            lines=(
+                "`settle: waits until the copies stand still; TOPICS grows on WEST: producers must not write there yet`",
+            ),
+            meaning="From an emergency switchover: a remote topic has new records that the flow did not copy.",
+            impact="The switchover waits.",
+            mend="Stop the producers on the target until the switchover has reached the step `open`.",
+        ),
     ),
 )
 

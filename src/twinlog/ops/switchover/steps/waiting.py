@@ -139,8 +139,10 @@ def catch_up(context: StepContext) -> Data:
         if left == 0 or (left <= context.options.near and copied != first):
             return {"lag": left}
         stands = now_ms - moved_ms >= STANDS_S * 1000
-        hint = f"; nothing is copied: flow {world.ends} must run" if stands else ""
-        context.show("catch-up", words(left, speed.eta_s(now_ms / 1000, left)) + hint)
+        text = words(left, speed.eta_s(now_ms / 1000, left))
+        context.show(
+            "catch-up", f"TW-SWITCH-14: {text}; nothing is copied: flow {world.ends} must run" if stands else text
+        )
         world.sleep(SLOW_LOOK_S)
 
 
@@ -194,8 +196,11 @@ def _settle_lost(context: StepContext) -> Data:
             before, since_ms = (copied, ends), now_ms
         if now_ms - since_ms >= LOST_STILL_S * 1000:
             return {"cut": to_json({where: one.source for where, one in copied.items()})}
-        hint = f"; {listed(grown)} grows on {world.ends.target}: producers must not write there yet" if grown else ""
-        context.show("settle", f"waits until the copies stand still{hint}")
+        text = "waits until the copies stand still"
+        if grown:
+            topics = listed(grown)
+            text = f"TW-SWITCH-15: {text}; {topics} grows on {world.ends.target}: producers must not write there yet"
+        context.show("settle", text)
         world.sleep(LOOK_S)
 
 
