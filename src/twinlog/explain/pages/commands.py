@@ -499,9 +499,7 @@ _SWITCH = Area(
             "TW-SWITCH-15",
             "Producers write to the target too early",
             "warning",
-            lines=(
-                "`settle: waits until the copies stand still; TOPICS grows on WEST: producers must not write there yet`",
-            ),
+            lines=("`settle: waits until the copies stand still; TOPICS grows on WEST: producers must not write ...`",),
             meaning="From an emergency switchover: a remote topic has new records that the flow did not copy.",
             impact="The switchover waits.",
             mend="Stop the producers on the target until the switchover has reached the step `open`.",
