@@ -17,10 +17,11 @@ from twinlog.console.exit_codes import WRONG
 from twinlog.console.options import Output
 from twinlog.console.table import table
 from twinlog.explain.message import Message
-from twinlog.explain.table import AREAS, MESSAGES, messages_in, near_ids, page_of
+from twinlog.explain.table import AREAS, MESSAGES, messages_in, near_ids, near_words, of_alert, page_of
 from twinlog.message_ids import ID
 
 _WIDEST = 100
+_LISTS = "twinlog explain without an id lists all ids"
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 _ABOUT_AN_ID = re.compile(r"(?:TW-)?[A-Za-z]+-?\d*", re.IGNORECASE)
 
@@ -30,7 +31,8 @@ def explain(
         list[str] | None,
         typer.Argument(
             metavar="ID",
-            help="Ids such as TW-GAP-01, an area such as GAP, or a whole log line in quotes; - reads lines from stdin.",
+            help="Ids such as TW-GAP-01, an area such as GAP, an alert such as TwinlogDown, or a whole log line in "
+            "quotes; - reads lines from stdin.",
             show_default=False,
         ),
     ] = None,
@@ -81,13 +83,16 @@ def _found(asked: Sequence[str]) -> tuple[list[Message], list[str]]:
 
 
 def _by_id(text: str) -> list[Message] | None:
-    """The messages of an id or of an area; None for any other text."""
+    """The messages of an id, of an area or of an alert; None for any other text."""
     word = text.strip().upper()
     if word in AREAS or word.removeprefix("TW-") in AREAS:
         return list(AREAS[word.removeprefix("TW-")].messages)
     full = word if word.startswith("TW-") else f"TW-{word}"
     if full in MESSAGES:
         return [MESSAGES[full]]
+    alert = of_alert(word)
+    if alert is not None:
+        return [alert]
     return [] if ID.fullmatch(full) else None
 
 
@@ -95,9 +100,13 @@ def _no_message(text: str, *, from_stdin: bool) -> str:
     found = ID.search(text.upper())
     shown = text.strip() if found is None else found[0]
     if found is not None or _ABOUT_AN_ID.fullmatch(shown):
-        near = near_ids(shown)
-        offer = f"; near it are {', '.join(near)}" if near else ""
-        return f"{shown} is an unknown id{offer}; twinlog explain without an id lists all ids"
+        if found is not None or shown[-1].isdigit() or shown.upper().startswith("TW-"):
+            near = near_ids(shown)
+            offer = f"; near it are {', '.join(near)}" if near else ""
+            return f"{shown} is an unknown id{offer}; {_LISTS}"
+        words = near_words(shown)
+        offer = f"; did you mean {' or '.join(words)}?" if words else ";"
+        return f"{shown} is neither an id nor an alert{offer} {_LISTS}"
     what = "the lines of stdin have" if from_stdin else f"{textwrap.shorten(shown, 80)!r} has"
     return f"{what} neither a known id (TW-AREA-NN) nor the words of a known message"
 

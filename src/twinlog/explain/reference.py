@@ -18,10 +18,11 @@ _INDEX = f"""\
 
 {_NOTE}
 
-Take the id from the log line, for example `TW-GAP-01`, and ask for the meaning and the next steps:
+Take the id from the log line, for example `TW-GAP-01`, or an alert's name, and ask for meaning and next steps:
 
 ```console
 $ twinlog explain TW-GAP-01
+$ twinlog explain TwinlogDown
 $ grep ERROR twinlog.log | tail -1 | twinlog explain -
 ```
 

@@ -23,6 +23,7 @@ from twinlog.explain.pages import (
     transforms,
     workers,
 )
+from twinlog.explain.pages.alerts import ALERTS
 from twinlog.message_ids import ID
 
 PAGES: tuple[Page, ...] = (
@@ -52,6 +53,9 @@ NEAR = 5
 LEAST_LETTERS = 12
 """A line without an id means a message if it has pieces of the message's shape with so many letters."""
 
+_ALERT = re.compile(r"\bTwinlog[A-Z]\w+")
+_BY_LOWER_CASE = {name.lower(): name for name in ALERTS}
+
 PLACEHOLDER = re.compile(r"\.\.\.|\b(?:east|west)\b[.\w]*|\b[A-Z][A-Z0-9_-]*\b(?!')|'T'|\b\d+\b|[:;,()]|->")
 """A part of a shape that differs from line to line; also punctuation."""
 
@@ -59,6 +63,21 @@ PLACEHOLDER = re.compile(r"\.\.\.|\b(?:east|west)\b[.\w]*|\b[A-Z][A-Z0-9_-]*\b(?
 def page_of(message: Message) -> Page:
     """The page of the documentation with the message."""
     return next(page for page in PAGES for area in page.areas if area.name == message.area)
+
+
+def of_alert(name: str) -> Message | None:
+    """The message of an alert by the alert's name, for example `TwinlogDown`; None for any other word."""
+    known = _BY_LOWER_CASE.get(name.strip().lower())
+    return None if known is None else MESSAGES[ALERTS[known]]
+
+
+def near_words(unknown: str) -> list[str]:
+    """Alerts and areas that resemble an unknown word; else messages with this word in their titles."""
+    word = unknown.strip().lower()
+    near = [_BY_LOWER_CASE[name] for name in get_close_matches(word, _BY_LOWER_CASE, NEAR, 0.7)]
+    near += [f"the area {area}" for area in get_close_matches(word.upper(), AREAS, 1, 0.7)]
+    titled = [message for message in MESSAGES.values() if word in re.findall(r"\w+", message.title.lower())]
+    return near or [f"{message.id} ({message.title})" for message in titled[:NEAR]]
 
 
 def near_ids(unknown: str) -> list[str]:
@@ -74,11 +93,12 @@ def near_ids(unknown: str) -> list[str]:
 
 
 def messages_in(text: str) -> list[Message]:
-    """The messages of the lines of a text: by their ids, and the best fit by words for each line without an id."""
+    """The messages of the lines of a text: by ids and names of alerts, else the best fit by words."""
     found: dict[str, Message] = {}
     for line in text.splitlines():
         ids = [name for name in ID.findall(line) if name in MESSAGES]
-        fit = None if ID.search(line) else by_words(line)
+        ids += [ALERTS[name] for name in _ALERT.findall(line) if name in ALERTS]
+        fit = None if ids or ID.search(line) else by_words(line)
         for message in [MESSAGES[name] for name in ids] + ([] if fit is None else [fit]):
             found[message.id] = message
     return list(found.values())

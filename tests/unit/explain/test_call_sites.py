@@ -15,6 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from twinlog.errors import TwinlogError
+from twinlog.explain.pages.alerts import ALERTS
 from twinlog.explain.table import MESSAGES, page_of
 from twinlog.message_ids import EVENT_IDS, ID
 
@@ -188,6 +189,7 @@ def test_each_alert_has_an_id_and_its_page() -> None:
     rules = YAML(typ="safe").load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
     alerts = [rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule]
     assert len(alerts) > 15
+    assert {alert["alert"]: alert["annotations"]["message_id"] for alert in alerts} == ALERTS
     for alert in alerts:
         message = MESSAGES[alert["annotations"]["message_id"]]
         page = f"docs/messages/{page_of(message).name}.md"

@@ -72,3 +72,25 @@ def test_lines_without_a_message() -> None:
     result = explain("-", lines="INFO other\n")
     assert result.exit_code == 2
     assert "the lines of stdin have neither a known id" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["TwinlogGap"], ["twinloggap"], ["[FIRING:1] TwinlogGap (east->west critical)"]])
+def test_an_alert_leads_to_its_message(words: list[str]) -> None:
+    result = explain(*words)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("TW-GAP-01: ")
+
+
+@pytest.mark.parametrize(
+    ("word", "offer"),
+    [
+        ("TwinlogDwon", "did you mean TwinlogDown?"),
+        ("gaps", "did you mean the area GAP?"),
+        ("lag", "did you mean TW-ALERT-06 (The lag of partitions is unknown)?"),
+        ("xyzzy", "neither an id nor an alert; twinlog explain without an id lists all ids"),
+    ],
+)
+def test_an_unknown_word_names_near_ones(word: str, offer: str) -> None:
+    result = explain(word)
+    assert result.exit_code == 2
+    assert offer in result.stderr

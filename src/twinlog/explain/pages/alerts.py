@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from twinlog.explain.message import COPIES_NOTHING, Area, Message, Page
+
+ALERTS: Mapping[str, str] = {
+    "TwinlogDown": "TW-ALERT-01",
+    "TwinlogFlowWithoutLeader": "TW-ALERT-02",
+    "TwinlogFlowFailed": "TW-FLOW-01",
+    "TwinlogFlowNotCopying": "TW-ALERT-03",
+    "TwinlogFlowStopped": "TW-ALERT-04",
+    "TwinlogPartitionsStuck": "TW-WAIT-05",
+    "TwinlogPartitionsHeld": "TW-HELD-01",
+    "TwinlogTopicsMissing": "TW-TOPIC-16",
+    "TwinlogLagGrows": "TW-ALERT-05",
+    "TwinlogLagUnknown": "TW-ALERT-06",
+    "TwinlogNoReport": "TW-ALERT-07",
+    "TwinlogGap": "TW-GAP-01",
+    "TwinlogForeignWriter": "TW-TARGET-04",
+    "TwinlogNotSafeToFailOver": "TW-ALERT-08",
+    "TwinlogGroupSyncOld": "TW-ALERT-09",
+    "TwinlogStandbyMissing": "TW-ALERT-10",
+    "TwinlogProcessRestarts": "TW-ALERT-11",
+    "TwinlogSparkRestarts": "TW-SPARK-03",
+}
+"""The message id of each alert of `deploy/monitoring/alerts.yaml`, by the alert's name."""
 
 _ALERT = Area(
     name="ALERT",

@@ -79,6 +79,7 @@ _USE = Area(
             "error",
             lines=(
                 "`TW-GAP-99 is an unknown id; near it are ...`",
+                "`... is neither an id nor an alert; did you mean ...?`",
                 "`... neither a known id (TW-AREA-NN) nor the words of a known message`",
             ),
             meaning="`twinlog explain` has no message with this id or these words.",
