@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from twinlog.config.connector import build_connector
+from twinlog.config.connector import ConnectorFile, build_connector
 from twinlog.config.differences import differences
 from twinlog.config.file_kind import OFFSET_FILE, FileKind, kind_of
 from twinlog.config.keys.key import Release
@@ -23,7 +23,7 @@ from twinlog.config.worker import load_worker, worker_of
 from twinlog.console.mistake_output import MistakeOutput, print_mistakes
 from twinlog.console.options import Secrets, Was, kafka_release
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigNote, ConfigWarning, Mistake, MistakeKind
+from twinlog.mistakes import ConfigNote, ConfigProblem, ConfigWarning, Mistake, MistakeKind
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.transform import TransformSettings
@@ -177,19 +177,31 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> Checked:
     """The actions of a worker and its connectors.
 
     If the file of a worker is missing, connectors are checked as any worker would; the values of references are then
-    unknown, and a note names the first reference. Raises ConfigError with the problems of all files.
+    unknown, and a note names the first reference. The same counts beside a worker's file with problems. Raises
+    ConfigError with the problems of all files.
     """
     from twinlog.console.flow_files import read_connectors  # noqa: PLC0415 - only who checks connectors waits for it
 
-    if worker is None:
-        known = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
-        config = replace(known, providers=UnknownProviders())
-    else:
-        config = load_worker(worker)
+    known = worker_of(parse_properties(_ANY_WORKER, "(any worker)"), "(any worker)", distributed=False)
+    config = replace(known, providers=UnknownProviders())
+    problems: list[ConfigProblem] = []
+    warnings: list[ConfigWarning] = []
+    if worker is not None:
+        try:
+            config = load_worker(worker)
+        except ConfigError as error:
+            problems += error.problems
+            warnings += error.warnings
+    warnings += config.warnings
+    found: list[ConnectorFile] = []
     try:
-        found, warnings = read_connectors(connectors, config, nameless=True)
+        found, of_connectors = read_connectors(connectors, config, nameless=True)
+        warnings += of_connectors
     except ConfigError as error:
-        raise ConfigError(error.problems, _of_this_cluster(error.warnings)) from None
+        problems += error.problems
+        warnings += error.warnings
+    if problems:
+        raise ConfigError(problems, _of_this_cluster(warnings))
     lines = [] if worker is None else _worker(config.settings)
     flows = [build_connector(one.name, one.config, config) for one in found]
     for flow in flows:
@@ -197,7 +209,7 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> Checked:
     files = [path for path in (worker, *connectors) if path is not None]
     unchecked = check_queries([flow.settings for flow in flows], files[0], files[1:])
     notes = [note for path in connectors for note in _references(path)] if worker is None else []
-    return Checked(lines, [*_of_this_cluster((*config.warnings, *warnings)), *unchecked, *notes])
+    return Checked(lines, [*_of_this_cluster(warnings), *unchecked, *notes])
 
 
 def _references(path: Path) -> Iterator[ConfigNote]:

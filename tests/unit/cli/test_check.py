@@ -126,6 +126,29 @@ def test_clusters_are_named_as_for_run(tmp_path: Path) -> None:
     assert CliRunner().invoke(main_app, ["check", file, "b"]).exit_code == 2
 
 
+def test_the_mistakes_of_a_worker_and_of_its_connectors_are_printed_together(tmp_path: Path) -> None:
+    worker, source = tmp_path / "w.properties", tmp_path / "source.json"
+    worker.write_text(kafkas_files.DISTRIBUTED + "rest.advertised.port = x\nwrong = 1\n")
+    config = {
+        "connector.class": "MirrorSourceConnector",
+        "source.cluster.alias": "a",
+        "source.cluster.bootstrap.servers": "a:1",
+        "source.cluster.sasl.jaas.config": "${file:/secrets:login}",
+        "tasks.max": 0,
+        "name": "s",
+    }
+    source.write_text(json.dumps(config, indent=1))
+    found = CliRunner().invoke(main_app, ["check", str(worker), str(source)])
+    assert found.exit_code == 1
+    errors = [line.split(": ")[2] for line in found.stderr.splitlines() if ": error: " in line]
+    assert errors == ["rest.advertised.port", "tasks.max"]
+    assert ": warning: wrong: unknown key" in found.stderr
+    assert "its-own-cluster" not in found.stderr
+    source.write_text(json.dumps({**config, "tasks.max": 1}, indent=1))
+    alone = CliRunner().invoke(main_app, ["check", str(worker), str(source)])
+    assert (alone.exit_code, alone.stderr.splitlines()[-1].partition(",")[0]) == (1, "1 error")
+
+
 def test_the_files_of_a_worker(tmp_path: Path) -> None:
     worker, source, beats = tmp_path / "w.properties", tmp_path / "source.json", tmp_path / "beats.properties"
     worker.write_text(kafkas_files.DISTRIBUTED)
