@@ -88,9 +88,14 @@ class Dialogue:
         self.worker.wait_for_state(self.checkpoint, "RUNNING", 1)
         asked = [(name, what) for name in (self.mirror, self.checkpoint) for what in ("config", "status", "tasks")]
         for name, what in [*asked, (self.mirror, "offsets")]:
+            # In the middle of a rebalance Kafka's worker shows tasks as UNASSIGNED.
+            wait_for(partial(self.is_assigned, name), DEADLINE_S, f"{name} is assigned")
             status, answer = self.worker.operator.ask("GET", f"/connectors/{name}/{what}")
             shown = [one["id"] for one in answer] if what == "tasks" else answer
             self.settled.append((f"{step}: {name} {what} {status}", shown))
+
+    def is_assigned(self, name: str) -> bool:
+        return "UNASSIGNED" not in json.dumps(self.worker.operator.ask("GET", f"/connectors/{name}/status")[1])
 
     def walk(self) -> None:
         """Create, change, pause, resume, stop, list, alter and reset offsets, restart, delete."""
