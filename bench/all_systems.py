@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from bench.copying import CopyFigures, Kept, clear, measure_copy
+from bench.copying import CopyFigures, Kept, measure_copy
 from bench.fidelity import TOPIC, check_system, fill_checked
 from bench.items import CopyItem
 from bench.limit import LimitFigures, measure_limit
@@ -22,7 +22,7 @@ from bench.systems import ROOT, TITLES, Setup, SystemName
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.jars import cache_dir
-from harness.topics import delete_topic
+from harness.topics import delete_topic, delete_topics_of_users
 
 FAILURES = (HarnessError, TimeoutError, KafkaException)
 """Errors that end the turn of a system."""
@@ -68,7 +68,7 @@ class AllSystems:
             except FAILURES as error:
                 self.failed[system] = self._reason(error)
                 talk(f"failed: {error}")
-                clear(self._target)
+                delete_topics_of_users(self._target)
             else:
                 self.kept[system] = kept
                 talk(", ".join(f"{quality} {'kept' if held else 'LOST'}" for quality, held in asdict(kept).items()))
@@ -93,7 +93,7 @@ class AllSystems:
                     except FAILURES as error:
                         talking(f"{item.name}: {TITLES[system]}")(f"failed: {error}")
                         failed[system] = self._reason(error)
-                        clear(self._target)
+                        delete_topics_of_users(self._target)
             os.sync()
             talk = talking(f"{item.name}: the brokers alone")
             limits.append(measure_limit(item, item.name, self._source, self._target, talk))

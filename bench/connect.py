@@ -13,7 +13,6 @@ from statistics import median
 from typing import Any
 
 from bench.connect_worker import BenchWorker, connector
-from bench.copying import clear
 from bench.items import ConnectItem
 from bench.latency import percentile
 from bench.meter import wait_calm
@@ -23,7 +22,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.groups import commit_offsets
 from harness.produce import numbered, produce
-from harness.topics import create_topic
+from harness.topics import create_topic, delete_topics_of_users
 
 TOPIC = "posted"
 GROUP = "posted-readers"
@@ -145,7 +144,7 @@ def _start(
             figures = answer_s, now - worker.started, now - posted
     finally:
         watch.close()
-    clear(target)
+    delete_topics_of_users(target)
     return figures
 
 
@@ -175,7 +174,7 @@ def _lists(
         if done.returncode != 0:
             raise worker.failed(f"a list failed: {done.stderr}")
         lists: dict[str, Any] = json.loads(done.stdout)
-    clear(target)
+    delete_topics_of_users(target)
     if lists["connectors"] != item.listed:
         raise HarnessError(f"a list of {system} has {lists['connectors']} of {item.listed} connectors")
     return lists
@@ -197,5 +196,5 @@ def _idle(
         time.sleep(LOOK_S)
         cpu = (worker.cpu_s() - before) / (time.monotonic() - began)
         figures = *worker.memory_mb(), worker.threads(), worker.connections(), cpu
-    clear(target)
+    delete_topics_of_users(target)
     return figures

@@ -16,7 +16,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.errors import HarnessError
 from harness.requests import Traffic, traffic
-from harness.topics import create_topic, delete_topic, offsets, topics
+from harness.topics import create_topic, delete_topics_of_users, offsets
 
 LOOK_EVERY_S = 0.02
 RELAXED_S = 0.1
@@ -136,7 +136,7 @@ def measure_copy(
         watch.close()
     check_copy(item, setup, source, target, kept)
     then()
-    clear(target)
+    delete_topics_of_users(target)
     taken = end - begin
     figures = CopyFigures(
         records_per_s=item.records / taken,
@@ -164,13 +164,6 @@ def measure_copy(
         f"{figures.start_s:.1f} s, peak PSS {figures.peak_pss_mb:,.0f} MB"
     )
     return figures
-
-
-def clear(cluster: KafkaCluster) -> None:
-    """Delete every topic but Kafka's own, so that the next run finds no positions of an earlier one."""
-    for topic in topics(cluster):
-        if not topic.startswith("__"):
-            delete_topic(cluster, topic)
 
 
 def _far(seen: int, wanted: int, taken: float) -> bool:

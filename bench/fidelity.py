@@ -7,13 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.copying import FIRST_RECORD_S, Kept, clear
+from bench.copying import FIRST_RECORD_S, Kept
 from bench.systems import Setup, System
 from bench.wire import EndWatch
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.produce import NewRecord, produce
-from harness.topics import create_topic
+from harness.topics import create_topic, delete_topics_of_users
 
 TOPIC = "checked"
 PARTITIONS = 4
@@ -65,7 +65,7 @@ def check_system(setup: Setup, source: KafkaCluster, target: KafkaCluster, work:
     finally:
         watch.close()
     kept = judge(consume(source, TOPIC), consume(target, setup.remote))
-    clear(target)
+    delete_topics_of_users(target)
     return kept
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from bench.copying import clear
 from bench.items import LatencyItem
 from bench.load import documents
 from bench.meter import MB, wait_calm
@@ -23,7 +22,7 @@ from bench.systems import Setup, System
 from harness.clients import ClientConfig
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.topics import create_topic, delete_topic, topics
+from harness.topics import create_topic, delete_topic, delete_topics_of_users, topics
 from harness.wait import wait_for
 
 _STAMP = struct.Struct(">qq")
@@ -127,7 +126,7 @@ def measure_latency(
             sender.kill()
             sender.join()
         consumer.close()
-    clear(target)
+    delete_topics_of_users(target)
     delete_topic(source, setup.topic)
     counted = sorted(latencies[first:])
     figures = LatencyFigures(

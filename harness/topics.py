@@ -63,6 +63,13 @@ def delete_topic(cluster: KafkaCluster, name: str) -> None:
     wait_for(lambda: name not in topics(cluster), DEADLINE_S, f"{name} is gone")
 
 
+def delete_topics_of_users(cluster: KafkaCluster) -> None:
+    """Delete every topic but Kafka's own, so that the next user of the cluster finds no positions of an earlier one."""
+    for topic in topics(cluster):
+        if not topic.startswith("__"):
+            delete_topic(cluster, topic)
+
+
 def add_partitions(cluster: KafkaCluster, topic: str, count: int) -> None:
     """Raise a topic's partition count and wait until metadata shows it."""
     admin = cluster.clients.admin()

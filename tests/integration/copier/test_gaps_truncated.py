@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.cluster import KafkaCluster
@@ -206,7 +207,12 @@ def test_an_election_there_and_back_while_appends_wait_is_found(target_cluster: 
 
         def in_sync(count: int) -> None:
             def seen() -> bool:
-                return len(admin.list_topics(topic, timeout=40).topics[topic].partitions[0].isrs) == count
+                try:
+                    found = admin.list_topics(topic, timeout=40)
+                except KafkaException:
+                    # The client may still wait for the killed broker.
+                    return False
+                return len(found.topics[topic].partitions[0].isrs) == count
 
             wait_for(seen, 60, f"{count} replicas of {topic} are in sync")
 

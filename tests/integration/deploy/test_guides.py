@@ -10,15 +10,16 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.guide import GuideShell, read_guide
 from harness.ports import claim_port, release_port
+from harness.topics import delete_topics_of_users
 
 DOCS = Path(__file__).parents[3] / "docs"
-GUIDES = {path.stem: path for path in sorted((DOCS / "guides").glob("*.md"))}
+GUIDES = {path.stem: path for path in (DOCS / "canary.md", *sorted((DOCS / "guides").glob("*.md")))}
 ALIASES = ("oslo", "bergen", "all")
 
 
 @pytest.fixture(scope="module")
 def sites() -> Iterator[dict[str, KafkaCluster]]:
-    """A cluster for each alias of the guides, whose topics do not meet: each guide has names of its own."""
+    """A cluster for each alias of the guides."""
     clusters = {alias: KafkaCluster(alias, heap="384m") for alias in ALIASES}
     try:
         for cluster in clusters.values():
@@ -42,3 +43,5 @@ def test_a_guide_does_what_it_says(guide: str, sites: dict[str, KafkaCluster], t
             shell.follow(read_guide(GUIDES[guide].read_text(encoding="utf-8")))
     finally:
         release_port(port)
+        for cluster in sites.values():
+            delete_topics_of_users(cluster)

@@ -140,7 +140,7 @@ class Stubs:
         monkeypatch.setattr(all_systems, "prepare_peer", self.prepare)
         monkeypatch.setattr(all_systems, "check_system", self.check)
         monkeypatch.setattr(all_systems, "measure_copy", self.measure)
-        monkeypatch.setattr(all_systems, "clear", self.clear)
+        monkeypatch.setattr(all_systems, "delete_topics_of_users", self.clear)
         monkeypatch.setattr(all_systems, "fill_loud", lambda *_: Shape(1, 1.0, 1.0))
         monkeypatch.setattr(all_systems, "measure_limit", lambda *_: LimitFigures(1_000.0, 1.0, 1.0, 1.0))
         for name in ("fill_checked", "warm", "delete_topic"):
