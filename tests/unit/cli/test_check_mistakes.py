@@ -261,7 +261,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         "mm2.properties",
         BASE + "west->east.enabled = true\n" + IDENTITY,
         [
-            "mm2.properties:6: error: west->east.enabled: flows east->west and west->east both mirror orders and keep the name (identity policy): MirrorMaker 2 would copy each record to and fro for ever, and twinlog copies these topics in neither direction; write topics that differ, for example east-.* and west-.*, or leave out the settings that keep names [TW-FILE-37]",
+            "mm2.properties:6: error: west->east.enabled: flows east->west and west->east both mirror orders and keep the name (identity policy): MirrorMaker 2 would copy each record to and fro for ever, and twinlog copies these topics in neither direction; write topics that differ, for example east-.* and west-.*, or enable a single direction with west->east.enabled = false, or leave out the settings that keep names [TW-FILE-37]",
         ],
     ),
     # Blanks between topics.

@@ -94,7 +94,10 @@ class SharedTopics:
                     "copies these topics in neither direction"
                 )
                 sides = f"for example {one.source}-.* and {other.source}-.*"
-                expected = f"topics that differ, {sides}, or leave out the settings that keep names"
+                expected = (
+                    f"topics that differ, {sides}, or enable a single direction with {other.written_as('enabled')} = "
+                    "false, or leave out the settings that keep names"
+                )
                 return [self._problem(other, text, expected, MistakeKind.BOTH_WAYS)]
             if _are_apart(one, other):
                 return []
