@@ -188,6 +188,18 @@ def journal(_: FlowSettings) -> tuple[Resource, ...]:
     return _topic(SWITCHOVER)
 
 
+def reads_way_back(flow: FlowSettings) -> bool:
+    """Whether the flow reads the positions of the flow back: it translates offsets of groups in copies of the target's
+    topics, if `topics` may match such a copy."""
+    filter_ = topic_filter_of(flow)
+    if not follows(flow) or type(filter_) is not DefaultTopicFilter or flow.policy == "custom":
+        return follows(flow)
+    copies = f"{flow.target_name}{flow.separator}"
+    return any(
+        text.startswith(copies) or (more and copies.startswith(text)) for text, more in name_beginnings(filter_.include)
+    )
+
+
 def follows(flow: FlowSettings) -> bool:
     """Whether the flow writes checkpoints of consumer groups."""
     return flow.enabled and flow.kind in (None, "checkpoint") and flow.emit_checkpoints_interval_s is not None

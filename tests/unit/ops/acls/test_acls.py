@@ -57,6 +57,26 @@ def rights(found: list[NeededRight], cluster: str) -> set[tuple[str, str, str, s
     }
 
 
+@pytest.mark.parametrize(
+    ("topics", "read"),
+    [
+        # READ on every topic includes them.
+        (".*", False),
+        ("orders, west[.]stock", True),
+        ("we.*", True),
+        ("orders, stock.*", False),
+        # A canary has each topic as an exact pattern.
+        ("orders[.]eu", False),
+    ],
+)
+def test_positions_of_the_flow_back_are_read_only_if_topics_match_copies_of_the_target(
+    tmp_path: Path, topics: str, read: bool
+) -> None:
+    found = rights(needed_rights(flows(tmp_path, f"topics = {topics}"), ["run"]), "east")
+    names = {name for _, name, _, _ in found if "offsets.west" in name and "syncs" not in name}
+    assert names == ({"mm2-offsets.west.internal", "mm2-twinlog-offsets.west.internal"} if read else set())
+
+
 def test_names_and_prefixes_of_the_file_become_names_and_prefixes_of_rights(tmp_path: Path) -> None:
     found = needed_rights(
         flows(tmp_path, "topics = orders, pay.*, log\\\\.v[12]", "groups = shop, g-.*"), ["verify", "groups"]
