@@ -200,7 +200,7 @@ class VirtualGroups:
                             group_instance_id=None,
                             client_id=member.client,
                             client_host="/10.0.0.1",
-                            member_metadata=b"",
+                            member_metadata=member.metadata.get(one.protocol, b"") if one.state == "Stable" else b"",
                             member_assignment=b"",
                         )
                         for who, member in one.members.items()

@@ -29,6 +29,31 @@ FILE_HELP = "A MirrorMaker 2 properties file, Strimzi's KafkaMirrorMaker2, or th
 CONNECTOR_HELP = "Connectors of the worker, properties or JSON."
 
 FlowFile = Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
+FileOrWorker = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help=f"{FILE_HELP} With --url the worker's file, or nothing.", show_default=False),
+]
+WorkerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="Read the connectors from the REST API of any worker of the group, in place of FILE. Login: "
+        "TWINLOG_CONNECT_USER and TWINLOG_CONNECT_PASSWORD. TLS: TWINLOG_CONNECT_CACERT, TWINLOG_CONNECT_CERT, "
+        "TWINLOG_CONNECT_KEY.",
+        show_default=False,
+    ),
+]
+ClusterLogins = Annotated[
+    Path | None,
+    typer.Option(
+        "--client-config",
+        metavar="PATH",
+        help="With --url: take logins and addresses of clusters from this properties file, for example "
+        "west.sasl.jaas.config.",
+        show_default=False,
+    ),
+]
 ConnectorFiles = Annotated[
     list[Path] | None, typer.Argument(metavar="CONNECTOR", help=CONNECTOR_HELP, show_default=False)
 ]

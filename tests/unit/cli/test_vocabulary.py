@@ -41,6 +41,8 @@ SHARED = {
     "--output-dir": {"DIR"},
     "--timeout": {"SECONDS"},
     "--secrets": {"DIR"},
+    "--url": {"URL"},
+    "--client-config": {"PATH"},
     "--master": {"URL"},
     "--conf": {"KEY=VALUE"},
     "--all": {""},
@@ -53,7 +55,7 @@ SHARED = {
 
 OWN = {
     "acls": {"--for", "--format", "--missing", "--principal"},
-    "audit": {"--full", "--html", "--sample", "--url", "--was"},
+    "audit": {"--full", "--html", "--sample", "--was"},
     "canary": {
         *(
             "--alias",
@@ -70,7 +72,7 @@ OWN = {
     "check": {"--clusters", "--explain", "--strict", "--was"},
     "connectors": {
         *("--cacert", "--cert", "--failed-only", "--file", "--key", "--listens-later", "--name", "--task", "--tasks"),
-        *("--trace", "--url"),
+        "--trace",
     },
     "convert": {"--api-version", "--format"},
     "diff": {"--same-names"},

@@ -229,13 +229,21 @@ FILES_AND_FLOWS = (
         "TW-FILE-41",
         "A config provider is undeclared",
         "error",
-        lines=("`FILE:LINE: error: KEY: ... stays as it is, because ...; write ...`",),
+        lines=(
+            "`FILE:LINE: error: KEY: ... stays as it is, because ...; write ...`",
+            "`CONNECTOR: error: KEY: only the worker knows this secret: ...; write ...`",
+            "`CONNECTOR: error: KEY: the worker hides the value; write ...`",
+        ),
         meaning=(
             "`config.providers` lacks the provider. Kafka would use the reference's text as the value, for example "
-            "as the password."
+            "as the password. With `--url`, the providers and the secrets are on the host of the worker."
         ),
         impact=NOTHING_CHANGED,
-        mend="Add the two lines in the message. `connect-mirror-maker` starts with a warning.",
+        mend=(
+            "Add the two lines in the message. `connect-mirror-maker` starts with a warning. With `--url`, write the "
+            "logins of the clusters into the file of `--client-config`, or run the command on the worker's host, with "
+            "the worker's file before `--url`."
+        ),
     ),
     Message(
         "TW-FILE-42",

@@ -83,6 +83,26 @@ _REST = Area(
             mend="Follow the line; `twinlog connectors list` has the names.",
             look=("twinlog connectors status",),
         ),
+        Message(
+            "TW-REST-09",
+            "The group or a topic of a worker is not found",
+            "warning",
+            lines=(
+                "`cluster west: no topic with 'offset' in its name has positions of connector NAME; ...`",
+                "`the worker at URL has names that its target lacks or hides from this login: ...`",
+            ),
+            meaning=(
+                "A command with `--url` asks a worker for its connectors. The names of the worker's group and topics "
+                "are only in the worker's file, so the command looks for them on the target: a topic by the keys of "
+                "its records, the group by the addresses of its members."
+            ),
+            impact="The command ends, or its result lacks the states of connectors. Records and groups are unaffected.",
+            mend=(
+                "Give the worker's file before `--url`. Or grant DESCRIBE on the group, and READ on the worker's "
+                "topics, to the login of the connectors."
+            ),
+            look=("twinlog connectors list --url http://HOST:8083",),
+        ),
     ),
 )
 

@@ -10,11 +10,20 @@ import typer
 
 from twinlog.console.command_log import ends_if_wrong, log_checks, print_note, print_warning_line
 from twinlog.console.exit_codes import FOUND, WRONG, end_with
-from twinlog.console.flow_files import read_flow_file
-from twinlog.console.options import AnswerTimeout, AnyFlow, ConnectorFiles, FlowFile, Secrets, chosen
+from twinlog.console.options import (
+    AnswerTimeout,
+    AnyFlow,
+    ClusterLogins,
+    ConnectorFiles,
+    FileOrWorker,
+    Secrets,
+    WorkerUrl,
+    chosen,
+)
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.ops.acls.formats import RightsFormat
+from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
     from twinlog.model.types import Alias
@@ -25,8 +34,10 @@ USES_HELP = "run, plan, diff, status, groups, translate, topics, reload, verify,
 
 
 def acls(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     flow: AnyFlow = None,
     uses: Annotated[
         list[str] | None,
@@ -62,8 +73,9 @@ def acls(
 ) -> None:
     """Print the permissions that exactly FILE needs, for each cluster and each principal.
 
-    Without --missing the command contacts no cluster. With --missing it reads the ACLs of the clusters with the logins
-    of FILE. If a login lacks this right, the operations decide that brokers report for that login. It changes nothing.
+    Without --missing and --url the command contacts no cluster. With --missing it reads the ACLs of the clusters with
+    the logins of FILE. If a login lacks this right, the operations decide that brokers report for that login. It
+    changes nothing.
 
     Exit codes: 0; 1 with --missing, a right is missing or unknown; 2; 3; 4.
 
@@ -72,10 +84,12 @@ def acls(
     Example: twinlog acls mm2.properties --for run,verify,switchover --format strimzi
 
     Example: twinlog acls mm2.properties --missing
+
+    Example: twinlog acls --url http://connect-1:8083 --missing
     """
     given = _principals(principals or [])
     with ends_if_wrong(WRONG):
-        known = read_flow_file(file, connectors or [], secrets)
+        known = read_flows_asked(file, connectors or [], secrets, url, logins, whole=True)
 
     from twinlog.ops.acls.formats import rights_text  # noqa: PLC0415 - Kafka's library is slow to import for --help
     from twinlog.ops.acls.needs import clients_of, lines_of, needed_rights  # noqa: PLC0415

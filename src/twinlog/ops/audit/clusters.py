@@ -1,13 +1,20 @@
-"""Turns the results of status, diff and plan into findings of an audit."""
+"""Turns the results of check, status, diff and plan into findings of an audit."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+from twinlog.config.differences import differences
+from twinlog.config.keys.key import Release
+from twinlog.config.keys.scope import GUESS
+from twinlog.config.load import load_file
+from twinlog.config.text.entries import IGNORED_HERE
+from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.amounts import shown_bytes
-from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
+from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity, many
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem
 from twinlog.ops.status.flow import FlowSnapshot
@@ -16,6 +23,44 @@ from twinlog.settings.flow import FlowSettings
 
 SHOWN = 20
 """The most lines of a finding."""
+
+
+_ONLY_HERE = frozenset({MistakeKind.IGNORED_FIELDS})
+"""Warnings about keys that MirrorMaker 2 or its JVM reads, and twinlog ignores; they have no key of their own."""
+
+
+def keys_found(warnings: Sequence[ConfigWarning]) -> PartResult:
+    """A finding for each warning of the check of a file that is true for MirrorMaker 2, too."""
+    found = [_finding(one) for one in warnings if one.key and one.kind not in _ONLY_HERE]
+    return PartResult(AuditPart.KEYS, tuple(found), "the whole file")
+
+
+def release_found(file: Path, was: Release) -> PartResult:
+    """A note for each difference from MirrorMaker 2 of the release `was`, by the code of `twinlog check --was`."""
+    found = []
+    for note in differences(load_file(file, unknown_keys="warn"), was):
+        text, _, way = note.sentence.rpartition("; ")
+        way = way if text else "for information; docs/configuration.md describes the key"
+        shown = f"{note.place}: {note.key}: {text or note.sentence}"
+        found.append(Finding("change", Severity.NOTE, AuditPart.CHANGES, shown, way))
+    return PartResult(AuditPart.CHANGES, tuple(found), f"MirrorMaker 2 of Kafka {was[0]}.{was[1]}")
+
+
+def _finding(warning: ConfigWarning) -> Finding:
+    place = f"{warning.place}: {warning.key}"
+    if warning.kind is MistakeKind.UNKNOWN_KEY:
+        guessed = warning.expected.partition(f"{GUESS} ")[2].partition("?")[0]
+        way = f"write {guessed}" if guessed else "remove it"
+        severity = Severity.WARNING if guessed else Severity.NOTE
+        return _of(warning, severity, f"{place} is an unknown key, which MirrorMaker 2 ignores", way)
+    text, _, way = warning.sentence.partition("; ")
+    if warning.kind is MistakeKind.IGNORED and text == IGNORED_HERE:
+        return _of(warning, Severity.WARNING, f"{place} is ignored at this place by MirrorMaker 2, too", way)
+    return _of(warning, Severity.WARNING, f"{place}: {text}", way or "see docs/configuration.md for the key")
+
+
+def _of(warning: ConfigWarning, severity: Severity, text: str, way: str) -> Finding:
+    return Finding("ignored-key", severity, AuditPart.KEYS, text, way, cause=warning.id)
 
 
 def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:

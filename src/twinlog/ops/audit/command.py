@@ -11,29 +11,32 @@ import typer
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.console import signals
-from twinlog.console.command_log import ends_if_wrong, log_checks, print_error, print_note
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_error
 from twinlog.console.data_format import DataFormat, print_result
-from twinlog.console.exit_codes import FOUND, WRONG, end_with
-from twinlog.console.flow_files import FlowsOfFile, read_flow_file
+from twinlog.console.exit_codes import FOUND, WRONG
+from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.options import (
     SAMPLE_RECORDS,
     AnyFlow,
+    ClusterLogins,
     Conf,
     ConnectorFiles,
     Everything,
-    FlowFile,
+    FileOrWorker,
     Master,
     Output,
     SampleSize,
     Secrets,
     Was,
     WholeComparison,
+    WorkerUrl,
     chosen,
     kafka_release,
     spark_options,
 )
 from twinlog.console.spark_batch import SparkSignalHandler
-from twinlog.errors import ClusterError, ConfigError, TwinlogError
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
     from twinlog.console.progress import ReadingProgress
@@ -44,18 +47,11 @@ if TYPE_CHECKING:
 
 
 def audit(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
     flow: AnyFlow = None,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Read the connectors from the REST API of any worker of the group; FILE is the file of a worker. "
-            "Login: TWINLOG_CONNECT_USER and TWINLOG_CONNECT_PASSWORD.",
-            show_default=False,
-        ),
-    ] = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     full: WholeComparison = False,
     sample: SampleSize = SAMPLE_RECORDS,
     timeout: Annotated[
@@ -90,23 +86,23 @@ def audit(
 
     Example: twinlog audit mm2.properties --flow east:west --full --was 3.9 -o json
 
-    Example: twinlog audit connect-distributed.properties --url http://connect-1:8083
+    Example: twinlog audit --url http://connect-1:8083
     """
     spark_master, settings = spark_options(master, conf)
     _check_place(html)
     release = kafka_release(was)
-    if release is not None and known_kind(file) is not FileKind.MIRROR:
-        raise typer.BadParameter(f"{file} is no properties file of MirrorMaker 2", param_hint="--was")
+    if release is not None and (file is None or known_kind(file) is not FileKind.MIRROR):
+        raise typer.BadParameter(f"{file or 'a worker'} is no properties file of MirrorMaker 2", param_hint="--was")
     with ends_if_wrong(WRONG):
-        known = _read(file, connectors or [], secrets, url)
+        known = read_flows_asked(file, connectors or [], secrets, url, logins, unknown_keys="warn")
     flows = chosen(known.flows, flow, idle=True)
     log_checks()
     stop = SparkSignalHandler("; both clusters are as before")
     signals.call(stop)
 
     from twinlog.console.progress import ReadingProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
-    from twinlog.ops.audit.audited_file import keys_found, release_found  # noqa: PLC0415
     from twinlog.ops.audit.auditor import AuditDeadline, AuditOptions  # noqa: PLC0415
+    from twinlog.ops.audit.clusters import keys_found, release_found  # noqa: PLC0415
     from twinlog.ops.audit.comparing import compare_all, compare_sample  # noqa: PLC0415
     from twinlog.ops.audit.rendering import report_html, report_lines  # noqa: PLC0415
     from twinlog.ops.audit.report import AuditReport  # noqa: PLC0415
@@ -120,29 +116,14 @@ def audit(
         stop.end_command(error)
     if stop.number is not None:
         stop.end_command(ClusterError("the audit was interrupted"))
-    of_file = [keys_found(known.warnings), *([] if release is None else [release_found(file, release)])]
-    report = AuditReport(str(file), wall_ms(SYSTEM), tuple(of_file), tuple(audits))
+    of_file = [keys_found(known.warnings), *([] if release is None or file is None else [release_found(file, release)])]
+    report = AuditReport(str(file or url), wall_ms(SYSTEM), tuple(of_file), tuple(audits))
     written = html is None or _write(html, report_html(report))
     print_result(output, report.as_json, lambda: report_lines(report, everything=everything))
     if not written:
         raise typer.Exit(WRONG)
     if report.findings or not report.complete:
         raise typer.Exit(FOUND)
-
-
-def _read(file: Path, connectors: Sequence[Path], secrets: Path | None, url: str | None) -> FlowsOfFile:
-    if url is None:
-        return read_flow_file(file, connectors, secrets, unknown_keys="warn")
-    if connectors:
-        raise typer.BadParameter("the connectors come from the worker; leave out their files", param_hint="--url")
-    from twinlog.ops.audit.audited_file import read_running  # noqa: PLC0415
-
-    try:
-        return read_running(file, url, print_note, SYSTEM)
-    except ConfigError:
-        raise
-    except TwinlogError as error:
-        end_with(error)
 
 
 def _audits(

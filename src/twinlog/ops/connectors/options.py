@@ -15,7 +15,7 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, code_of, end_with, fa
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import CONNECT_REST
 from twinlog.message_ids import id_first
-from twinlog.ops.connectors.rest import DEFAULT_URL, REQUEST_S, URL, ConnectRest, TlsFiles, access
+from twinlog.ops.connectors.rest import CACERT, CERT, DEFAULT_URL, KEY, REQUEST_S, URL, ConnectRest, TlsFiles, access
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Connectors.", show_default=False)]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A connector.", show_default=False)]
@@ -30,7 +30,7 @@ def _options(
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="TWINLOG_CONNECT_CACERT",
+            envvar=CACERT,
             help="PEM file of authorities to trust, besides the system's.",
             show_default=False,
         ),
@@ -39,16 +39,14 @@ def _options(
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="TWINLOG_CONNECT_CERT",
+            envvar=CERT,
             help="PEM file of the client's certificate, which may contain its key.",
             show_default=False,
         ),
     ] = None,
     key: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", envvar="TWINLOG_CONNECT_KEY", help="PEM file of the client's key.", show_default=False
-        ),
+        typer.Option(metavar="FILE", envvar=KEY, help="PEM file of the client's key.", show_default=False),
     ] = None,
     timeout: Annotated[
         float,

@@ -24,6 +24,7 @@ from twinlog.mistakes import ConfigProblem
 URL = "TWINLOG_CONNECT_URL"
 USER, PASSWORD = "TWINLOG_CONNECT_USER", "TWINLOG_CONNECT_PASSWORD"
 KEY_PASSWORD = "TWINLOG_CONNECT_KEY_PASSWORD"
+CACERT, CERT, KEY = "TWINLOG_CONNECT_CACERT", "TWINLOG_CONNECT_CERT", "TWINLOG_CONNECT_KEY"
 NETRC = "NETRC"
 DEFAULT_URL = "http://localhost:8083"
 
@@ -48,6 +49,12 @@ class TlsFiles:
     cacert: Path | None = None
     cert: Path | None = None
     key: Path | None = None
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> TlsFiles:
+        """The files that the variables of `--cacert`, `--cert` and `--key` name."""
+        cacert, cert, key = (Path(environment[one]) if environment.get(one) else None for one in (CACERT, CERT, KEY))
+        return cls(cacert, cert, key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,23 @@ from twinlog.clock import SYSTEM
 from twinlog.console.command_log import ends_if_wrong, log_warnings, print_note, waits_reported
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, end_with
-from twinlog.console.flow_files import read_flows
-from twinlog.console.options import AnyFlow, ConnectorFiles, FlowFile, Groups, Output, Secrets, chosen
+from twinlog.console.options import (
+    AnyFlow,
+    ClusterLogins,
+    ConnectorFiles,
+    FileOrWorker,
+    Groups,
+    Output,
+    Secrets,
+    WorkerUrl,
+    chosen,
+)
 from twinlog.console.table import table
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import id_first
 from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
     from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
@@ -33,8 +43,10 @@ NOTHING = "its offsets on the source are gone"
 
 
 def groups(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     group: Groups = None,
     flow: AnyFlow = None,
     repeats: Annotated[
@@ -68,9 +80,11 @@ def groups(
     Example: twinlog groups mm2.properties --flow east:west
 
     Example: twinlog groups mm2.properties --group shop --group billing --wait --timeout 60
+
+    Example: twinlog groups --url http://connect-1:8083 --group shop
     """
     with ends_if_wrong(WRONG):
-        flows = read_flows(file, connectors or [], secrets)
+        flows = read_flows_asked(file, connectors or [], secrets, url, logins).flows
     log_warnings()
 
     from twinlog.ops.groups.reader import GroupsReader, followers  # noqa: PLC0415 - Kafka is slow to import, --help must not wait

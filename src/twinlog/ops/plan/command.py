@@ -10,28 +10,32 @@ from twinlog.config.queries import check_queries
 from twinlog.console.command_log import ends_if_wrong, log_checks, print_warnings
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, WRONG, end_with
-from twinlog.console.flow_files import read_flows
 from twinlog.console.options import (
     AnswerTimeout,
     AnyFlow,
+    ClusterLogins,
     ConnectorFiles,
     Everything,
-    FlowFile,
+    FileOrWorker,
     Output,
     Secrets,
+    WorkerUrl,
     between,
     chosen,
 )
 from twinlog.console.table import rate_of
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.ops.running_worker import read_flows_asked
 
 RATE = "50MB/s"
 
 
 def plan(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     flow: AnyFlow = None,
     rate: Annotated[str, typer.Option(metavar="RATE", help="Estimate the time by this rate of your network.")] = RATE,
     everything: Everything = False,
@@ -49,11 +53,15 @@ def plan(
     Example: twinlog plan mm2.properties --flow east:west --rate 200MB/s
 
     Example: twinlog plan mm2.properties -o json
+
+    Example: twinlog plan --url http://connect-1:8083
     """
     speed = rate_of(rate)
     with ends_if_wrong(WRONG):
-        known = read_flows(file, connectors or [], secrets)
-        print_warnings(check_queries(known, file, connectors or []))
+        known = read_flows_asked(file, connectors or [], secrets, url, logins).flows
+        if file is not None and url is None:
+            # A worker has checked the queries of its connectors.
+            print_warnings(check_queries(known, file, connectors or []))
     flows = chosen(known, flow, idle=True)
     log_checks()
 

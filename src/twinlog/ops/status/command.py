@@ -15,10 +15,20 @@ from twinlog.clock import SYSTEM
 from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
 from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, WRONG, end_with
-from twinlog.console.flow_files import read_flow_file
-from twinlog.console.options import AnswerTimeout, AnyFlow, ConnectorFiles, FlowFile, Output, Secrets, chosen
+from twinlog.console.options import (
+    AnswerTimeout,
+    AnyFlow,
+    ClusterLogins,
+    ConnectorFiles,
+    FileOrWorker,
+    Output,
+    Secrets,
+    WorkerUrl,
+    chosen,
+)
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
     from twinlog.ops.status.flow import FlowReader, FlowSnapshot
@@ -57,8 +67,10 @@ class MaxLag:
 
 
 def status(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     flow: AnyFlow = None,
     max_lag: Annotated[
         str | None,
@@ -85,10 +97,12 @@ def status(
     Example: twinlog status mm2.properties --flow east:west --watch
 
     Example: twinlog status mm2.properties --max-lag 30s -o json
+
+    Example: twinlog status --url http://connect-1:8083
     """
     limit = None if max_lag is None else MaxLag.of(max_lag)
     with ends_if_wrong(WRONG):
-        known = read_flow_file(file, connectors or [], secrets)
+        known = read_flows_asked(file, connectors or [], secrets, url, logins)
     log_warnings()
 
     from twinlog.ops.status.flow import FlowReader  # noqa: PLC0415 - Kafka's library is slow to import for --help

@@ -13,19 +13,22 @@ from twinlog.console.command_class import CommandApp, TwinlogGroup
 from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import UNREACHABLE, WRONG, end_with
-from twinlog.console.flow_files import FlowsOfFile, read_flow_file
+from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.options import (
     CONNECTOR_HELP,
     MOMENT_HELP,
     AnswerTimeout,
     AnyFlow,
+    ClusterLogins,
     ConnectorFiles,
     DryRun,
+    FileOrWorker,
     FlowFile,
     OneFlow,
     Output,
     Partitions,
     Secrets,
+    WorkerUrl,
     Yes,
     chosen,
     moment_ms,
@@ -33,6 +36,7 @@ from twinlog.console.options import (
 )
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.ops.running_worker import read_flows_asked
 from twinlog.ops.topics.asking import TopicCommandOptions, ask
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicVerb
@@ -87,6 +91,12 @@ class _OrList(TwinlogGroup):
             args = [self.default_command, *args]
         return super().resolve_command(ctx, args)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # Without FILE the first word is --url; the group itself has only the help.
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = [self.default_command, *args]
+        return super().parse_args(ctx, args)
+
 
 app = CommandApp(cls=_OrList, no_args_is_help=True)
 
@@ -110,8 +120,10 @@ def topics() -> None:
 
 @app.command("list")
 def list_(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     flow: AnyFlow = None,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Print a line with offsets for each partition.")
@@ -125,8 +137,10 @@ def list_(
     LAG is the number of source offsets between the stored position and the end of the source.
 
     Example: twinlog topics list mm2.properties --flow east:west --partitions
+
+    Example: twinlog topics list --url http://connect-1:8083
     """
-    known = _read(file, connectors or (), secrets)
+    known = _read(file, connectors or (), secrets, url, logins)
 
     from twinlog.ops.topics.reader import TopicsReader  # noqa: PLC0415
     from twinlog.ops.topics.text import lines, topics_json  # noqa: PLC0415 - Kafka's library is slow to import for --help
@@ -326,9 +340,15 @@ def _place(earliest: bool, latest: bool, offset: int | None, time: str | None, o
     return found[0]
 
 
-def _read(file: Path, connectors: Sequence[Path], secrets: Path | None) -> FlowsOfFile:
+def _read(
+    file: Path | None,
+    connectors: Sequence[Path],
+    secrets: Path | None,
+    url: str | None = None,
+    logins: Path | None = None,
+) -> FlowsOfFile:
     with ends_if_wrong(WRONG):
-        known = read_flow_file(file, connectors, secrets)
+        known = read_flows_asked(file, connectors, secrets, url, logins)
     log_warnings()
     return known
 

@@ -10,14 +10,15 @@ import typer
 from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, WRONG, end_with
-from twinlog.console.flow_files import read_flows
 from twinlog.console.options import (
     AnswerTimeout,
+    ClusterLogins,
     ConnectorFiles,
-    FlowFile,
+    FileOrWorker,
     OneFlow,
     Output,
     Secrets,
+    WorkerUrl,
     chosen,
     single_flow,
 )
@@ -25,6 +26,7 @@ from twinlog.console.table import table
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.ops.running_worker import read_flows_asked
 from twinlog.settings.flow import FlowSettings
 
 if TYPE_CHECKING:
@@ -34,8 +36,10 @@ _HEAD = ("TOPIC", "PARTITION", "OFFSET", "", "TOPIC", "PARTITION", "OFFSET", "")
 
 
 def translate(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     group: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,10 +81,12 @@ def translate(
     Example: twinlog translate mm2.properties --flow east:west --group shop
 
     Example: twinlog translate mm2.properties --topic east.orders --partition 3 --offset 1200 --back
+
+    Example: twinlog translate --url http://connect-1:8083 --flow east:west --group shop
     """
     single = _single(group or (), topic or (), partition, offset)
     with ends_if_wrong(WRONG):
-        flows = read_flows(file, connectors or (), secrets)
+        flows = read_flows_asked(file, connectors or (), secrets, url, logins).flows
     settings = _copying(flows, flow)
     log_warnings()
 

@@ -11,19 +11,20 @@ from twinlog.console import signals
 from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, failure_text
-from twinlog.console.flow_files import read_flows
 from twinlog.console.options import (
     MOMENT_HELP,
     AnswerTimeout,
     AnyFlow,
+    ClusterLogins,
     Conf,
     ConnectorFiles,
     Everything,
-    FlowFile,
+    FileOrWorker,
     Master,
     Output,
     Secrets,
     Topics,
+    WorkerUrl,
     chosen,
     moment_ms,
     spark_options,
@@ -33,6 +34,7 @@ from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import id_first
+from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
     from twinlog.ops.verify.model import Verdict
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
 
 
 def verify(
-    file: FlowFile,
+    file: FileOrWorker = None,
     connectors: ConnectorFiles = None,
+    url: WorkerUrl = None,
+    logins: ClusterLogins = None,
     flow: AnyFlow = None,
     topic: Topics = None,
     since: Annotated[
@@ -84,6 +88,8 @@ def verify(
     Example: twinlog verify mm2.properties --flow east:west --topic orders --topic 'payments.*'
 
     Example: twinlog verify mm2.properties --since 2026-11-20T08:00:00Z -o json
+
+    Example: twinlog verify --url http://connect-1:8083 --topic orders
     """
     spark_master, settings = spark_options(master, conf)
     since_ms, until_ms = moment_ms(since, "--since"), moment_ms(until, "--until")
@@ -93,7 +99,7 @@ def verify(
             param_hint="--since",
         )
     with ends_if_wrong(WRONG):
-        known = read_flows(file, connectors or [], secrets)
+        known = read_flows_asked(file, connectors or [], secrets, url, logins).flows
     flows = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)
     log_warnings()
     stop = SparkSignalHandler()

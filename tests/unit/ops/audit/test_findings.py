@@ -20,9 +20,8 @@ from twinlog.mirror.groups.safe_move import MoveFacts
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.audit.audited_file import keys_found, release_found
 from twinlog.ops.audit.auditor import AuditDeadline, AuditTimeoutError
-from twinlog.ops.audit.clusters import changes_found, settings_found
+from twinlog.ops.audit.clusters import changes_found, keys_found, release_found, settings_found
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import near_miss
 from twinlog.ops.audit.records import gap_findings, record_findings

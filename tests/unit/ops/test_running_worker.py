@@ -1,0 +1,237 @@
+"""The connectors of a running worker become flows; a group and topics without a file are found on the target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.groups import Member, VirtualGroup
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from tests.unit.cli.scripted_worker import ScriptedWorker, scripted_worker
+from twinlog.cli.main import app
+from twinlog.clock import SYSTEM
+from twinlog.console.flow_files import FlowsOfFile
+from twinlog.errors import ConfigError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import stamp
+from twinlog.ops.running_worker import read_running
+from twinlog.settings.flow import ClientSettings
+
+CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+WORKER = f"""\
+bootstrap.servers = w:9092
+group.id = mirror
+config.storage.topic = c
+offset.storage.topic = o
+status.storage.topic = s
+key.converter = {CONVERTER}
+value.converter = {CONVERTER}
+"""
+JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="m" password="{}";'
+
+
+@pytest.fixture
+def worker() -> Iterator[ScriptedWorker]:
+    with scripted_worker() as running:
+        yield running
+
+
+def connector(kind: str, **more: str | None) -> dict[str, object]:
+    config = {
+        "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
+        "source.cluster.alias": "east",
+        "target.cluster.alias": "west",
+        "source.cluster.bootstrap.servers": "e:9092",
+        "target.cluster.bootstrap.servers": "w-1:9092",
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+    return {"info": {"name": kind, "config": config, "tasks": [], "type": "source"}}
+
+
+def login(password: str) -> dict[str, str]:
+    return {
+        "source_cluster_security_protocol": "SASL_PLAINTEXT",
+        "source_cluster_sasl_mechanism": "SCRAM-SHA-512",
+        "source_cluster_sasl_jaas_config": JAAS.format(password) if password != "[hidden]" else password,
+    }
+
+
+def read(
+    worker: ScriptedWorker, folder: Path, connectors: dict[str, object], logins: str = ""
+) -> tuple[FlowsOfFile, list[str]]:
+    worker.on("GET /connectors?expand=info", connectors)
+    file, passwords = folder / "worker.properties", folder / "logins.properties"
+    file.write_text(WORKER, "utf-8")
+    passwords.write_text(logins, "utf-8")
+    found = read_running(worker.url, file, passwords if logins else None, lambda text: None, SYSTEM)
+    assert found.worker is not None
+    assert found.worker.group is not None
+    assert found.worker.group.offset_storage.name == "o"
+    return found, [flow.name for flow in found.flows]
+
+
+def test_enabled_connectors_of_mirror_maker_are_flows(worker: ScriptedWorker, tmp_path: Path) -> None:
+    connectors = {
+        "copy": connector("Source", topics="orders", tasks_max=None),
+        "off": connector("Source", enabled="false"),
+        "follow": connector("Checkpoint"),
+        "files": {"info": {"config": {"connector.class": "FileStreamSource"}}},
+    }
+    assert read(worker, tmp_path, connectors)[1] == ["copy", "follow"]
+
+
+def test_a_wrong_connector_and_an_idle_worker_are_errors(worker: ScriptedWorker, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"copy: .*tasks\.max"):
+        read(worker, tmp_path, {"copy": connector("Source", tasks_max="many")})
+    with pytest.raises(ConfigError, match="connectors of MirrorMaker 2 that are enabled"):
+        read(worker, tmp_path, {})
+
+
+def test_a_silent_worker_and_another_file_are_errors(tmp_path: Path) -> None:
+    file = tmp_path / "worker.properties"
+    file.write_text(WORKER, "utf-8")
+    with pytest.raises(TwinlogError, match="the port is closed"):
+        read_running("http://127.0.0.1:9", file, None, lambda text: None, SYSTEM)
+    file.write_text("clusters = a, b\n", "utf-8")
+    with pytest.raises(ConfigError, match="the file of a Connect worker beside --url"):
+        read_running("http://127.0.0.1:9", file, None, lambda text: None, SYSTEM)
+
+
+@pytest.mark.parametrize("password", ["${file:/opt/mm2/east.properties:password}", "[hidden]"])
+def test_a_secret_of_the_workers_host_is_an_error_until_a_file_has_it(
+    worker: ScriptedWorker, tmp_path: Path, password: str
+) -> None:
+    connectors = {"copy": connector("Source", **login(password), source_consumer_sasl_jaas_config=JAAS.format("old"))}
+    with pytest.raises(ConfigError) as refused:
+        read(worker, tmp_path, connectors)
+    (problem,) = refused.value.problems
+    assert (problem.file, problem.key, problem.id) == ("copy", "source.cluster.sasl.jaas.config", "TW-FILE-41")
+    assert "east.sasl.jaas.config = ..." in problem.sentence
+    assert "--client-config" in problem.sentence
+    found, _ = read(worker, tmp_path, connectors, f"east.sasl.jaas.config = {JAAS.format('new')}\n")
+    (flow,) = found.flows
+    assert {flow.consumer.client.sasl_password, flow.source_admin.client.sasl_password} == {"new"}
+
+
+def test_a_file_of_logins_has_the_aliases_of_the_connectors(worker: ScriptedWorker, tmp_path: Path) -> None:
+    connectors: dict[str, object] = {"copy": connector("Source")}
+    found, _ = read(worker, tmp_path, connectors, "west.bootstrap.servers = outside:9094\n")
+    assert found.flows[0].target_admin.client.bootstrap_servers == ("outside:9094",)
+    assert found.flows[0].source_admin.client.bootstrap_servers == ("e:9092",)
+    with pytest.raises(ConfigError, match=r"logins.properties:1: north\.sasl.*ALIAS\.KEY.*an alias of east, west"):
+        read(worker, tmp_path, connectors, "north.sasl.mechanism = PLAIN\n")
+
+
+@pytest.mark.parametrize(
+    "command", ["acls", "audit", "groups", "plan", "status", "topics list", "topics", "translate", "verify"]
+)
+def test_a_command_takes_a_worker_in_place_of_a_file(worker: ScriptedWorker, tmp_path: Path, command: str) -> None:
+    worker.on("GET /connectors?expand=info", {"copy": connector("Source", **login("${file:/x:y}"))})
+    more = ["--group", "shop"] if command == "translate" else []
+    done = CliRunner().invoke(app, [*command.split(), "--url", worker.url, *more])
+    assert done.exit_code == 2, done.output
+    assert "copy: error: source.cluster.sasl.jaas.config: only the worker knows this secret" in done.output
+    done = CliRunner().invoke(app, [*command.split(), "--url", worker.url, str(tmp_path), "x.json", *more])
+    assert "leave out their files" in " ".join(done.output.split())
+
+
+def test_a_command_without_file_and_worker_names_both(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["status"], env={"COLUMNS": "300"})
+    assert (done.exit_code, "name a file, or a worker with --url" in done.output) == (2, True)
+    done = CliRunner().invoke(app, ["status", "x", "--client-config", "y"], env={"COLUMNS": "300"})
+    assert (done.exit_code, "it counts only with --url" in done.output) == (2, True)
+
+
+# Without the worker's file.
+
+
+class Target:
+    """The cluster of a worker with the group `mirrors`, beside another group of workers."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.cluster = VirtualCluster(loop, "w")
+        for name, address in (("others", "connect-9:8083"), ("mirrors", "connect-1:8083")):
+            metadata = json.dumps({"url": f"http://{address}/", "worker": address}).encode()
+            member = Member("c", 10.0, 60.0, {"sessioned": metadata}, 0.0)
+            self.cluster.groups.groups[name] = VirtualGroup(
+                "Stable", "connect", 1, "m", "sessioned", {"m": member}, {"m": b""}
+            )
+
+    def put(self, topic: str, key: str, value: str = "{}", at_ms: int = 1) -> None:
+        """A record of a topic, which is created for its first record."""
+        if (topic, 0) not in self.cluster.topics.parts:
+            self.cluster.create(topic, 1, **{"cleanup.policy": "compact"})
+        batch = encode_batch([(at_ms, record_body(key.encode(), value.encode()))])
+        stamp(batch, -1, -1, -1)
+        self.cluster.log(topic).append(bytes(batch))
+        self.cluster.news()
+
+    def connect(self, alias: str, client: ClientSettings) -> ClusterAdmin:
+        assert client.bootstrap_servers == ("w-1:9092",)
+        return ClusterAdmin(alias, client, VirtualLoop(self._loop.world))
+
+
+@pytest.fixture
+def target() -> Iterator[Target]:
+    with virtual_loop(1) as loop:
+        yield Target(loop)
+
+
+def position(name: str) -> str:
+    return json.dumps([name, {"cluster": "east", "partition": 0, "topic": "orders"}], separators=(",", ":"))
+
+
+def ask(worker: ScriptedWorker, target: Target, **more: Any) -> FlowsOfFile:
+    worker.on("GET /connectors?expand=info", {"copy": connector("Source"), "follow": connector("Checkpoint")})
+    status = {"connector": {"state": "RUNNING", "worker_id": "connect-1:8083"}, "tasks": []}
+    worker.on("GET /connectors?expand=status", {"copy": {"status": status}})
+    return read_running(worker.url, None, None, lambda text: None, SYSTEM, connect=target.connect, **more)
+
+
+def test_group_and_topics_are_found_by_their_records_and_members(worker: ScriptedWorker, target: Target) -> None:
+    target.put("old-offsets", position("copy"), at_ms=1)
+    target.put("mirror-offsets", position("copy"), at_ms=2)
+    target.put("other-offsets", position("copy-of-others"), at_ms=3)
+    target.put("mm2-offsets.east.internal", position("copy"), at_ms=4)
+    target.cluster.create("offset-events", 1, **{"cleanup.policy": "delete"})[0].write(b"x")
+    target.put("mirror-configs", "connector-copy")
+    target.put("mirror-status", "status-connector-copy")
+    found = ask(worker, target, whole=True)
+    assert [flow.positions_topic for flow in found.flows] == ["mirror-offsets", "mirror-offsets"]
+    assert found.worker is not None
+    group = found.worker.group
+    assert group is not None
+    assert (group.group_id, group.config_storage.name, group.status_storage.name) == (
+        "mirrors",
+        "mirror-configs",
+        "mirror-status",
+    )
+    assert found.worker.client.bootstrap_servers == ("w-1:9092",)
+
+
+def test_without_positions_the_command_asks_for_the_workers_file(worker: ScriptedWorker, target: Target) -> None:
+    target.put("other-offsets", position("copy-of-others"))
+    with pytest.raises(TwinlogError, match=r"has positions of connector copy.*the worker's file before") as failed:
+        ask(worker, target)
+    assert failed.value.message_id == "TW-REST-09"
+
+
+def test_without_the_topic_of_states_the_flows_lack_their_worker(
+    worker: ScriptedWorker, target: Target, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target.put("mirror-offsets", position("copy"))
+    found = ask(worker, target)
+    assert (found.worker, len(found.flows)) == (None, 2)
+    printed = capsys.readouterr().err
+    assert f"TW-REST-09: the worker at {worker.url} has names that its target lacks or hides" in printed
+    assert ": topic of configurations, topic of states; the result" in printed
+    with pytest.raises(TwinlogError, match="the worker's file before --url"):
+        ask(worker, target, whole=True)
