@@ -30,7 +30,10 @@ _CHOSEN = ("clusters", "enabled", "topics", "topics.whitelist", "topic.filter.cl
 _SHARED = ("sync.group.offsets.", "sync.topic.acls.", "emit.heartbeats.", "heartbeats.", "offset-syncs.topic.location")
 """Keys of work that would touch groups, ACLs or topics of MirrorMaker 2."""
 
-_NAMES = ("group.id", "offset.storage.topic", "config.storage.topic", "status.storage.topic")
+_NAMES = (
+    *("group.id", "offset.storage.topic", "config.storage.topic", "status.storage.topic"),
+    "offsets.storage.topic",
+)
 """Keys that name what MirrorMaker 2 keeps for itself."""
 
 _PORTS = (LISTENERS, "twinlog.driver.port", "dedicated.mode.", *(key.name.removesuffix("*") for key in REST_KEYS))
@@ -165,7 +168,7 @@ def canary_file(entries: Iterable[PropertyEntry], aliases: tuple[Alias, ...], ch
             continue
         if scope.name.startswith(_PORTS):
             left_out.append(entry.key)
-        elif _is_own(scope.name, prefix=choice.prefix):
+        elif is_own(scope.name, prefix=choice.prefix):
             continue
         elif scope.flow is not None:
             own.append(property_line(f"{choice.alias}->{flow.target}.{scope.name}", raw(entry)))
@@ -194,17 +197,28 @@ def _concerns(scope: KeyScope, ends: SourceAndTarget) -> bool:
     return scope.flow in (None, ends) and scope.alias in (None, *ends)
 
 
-def _is_own(name: str, *, prefix: bool) -> bool:
+def is_own(name: str, *, prefix: bool) -> bool:
+    """Whether the canary leaves out a key of MirrorMaker 2's flow, as the key is chosen for it or touches others."""
     if prefix and name.startswith("replication.policy."):
         return True
     return name in _CHOSEN or name in _NAMES or name.startswith(_SHARED)
 
 
-def _settings(choice: CanaryChoice) -> dict[str, str]:
-    """The settings of the canary's flow that differ from those of MirrorMaker 2's file."""
-    found = {"enabled": "true", "topics": ", ".join(map(exact_pattern, choice.topics)), **OWN_SETTINGS}
+def topic_patterns(choice: CanaryChoice) -> str:
+    """The value of `topics` for the chosen topics."""
+    return ", ".join(map(exact_pattern, choice.topics))
+
+
+def chosen_settings(choice: CanaryChoice) -> dict[str, str]:
+    """The settings that follow from the options of an operator."""
+    found: dict[str, str] = {}
     if choice.prefix:
         found |= {key_of(FlowSettings, "policy"): _DEFAULT_POLICY, key_of(FlowSettings, "separator"): "."}
     if choice.start is not None:
         found[key_of(FlowSettings, "start")] = choice.start
     return found
+
+
+def _settings(choice: CanaryChoice) -> dict[str, str]:
+    """The settings of the canary's flow that differ from those of MirrorMaker 2's file."""
+    return {"enabled": "true", "topics": topic_patterns(choice), **OWN_SETTINGS, **chosen_settings(choice)}

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from twinlog.clock import SYSTEM
-from twinlog.config import load
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import PropertyEntry, parse_properties, read_properties
 from twinlog.config.text.entries import parse_file
@@ -51,7 +50,7 @@ from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings
 
-FILE_NAME = "canary.properties"
+FILE_NAME, RESOURCE_NAME = "canary.properties", "canary.yaml"
 
 
 class _OrWrite(TwinlogGroup):
@@ -102,7 +101,7 @@ def write(
         typer.Option(
             "--output-dir",
             metavar="DIR",
-            help=f"Write {FILE_NAME} to this directory; existing files stay.",
+            help=f"Write {FILE_NAME}, or {RESOURCE_NAME} for a resource, to this directory; existing files stay.",
             show_default=False,
         ),
     ] = ...,  # type: ignore[assignment]
@@ -132,7 +131,8 @@ def write(
 ) -> None:
     """Write the file of a canary beside the MirrorMaker 2 that runs FILE. Contacts no cluster.
 
-    The canary copies only the chosen topics. It commits no offsets of groups, and writes no ACLs and no heartbeats.
+    The canary copies only the chosen topics. It commits no offsets of groups, and writes no ACLs and no heartbeats. The
+    canary of Strimzi's resource is a resource with a name, a group and topics of its own.
 
     Exit codes: 0; 2 FILE or an option is wrong, or the canary would touch something of MirrorMaker 2, and nothing is
     written; 4.
@@ -140,6 +140,8 @@ def write(
     Example: twinlog canary mm2.properties --topic orders --topic payments --output-dir canary
 
     Example: twinlog canary mm2.properties --flow east:west --topic orders --start latest --output-dir canary
+
+    Example: twinlog canary mirror.yaml --secrets secrets --topic orders --output-dir canary
     """
     with ends_if_wrong(WRONG):
         flows = read_flows(file, connectors or [], secrets)
@@ -148,21 +150,28 @@ def write(
         names = ", ".join(sorted({f"{one.source}:{one.target}" for one in found}))
         raise typer.BadParameter(f"FILE has several flows: choose one of {names}", param_hint="--flow")
 
-    from twinlog.ops.canary.canary_file import CanaryChoice, canary_file  # noqa: PLC0415 - slow to import for --help
+    from twinlog.ops.canary.canary_file import CanaryChoice, CanaryFile, canary_file  # noqa: PLC0415 - slow to import for --help
 
     base = found[0]
     wanted = dict.fromkeys(TopicName(part.strip()) for text in topics for part in text.split(",") if part.strip())
     choice = CanaryChoice(base, Alias(alias or f"{base.source}-canary"), tuple(wanted), prefix=prefix, start=start)
-    with ends_if_wrong(WRONG):
-        entries, secret_files = _entries(file, connectors or [], Path(os.path.abspath(secrets or folder / "secrets")))
-        aliases = parse_file(entries, str(file), "warn").aliases
-    _refuse(choice, flows, aliases, copied_further=copied_further)
-    made = canary_file(entries, aliases, choice)
-    path = folder / FILE_NAME
+    secret_files: dict[Path, str] = {}
+    if kind_of(file) is FileKind.RESOURCE:
+        from twinlog.ops.canary.canary_resource import aliases_of_resource, canary_resource  # noqa: PLC0415
+
+        _refuse(choice, flows, aliases_of_resource(file), copied_further=copied_further)
+        path, made = folder / RESOURCE_NAME, CanaryFile(canary_resource(file, choice), ())
+    else:
+        vault = Path(os.path.abspath(secrets or folder / "secrets"))
+        with ends_if_wrong(WRONG):
+            entries, secret_files = _entries(file, connectors or [], vault)
+            aliases = parse_file(entries, str(file), "warn").aliases
+        _refuse(choice, flows, aliases, copied_further=copied_further)
+        path, made = folder / FILE_NAME, canary_file(entries, aliases, choice)
     _write({path: (made.text, 0o600), **{secret: (value, 0o600) for secret, value in secret_files.items()}})
     try:
         with ends_if_wrong(WRONG):
-            written = load(path)
+            written = read_flow_file(path, [], secrets)
     except typer.Exit:
         for one in (path, *secret_files):
             one.unlink()
@@ -173,7 +182,7 @@ def write(
         print_note(f"note: left out, as two processes cannot share a port: {', '.join(made.left_out)}")
     for one in secret_files:
         print_note(f"wrote {one}")
-    typer.echo("\n".join(_next_steps(file, connectors or [], path, choice.flow, written.flows[0])))
+    typer.echo("\n".join(_next_steps(file, connectors or [], path, choice.flow, written.flows[0], secrets)))
 
 
 @app.command("report")
@@ -181,7 +190,11 @@ def report(
     file: FlowFile,
     canary_file: Annotated[
         Path,
-        typer.Argument(metavar="CANARY_FILE", help=f"The {FILE_NAME} of `twinlog canary FILE`.", show_default=False),
+        typer.Argument(
+            metavar="CANARY_FILE",
+            help=f"The {FILE_NAME} or {RESOURCE_NAME} of `twinlog canary FILE`, with which the canary runs.",
+            show_default=False,
+        ),
     ],
     connectors: ConnectorFiles = None,
     watch: Annotated[
@@ -220,7 +233,8 @@ def report(
     spark_master, settings = spark_options(master, conf)
     with ends_if_wrong(WRONG):
         known = read_flow_file(file, connectors or [], secrets, unknown_keys="warn")
-        flows = at_work(read_flow_file(canary_file, [], secrets).flows)
+        of_canary = read_flow_file(canary_file, [], secrets)
+        flows = at_work(of_canary.flows)
     if len(flows) != 1:
         raise typer.BadParameter(
             f"it has {len(flows)} flows, and a canary has one: write it with `twinlog canary FILE`",
@@ -244,7 +258,7 @@ def report(
         print_note(f"observing both programs for {watch:g} seconds (--observe)")
     try:
         base = flow_beside(flows[0], at_work(known.flows))
-        compared = ComparedFlows(base, tuple(at_work(known.flows)), flows[0], known.worker)
+        compared = ComparedFlows(base, tuple(at_work(known.flows)), flows[0], known.worker, of_canary.worker)
         with ReadingProgress() as progress:
             compare = compare_all(spark_master, settings, stop) if full else compare_sample(progress)
             options = CanaryReportOptions(full, sample, watch, pid, mm2_pid)
@@ -279,17 +293,15 @@ def _refuse(choice: Any, flows: Sequence[FlowSettings], aliases: Sequence[Alias]
 def _entries(file: Path, connectors: Sequence[Path], vault: Path) -> tuple[list[PropertyEntry], dict[Path, str]]:
     """The entries of FILE as a properties file of MirrorMaker 2 has them, and the secrets to write beside them.
 
-    The connectors of a worker and Strimzi's resource are converted first; a secret in them becomes a file in `vault`.
+    The connectors of a worker are converted first; a secret in them becomes a file in `vault`.
     """
     if kind_of(file) is FileKind.MIRROR:
         return read_properties(file), {}
-    from twinlog.ops.convert.readers import mirrors_of_connectors, mirrors_of_resource  # noqa: PLC0415
+    from twinlog.ops.convert.readers import mirrors_of_connectors  # noqa: PLC0415
     from twinlog.ops.convert.secrets import SecretStore  # noqa: PLC0415
     from twinlog.ops.convert.to_properties import to_properties  # noqa: PLC0415
 
-    resource = kind_of(file) is FileKind.RESOURCE
-    mirrors = mirrors_of_resource(file) if resource else mirrors_of_connectors(file, list(connectors))
-    made = to_properties(mirrors, SecretStore(str(vault)))
+    made = to_properties(mirrors_of_connectors(file, list(connectors)), SecretStore(str(vault)))
     (text,) = made.files.values()
     for left in made.not_converted:
         print_warning_line(f"note: left out: {left} [TW-FILE-20]")
@@ -312,10 +324,16 @@ def _write(files: dict[Path, tuple[str, int]]) -> None:
 
 
 def _next_steps(
-    file: Path, connectors: Sequence[Path], path: Path, flow: FlowSettings, written: FlowSettings
+    file: Path,
+    connectors: Sequence[Path],
+    path: Path,
+    flow: FlowSettings,
+    written: FlowSettings,
+    secrets: Path | None,
 ) -> list[str]:
     """What was written, and the commands that follow."""
     also = "".join(f" {one}" for one in connectors)
+    more = f" --secrets {secrets}" if secrets is not None and path.name == RESOURCE_NAME else ""
     first = (
         f"wrote {path}: a canary of {ends(flow)} with copies in {written.source}{written.separator}TOPIC on "
         f"{written.target}, group {written.group_id}, positions in {written.positions_topic}"
@@ -323,8 +341,8 @@ def _next_steps(
     return [
         first,
         "next:",
-        f"  twinlog plan {path}",
-        f"  twinlog run {path}",
-        f"  twinlog status {path}",
-        f"  twinlog canary report {file} {path}{also}",
+        f"  twinlog plan {path}{more}",
+        f"  twinlog run {path}{more}",
+        f"  twinlog status {path}{more}",
+        f"  twinlog canary report {file} {path}{also}{more}",
     ]

@@ -49,12 +49,14 @@ Progress = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ComparedFlows:
-    """The flow of MirrorMaker 2, all flows of its file, its worker if it is a connector, and the flow of the canary."""
+    """The flow of MirrorMaker 2, all flows of its file, the flow of the canary, and the workers of both if they are
+    connectors."""
 
     base: FlowSettings
     flows: tuple[FlowSettings, ...]
     canary: FlowSettings
     worker: WorkerSettings | None = None
+    canary_worker: WorkerSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,9 @@ class CanaryReader:
         with ExitStack() as stack:
             readers = {
                 MM2: stack.enter_context(FlowReader(compared.base, compared.worker, connect=self._connect)),
-                TWINLOG: stack.enter_context(FlowReader(compared.canary, connect=self._connect)),
+                TWINLOG: stack.enter_context(
+                    FlowReader(compared.canary, compared.canary_worker, connect=self._connect)
+                ),
             }
             while True:
                 for program, reader in readers.items():

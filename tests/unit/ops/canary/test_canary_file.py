@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from harness.certificates import authority
 from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.mirror.topics.internal_topics import internal_topics
@@ -208,22 +207,3 @@ def test_connectors_of_a_worker_become_properties(tmp_path: Path) -> None:
     assert "offen" not in path.read_text() + result.output
     assert flow.consumer.client.sasl_password == "offen"
     assert f"twinlog canary report {worker} {path} {source}" in result.output
-
-
-def test_a_resource_that_trusts_a_pattern_of_certificates_becomes_properties(tmp_path: Path) -> None:
-    file = tmp_path / "mirror.yaml"
-    file.write_text(
-        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nmetadata: {name: m}\nspec:\n  replicas: 1\n"
-        "  target: {alias: west, bootstrapServers: 'west:9092', groupId: g, configStorageTopic: c, "
-        "offsetStorageTopic: o, statusStorageTopic: s}\n  mirrors:\n    - source:\n        alias: east\n"
-        "        bootstrapServers: east:9093\n"
-        "        tls: {trustedCertificates: [{secretName: ca, pattern: '*.crt'}]}\n"
-        "      sourceConnector: {}\n      topicsPattern: orders\n"
-    )
-    (tmp_path / "secrets/ca").mkdir(parents=True)
-    (tmp_path / "secrets/ca/ca.crt").write_text(authority().pem)
-    result = run(file, "--topic", "orders", "-o", tmp_path / "out", "--secrets", tmp_path / "secrets")
-    assert result.exit_code == 0, result.output
-    (flow,) = load(tmp_path / "out/canary.properties").flows
-    assert flow.consumer.client.tls is not None
-    assert flow.consumer.client.tls.authorities is not None
