@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.config.connector import DEFAULT_SOURCE, DEFAULT_TARGET, build_connector, connector_kind
+from twinlog.config.connector import DEFAULT_SOURCE, DEFAULT_TARGET, ConnectorFlow, build_connector, connector_kind
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.keys.table import CLIENTS, SECURITY
@@ -42,7 +42,7 @@ Configs = Mapping[str, Mapping[str, str]]
 
 _DEFAULT_ALIAS = {"source": DEFAULT_SOURCE, "target": DEFAULT_TARGET}
 _UNKNOWN = "unknown"
-_MASKED = re.compile(r"\[hidden\]|\*{3,}")
+_MASKED = re.compile(r"""(?:^|=\s*["'])(?:\[hidden\]|\*{3,})(?:$|["'])""")
 _CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _WAY_OUT = (
     "the key for the cluster's alias in the file of --client-config, for example {}.{} = ...; or run the command where "
@@ -106,7 +106,7 @@ def read_running(
     if logins is not None:
         found = _with_logins(found, _read_logins(logins, _aliases(found)))
     if config is not None:
-        return _flows(found, config, rest.access.url)
+        return _flows(found, config, rest.access.url, worker_is_elsewhere=False)
     connection = _connection(found)
     if connection is None:
         _refuse_unnamed_target(found, rest.access.url)
@@ -142,26 +142,33 @@ def _configs(rest: ConnectRest) -> Configs:
     }
 
 
-def _flows(configs: Configs, config: WorkerConfig, url: str) -> FlowsOfFile:
+def _flows(configs: Configs, config: WorkerConfig, url: str, *, worker_is_elsewhere: bool = True) -> FlowsOfFile:
     """The flows of these connectors, which the worker of `config` runs."""
     flows: list[FlowSettings] = []
     warnings: list[ConfigWarning] = list(config.warnings)
     problems: list[ConfigProblem] = []
     for name, written in configs.items():
-        hidden = [_hidden(name, written, key, value) for key, value in written.items() if _MASKED.fullmatch(value)]
+        hidden = {key: "the worker hides the value" for key, value in written.items() if _MASKED.search(value)}
+        refused: Sequence[ConfigProblem] = ()
+        built: ConnectorFlow | None = None
         try:
             built = build_connector(name, written, config)
+            found = built.warnings
         except ConfigError as error:
-            known = {one.key for one in hidden}
-            others = [one for one in error.problems if one.key not in known]
-            problems += [*hidden, *(replace(one, file=name, line=None) for one in others)]
-            continue
-        hidden += [
-            _hidden(name, written, one.key, one.text) for one in built.warnings if one.kind is MistakeKind.UNDECLARED
-        ]
-        problems += hidden
-        warnings += [one for one in built.warnings if one.kind is not MistakeKind.UNDECLARED]
-        if not built.idle:
+            refused, found = error.problems, tuple(error.warnings)
+        hidden |= {
+            one.key: f"only the worker knows this secret: {one.text}"
+            for one in found
+            if one.kind is MistakeKind.UNDECLARED
+        }
+        problems += [_only_there(name, written, key, text, MistakeKind.UNDECLARED) for key, text in hidden.items()]
+        for one in refused:
+            if one.kind is MistakeKind.STORE and worker_is_elsewhere:
+                problems.append(_only_there(name, written, one.key, one.described, MistakeKind.STORE))
+            elif one.key not in hidden:
+                problems.append(replace(one, file=name, line=None))
+        warnings += [one for one in found if one.kind is not MistakeKind.UNDECLARED]
+        if built is not None and not built.idle:
             flows.append(built.settings)
     if problems:
         raise ConfigError(problems, warnings)
@@ -171,13 +178,11 @@ def _flows(configs: Configs, config: WorkerConfig, url: str) -> FlowsOfFile:
     return FlowsOfFile(flows, config.settings, tuple(dict.fromkeys(warnings)))
 
 
-def _hidden(name: str, config: Mapping[str, str], key: str, found: str) -> ConfigProblem:
-    """The problem of a value that only the worker's host has."""
+def _only_there(name: str, config: Mapping[str, str], key: str, text: str, kind: MistakeKind) -> ConfigProblem:
+    """The problem of a secret or a file that only the worker's host has."""
     side = "source" if key.startswith("source.") else "target"
     setting = next((one for one in SECURITY.exact if key.endswith(f".{one}")), "sasl.jaas.config")
-    text = "the worker hides the value" if _MASKED.fullmatch(found) else f"only the worker knows this secret: {found}"
-    expected = _WAY_OUT.format(_alias(config, side), setting)
-    return ConfigProblem(name, None, key, text, expected, MistakeKind.UNDECLARED)
+    return ConfigProblem(name, None, key, text, _WAY_OUT.format(_alias(config, side), setting), kind)
 
 
 # Logins of another file.

@@ -25,8 +25,8 @@ from twinlog.model.types import GroupId, TopicName
 TAILS = (64, 2_000, None)
 """How many records before the end of each partition are searched for a record of a connector."""
 
-_OF_OTHERS = re.compile(r"__.*|mm2-(offset-syncs|offsets|configs|status)\..*\.internal|.*[.-]changelog")
-"""Topics that no Connect worker has for its state: Kafka's own topics, and topics of a dedicated MirrorMaker 2."""
+_OF_OTHERS = re.compile(r"mm2-(offset-syncs|offsets|configs|status)\..*\.internal|.*[.-]changelog")
+"""Topics that no Connect worker has for its state: of a dedicated MirrorMaker 2, and of Kafka Streams."""
 
 BY_FILE = "give the worker's file before --url, for example connect-distributed.properties"
 
@@ -86,7 +86,9 @@ class _NamesFinder:
             prefix: frozenset(f"{prefix}{name}".encode() for name in connectors)
             for prefix in ("connector-", "status-connector-")
         }
-        self._topics = sorted(name for name in admin.topics() if not _OF_OTHERS.fullmatch(name))
+        self._topics = sorted(
+            name for name, topic in admin.topics().items() if not topic.internal and not _OF_OTHERS.fullmatch(name)
+        )
         self._refused: list[str] = []
 
     def is_position(self, key: bytes) -> bool:

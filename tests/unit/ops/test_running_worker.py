@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.ops.running_worker import read_running
+from twinlog.ops.status import flow
 from twinlog.settings.flow import ClientSettings
 
 CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -59,7 +61,7 @@ def login(password: str) -> dict[str, str]:
     return {
         "source_cluster_security_protocol": "SASL_PLAINTEXT",
         "source_cluster_sasl_mechanism": "SCRAM-SHA-512",
-        "source_cluster_sasl_jaas_config": JAAS.format(password) if password != "[hidden]" else password,
+        "source_cluster_sasl_jaas_config": password if password == "[hidden]" else JAAS.format(password),
     }
 
 
@@ -74,7 +76,7 @@ def read(
     assert found.worker is not None
     assert found.worker.group is not None
     assert found.worker.group.offset_storage.name == "o"
-    return found, [flow.name for flow in found.flows]
+    return found, [one.name for one in found.flows]
 
 
 def test_enabled_connectors_of_mirror_maker_are_flows(worker: ScriptedWorker, tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_a_silent_worker_and_another_file_are_errors(tmp_path: Path) -> None:
         read_running("http://127.0.0.1:9", file, None, lambda text: None, SYSTEM)
 
 
-@pytest.mark.parametrize("password", ["${file:/opt/mm2/east.properties:password}", "[hidden]"])
+@pytest.mark.parametrize("password", ["${file:/opt/mm2/east.properties:password}", "[hidden]", "********"])
 def test_a_secret_of_the_workers_host_is_an_error_until_a_file_has_it(
     worker: ScriptedWorker, tmp_path: Path, password: str
 ) -> None:
@@ -116,8 +118,8 @@ def test_a_secret_of_the_workers_host_is_an_error_until_a_file_has_it(
     assert "east.sasl.jaas.config = ..." in problem.sentence
     assert "--client-config" in problem.sentence
     found, _ = read(worker, tmp_path, connectors, f"east.sasl.jaas.config = {JAAS.format('new')}\n")
-    (flow,) = found.flows
-    assert {flow.consumer.client.sasl_password, flow.source_admin.client.sasl_password} == {"new"}
+    (only,) = found.flows
+    assert {only.consumer.client.sasl_password, only.source_admin.client.sasl_password} == {"new"}
 
 
 def test_a_file_of_logins_has_the_aliases_of_the_connectors(worker: ScriptedWorker, tmp_path: Path) -> None:
@@ -127,6 +129,20 @@ def test_a_file_of_logins_has_the_aliases_of_the_connectors(worker: ScriptedWork
     assert found.flows[0].source_admin.client.bootstrap_servers == ("e:9092",)
     with pytest.raises(ConfigError, match=r"logins.properties:1: north\.sasl.*ALIAS\.KEY.*an alias of east, west"):
         read(worker, tmp_path, connectors, "north.sasl.mechanism = PLAIN\n")
+
+
+def test_a_key_store_of_the_workers_host_has_the_same_way_out(worker: ScriptedWorker, target: Target) -> None:
+    store = {
+        "source_cluster_security_protocol": "SSL",
+        "source_cluster_ssl_truststore_location": "/tmp/kafka/clusters/east.truststore.p12",
+        "source_cluster_ssl_truststore_password": "${strimzidir:/opt/kafka:password}",
+    }
+    with pytest.raises(ConfigError) as refused:
+        ask(worker, target, connectors={"copy": connector("Source", **store)})
+    found = {problem.key: problem for problem in refused.value.problems}
+    assert set(found) == {f"source.cluster.ssl.truststore.{name}" for name in ("location", "password")}
+    for key, problem in found.items():
+        assert f"{key.replace('source.cluster', 'east')} = ..." in problem.sentence
 
 
 @pytest.mark.parametrize(
@@ -156,7 +172,7 @@ class Target:
     """The cluster of a worker with the group `mirrors`, beside another group of workers."""
 
     def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self.cluster = VirtualCluster(loop, "w")
         for name, address in (("others", "connect-9:8083"), ("mirrors", "connect-1:8083")):
             metadata = json.dumps({"url": f"http://{address}/", "worker": address}).encode()
@@ -175,8 +191,8 @@ class Target:
         self.cluster.news()
 
     def connect(self, alias: str, client: ClientSettings) -> ClusterAdmin:
-        assert client.bootstrap_servers == ("w-1:9092",)
-        return ClusterAdmin(alias, client, VirtualLoop(self._loop.world))
+        assert client.bootstrap_servers in (("w-1:9092",), ("e-1:9092",))
+        return ClusterAdmin(alias, client, VirtualLoop(self.loop.world))
 
 
 @pytest.fixture
@@ -189,8 +205,11 @@ def position(name: str) -> str:
     return json.dumps([name, {"cluster": "east", "partition": 0, "topic": "orders"}], separators=(",", ":"))
 
 
-def ask(worker: ScriptedWorker, target: Target, **more: Any) -> FlowsOfFile:
-    worker.on("GET /connectors?expand=info", {"copy": connector("Source"), "follow": connector("Checkpoint")})
+def ask(
+    worker: ScriptedWorker, target: Target, connectors: dict[str, object] | None = None, **more: Any
+) -> FlowsOfFile:
+    known = connectors or {"copy": connector("Source"), "follow": connector("Checkpoint")}
+    worker.on("GET /connectors?expand=info", known)
     status = {"connector": {"state": "RUNNING", "worker_id": "connect-1:8083"}, "tasks": []}
     worker.on("GET /connectors?expand=status", {"copy": {"status": status}})
     return read_running(worker.url, None, None, lambda text: None, SYSTEM, connect=target.connect, **more)
@@ -205,7 +224,7 @@ def test_group_and_topics_are_found_by_their_records_and_members(worker: Scripte
     target.put("mirror-configs", "connector-copy")
     target.put("mirror-status", "status-connector-copy")
     found = ask(worker, target, whole=True)
-    assert [flow.positions_topic for flow in found.flows] == ["mirror-offsets", "mirror-offsets"]
+    assert [one.positions_topic for one in found.flows] == ["mirror-offsets", "mirror-offsets"]
     assert found.worker is not None
     group = found.worker.group
     assert group is not None
@@ -235,3 +254,24 @@ def test_without_the_topic_of_states_the_flows_lack_their_worker(
     assert ": topic of configurations, topic of states; the result" in printed
     with pytest.raises(TwinlogError, match="the worker's file before --url"):
         ask(worker, target, whole=True)
+
+
+def test_status_shows_the_lag_by_the_found_positions(
+    worker: ScriptedWorker, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = VirtualCluster(target.loop, "e")
+    source.create("orders")[0].write(*(b"%d" % one for one in range(10)))
+    target.put("mirror-offsets", position("copy"), '{"offset":6}')
+    target.put("mirror-configs", "connector-copy")
+    state = {"state": "RUNNING", "worker_id": "connect-1:8083", "trace": None, "generation": 1}
+    target.put("mirror-status", "status-connector-copy", json.dumps(state))
+    known: dict[str, object] = {"copy": connector("Source", source_cluster_bootstrap_servers="e-1:9092")}
+    worker.on("GET /connectors?expand=info", known).on("GET /connectors?expand=status", {})
+    monkeypatch.setattr("twinlog.kafka.admin.cluster.ClusterAdmin", target.connect)
+    monkeypatch.setattr("twinlog.ops.status.command.log_warnings", lambda: None)
+    monkeypatch.setattr(flow, "FlowReader", partial(flow.FlowReader, connect=target.connect))
+    del target.cluster.groups.groups["others"]
+    done = CliRunner().invoke(app, ["status", "--url", worker.url, "-o", "json"])
+    (seen,) = json.loads(done.stdout)["flows"]
+    assert seen["lag"]["records"] == 3, done.output
+    assert "TW-REST-09" not in done.output
