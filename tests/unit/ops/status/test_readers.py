@@ -103,8 +103,8 @@ def test_a_group_that_nobody_lists_is_shown_by_its_checkpoints(scene: Scene) -> 
     assert billing.safe
     assert seen.source_trouble is None
     assert (
-        "partitions of __consumer_offsets that lack a leader: 1; the source leaves out their groups, and groups that "
-        "lack a checkpoint are left out"
+        "TW-GROUP-10: partitions of __consumer_offsets that lack a leader: 1; the source leaves out their groups, and "
+        "groups that lack a checkpoint are left out"
     ) in lines(seen)
 
 
