@@ -504,6 +504,30 @@ _SWITCH = Area(
             impact="The switchover waits.",
             mend="Stop the producers on the target until the switchover has reached the step `open`.",
         ),
+        Message(
+            "TW-SWITCH-16",
+            "The journal of a switchover is silent",
+            "error",
+            lines=(
+                (
+                    "`cluster WEST, which keeps the journal of switchover east->west, gave no answer, and no journal "
+                    "is known: ...`"
+                ),
+                "`cluster WEST, which keeps the journal of switchover east->west, is silent now; as last read: ...`",
+            ),
+            meaning=(
+                "The line before has the error of a cluster. The journal is on the cluster to move to, also with "
+                "`--emergency`, which continues without the source only. Without a known journal this command ran no "
+                "step."
+            ),
+            impact="Producers may be fenced by an earlier switchover, or by the last read step.",
+            mend=(
+                "Start the cluster to move to, or correct its `bootstrap.servers`. Then `--status` prints the state, "
+                "and the same command continues. For a lost journal see "
+                "[the journal](switchover.md#when-it-is-interrupted)."
+            ),
+            look=("twinlog switchover mm2.properties --from east --to west --status",),
+        ),
     ),
 )
 

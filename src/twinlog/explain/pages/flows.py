@@ -311,7 +311,7 @@ _FAULT = Area(
             "error",
             lines=("`internal error: ...`",),
             meaning="A command failed with an unknown error.",
-            impact="The line tells how far the command was.",
+            impact="The line, or the line after it, tells how far the command was.",
             mend="Report the error with the output of the same command and `-v`.",
         ),
     ),

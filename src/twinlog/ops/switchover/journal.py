@@ -236,6 +236,8 @@ class TopicJournal:
         self.entries = JournalEntries()
         self.others: dict[str, Data] = {}
         """The fences of other moves on this cluster, as they were read last."""
+        self.was_read = False
+        """Whether this process knows the entries; an absent topic is an empty journal."""
         self.taken = False
         """Whether this process has made itself the writer."""
 
@@ -251,6 +253,7 @@ class TopicJournal:
             records = [(record.key, record.value) for record in map(KeptRecord.decode, last.values())]
             self.entries = read_entries(self._ends, records)
             self.others = other_fences(self._ends, records)
+        self.was_read = True
         return self.entries
 
     def read_unclaimed(self) -> JournalEntries:

@@ -31,6 +31,7 @@ from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine
 from twinlog.ops.switchover.model import (
     FenceMethod,
     NotReadyError,
+    SwitchoverDirection,
     SwitchoverKind,
     SwitchoverOptions,
     SwitchoverState,
@@ -217,10 +218,11 @@ def conduct(
     except (TwinlogError, OSError) as error:
         print_error(told(error, "TW-SWITCH-13"))
         if asked.mode in {"run", "abort"}:
-            print_note(_where(clusters, source))
+            report_state(clusters.journal, clusters.ends)
         code = code_of(error) if isinstance(error, TwinlogError) else FOUND
     except Exception as error:
-        print_error(f"TW-FAULT-06: internal error: {error!r}; {_where(clusters, source)}")
+        print_error(f"TW-FAULT-06: internal error: {error!r}")
+        report_state(clusters.journal, clusters.ends)
         logging.getLogger("twinlog").debug("it ends here:", exc_info=error)
         code = FOUND
     end_process(code)
@@ -253,9 +255,19 @@ def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
     end_process(signals.exit_code())
 
 
-def _where(clusters: LiveClusters, source: str) -> str:
-    """How far the journal got before a failure, as far as it can be read."""
+def report_state(journal: TopicJournal, ends: SwitchoverDirection) -> None:
+    """Print how far the switchover is after an error; of a silent journal, the last known state and the way out."""
     try:
-        return stands(clusters.journal.read())
+        print_note(stands(journal.read()))
+        return
     except TwinlogError:
-        return f"the journal is unreadable now; whether producers are fenced on {source} is in it: --status"
+        keeper = f"cluster {ends.target}, which keeps the journal of switchover {ends}"
+    again = f"once {ends.target} answers, the same command with --status prints the state"
+    if journal.was_read:
+        print_error(f"TW-SWITCH-16: {keeper}, is silent now; as last read: {stands(journal.entries)}; {again}")
+        return
+    print_error(
+        f"TW-SWITCH-16: {keeper}, gave no answer, and no journal is known: this command ran no step, and an earlier "
+        f"switchover may have fenced producers on {ends.source}; start {ends.target}, or correct "
+        f"{ends.target}.bootstrap.servers; {again}"
+    )

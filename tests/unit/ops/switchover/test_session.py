@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import time
+from typing import cast
 
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from twinlog.errors import ClusterError
 from twinlog.message_ids import told
 from twinlog.model.types import Alias
-from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun
+from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal
 from twinlog.ops.switchover.model import (
     SwitchoverDirection,
     SwitchoverKind,
@@ -19,7 +21,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverState,
     UnderWayError,
 )
-from twinlog.ops.switchover.session import ALIVE_S, LINE_EVERY_S, SAME_EVERY_S, StepLines, require_free
+from twinlog.ops.switchover.session import ALIVE_S, LINE_EVERY_S, SAME_EVERY_S, StepLines, report_state, require_free
 
 HERE = socket.gethostname()
 
@@ -87,3 +89,38 @@ def test_what_is_waited_for_is_a_line_when_it_changes_and_else_seldom(capsys: py
         "payments",
         "copied",
     ]
+
+
+class SilentJournal:
+    """A journal whose cluster answers no more, or has never answered."""
+
+    def __init__(self, known: JournalEntries | None) -> None:
+        self.was_read = known is not None
+        self.entries = known or JournalEntries()
+
+    def read(self) -> JournalEntries:
+        raise ClusterError("cluster b: no broker can be reached")
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (
+            None,
+            (
+                "twinlog: TW-SWITCH-16: cluster b, which keeps the journal of switchover a->b, gave no answer, and no "
+                "journal is known: this command ran no step, and an earlier switchover may have fenced producers on a; "
+                "start b, or correct b.bootstrap.servers; once b answers, the same command with --status prints the "
+                "state"
+            ),
+        ),
+        (JournalEntries(), "is silent now; as last read: nothing was changed; once b answers"),
+        (entries("elsewhere 1"), "as last read: a->b is running, last step none; the same command continues there"),
+    ],
+)
+def test_a_silent_journal_is_reported_with_its_cluster_and_the_way_out(
+    known: JournalEntries | None, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = cast(TopicJournal, SilentJournal(known))
+    report_state(journal, SwitchoverDirection(Alias("a"), Alias("b")))
+    assert words in capsys.readouterr().err
