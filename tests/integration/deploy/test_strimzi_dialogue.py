@@ -94,7 +94,7 @@ class Dialogue:
             self.settled.append((f"{step}: {name} {what} {status}", shown))
 
     def is_settled(self, name: str) -> bool:
-        """Whether the connector is outside of a rebalance and of a restart: Kafka's worker shows either for a moment."""
+        """Whether the connector is outside of a rebalance and of a restart, which last for a moment."""
         text = json.dumps(self.worker.operator.ask("GET", f"/connectors/{name}/status")[1])
         return "UNASSIGNED" not in text and "RESTARTING" not in text
 
