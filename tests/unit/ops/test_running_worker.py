@@ -66,11 +66,11 @@ def login(password: str) -> dict[str, str]:
 
 
 def read(
-    worker: ScriptedWorker, folder: Path, connectors: dict[str, object], logins: str = ""
+    worker: ScriptedWorker, folder: Path, connectors: dict[str, object], logins: str = "", more: str = ""
 ) -> tuple[FlowsOfFile, list[str]]:
     worker.on("GET /connectors?expand=info", connectors)
     file, passwords = folder / "worker.properties", folder / "logins.properties"
-    file.write_text(WORKER, "utf-8")
+    file.write_text(WORKER + more, "utf-8")
     passwords.write_text(logins, "utf-8")
     found = read_running(worker.url, file, passwords if logins else None, lambda text: None, SYSTEM)
     assert found.worker is not None
@@ -129,6 +129,22 @@ def test_a_file_of_logins_has_the_aliases_of_the_connectors(worker: ScriptedWork
     assert found.flows[0].source_admin.client.bootstrap_servers == ("e:9092",)
     with pytest.raises(ConfigError, match=r"logins.properties:1: north\.sasl.*ALIAS\.KEY.*an alias of east, west"):
         read(worker, tmp_path, connectors, "north.sasl.mechanism = PLAIN\n")
+
+
+def test_in_a_pod_of_strimzis_operator_the_workers_file_resolves_secrets(
+    worker: ScriptedWorker, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("of the pod")
+    providers = (
+        "config.providers = strimzidir\n"
+        "config.providers.strimzidir.class = org.apache.kafka.common.config.provider.DirectoryConfigProvider\n"
+        f"config.providers.strimzidir.param.allowed.paths = {tmp_path}\n"
+    )
+    connectors: dict[str, object] = {"copy": connector("Source", **login(f"${{strimzidir:{tmp_path}:password}}"))}
+    found, _ = read(worker, tmp_path, connectors, more=providers)
+    assert found.flows[0].consumer.client.sasl_password == "of the pod"
+    with pytest.raises(ConfigError, match="only the worker knows this secret"):
+        read(worker, tmp_path, connectors)
 
 
 def test_a_key_store_of_the_workers_host_has_the_same_way_out(worker: ScriptedWorker, target: Target) -> None:

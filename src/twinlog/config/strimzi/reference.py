@@ -45,7 +45,11 @@ $ kubectl get kafkamirrormaker2 NAME -o jsonpath='{.status.connectors}'
 ```
 
 The log begins with `strimzi pod`: a line for each setting with another effect. The last command shows `RUNNING`
-connectors.
+connectors. In the pod, commands [ask the worker](connect.md#ask-a-running-worker), and its file has the secrets:
+
+```console
+$ kubectl exec NAME-mirrormaker2-0 -- twinlog status /tmp/strimzi-connect.properties --url http://localhost:8083
+```
 
 **With several replicas**, the operator replaces the pods in turn. A new pod is ready, and waits until the last pod of
 MirrorMaker 2 has left the group. On the way back, set `replicas: 0`, wait until the pods are gone, remove the line, and
