@@ -37,6 +37,7 @@ OUTERMOST = {
     "console/": "is a part of each program",
     "dataframes/range_reader.py": "makes the loop of a task that reads rows",
     "ops/verify/task.py": "makes the loop of a task that compares",
+    "ops/running_worker.py": "reads the flows of a command, a program's beginning",
     "ops/replay/task.py": "makes the loop of a task that replays",
     "dataframes/writer.py": "makes the loop of a task that writes rows",
     "dataframes/topic_source.py": "is called in processes of Spark's",
