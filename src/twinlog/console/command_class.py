@@ -18,6 +18,7 @@ import typer.core
 
 from twinlog.console.help_page import help_text, usage
 from twinlog.console.log_options import LogFormat, choose_log, chosen_log, json_line
+from twinlog.console.usage_hints import file_as_command, hint_about_arguments, hint_about_option
 from twinlog.message_ids import with_id
 
 
@@ -81,6 +82,21 @@ class TwinlogCommand(typer.core.TyperCommand):
                 parser.add_option(param, [old.name], param.name, "append" if param.multiple else "store")
         return parser
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. An error names the right form, if the command line resembles a right form."""
+        words = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except _UsageError as error:
+            text = hint_about_option(ctx, getattr(error, "option_name", None), words)
+            if text is None:
+                raise
+            raise _UsageError(text, ctx) from None
+        text = None if ctx.resilient_parsing else hint_about_arguments(ctx, words)
+        if text is not None:
+            raise _UsageError(text, ctx)
+        return rest
+
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         formatter.write(f"Usage: {usage(self, ctx)}\n")
 
@@ -131,6 +147,13 @@ class TwinlogGroup(typer.core.TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with _with_ids():
             return super().invoke(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        is_wrong = "run" in self.commands and args[0] not in self.commands and not ctx.resilient_parsing
+        text = file_as_command(args, self.commands) if is_wrong else None
+        if text is not None:
+            raise _UsageError(text, ctx)
+        return super().resolve_command(ctx, args)
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         formatter.write(f"Usage: {usage(self, ctx)}\n")
