@@ -1,0 +1,63 @@
+"""The flows that the console shows, and the readers of their clusters: the same readers as the commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from twinlog.errors import RequestError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.ops.groups.reader import Follower, GroupsReader, followers
+from twinlog.ops.status.flow import FlowReader
+from twinlog.ops.topics.reader import TopicsReader
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import WorkerSettings
+
+
+class ConsoleSources:
+    """Opens readers for the flows of the console; a reader belongs to a single thread, which closes it."""
+
+    def __init__(
+        self,
+        flows: Sequence[FlowSettings],
+        worker: WorkerSettings | None = None,
+        *,
+        files: Sequence[Path] = (),
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        """`worker` has the settings of the connectors' worker, `files` are the files that name the flows."""
+        self.flows: Mapping[str, FlowSettings] = {one.name: one for one in flows}
+        self.files = tuple(str(path) for path in files)
+        self._all = tuple(flows)
+        self._worker = worker
+        self._connect = connect
+
+    def flow(self, name: str) -> FlowSettings:
+        """The settings of a flow. Raises RequestError 404 for an unknown name."""
+        found = self.flows.get(name)
+        if found is None:
+            raise RequestError(404, f"There is no flow {name!r}; the flows are {', '.join(self.flows) or 'none'}.")
+        return found
+
+    def follower(self, name: str) -> Follower | None:
+        """The flow with the flows that copy for it; None if the flow leaves consumer groups alone."""
+        wanted = self.flow(name)
+        try:
+            return next((one for one in followers(self._all) if one.settings is wanted), None)
+        except TwinlogError:
+            return None
+
+    def open_flow(self, name: str) -> FlowReader:
+        """The reader of a flow's state."""
+        return FlowReader(self.flow(name), self._worker, connect=self._connect)
+
+    def open_topics(self, name: str) -> TopicsReader:
+        """The reader of a flow's topics, which also submits commands for topics."""
+        return TopicsReader(self.flow(name), self._worker, connect=self._connect)
+
+    def open_groups(self, name: str) -> GroupsReader:
+        """The reader of a flow's consumer groups. Raises RequestError 404 if the flow leaves consumer groups alone."""
+        found = self.follower(name)
+        if found is None:
+            raise RequestError(404, f"Flow {name} leaves consumer groups alone.")
+        return GroupsReader(found.settings, found.copied_by, found.reverse, connect=self._connect)

@@ -1,0 +1,163 @@
+"""Sources whose readers answer with given values at once, and keep what was asked of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.unit.ops.status.test_command import REPORTED
+from tests.unit.ops.status.test_state import NOW, RUNS
+from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.model.held import HeldPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
+from twinlog.ops.topics.reader import (
+    PartitionSnapshot,
+    TopicSnapshot,
+    TopicsReader,
+    TopicsSnapshot,
+    TopicState,
+)
+from twinlog.settings.flow import FlowSettings
+from twinlog.ui.sources import ConsoleSources
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    CommandState,
+    PartitionMove,
+    PartitionSelector,
+    TopicCommand,
+)
+from twinlog.worker.control.records import ControlState
+
+FLOW = SETTINGS.name
+HELD = HeldPartition(
+    "orders",
+    1,
+    "gap",
+    "TW-GAP-01",
+    "records were deleted before their copy",
+    "accept the gap",
+    NOW - 5000,
+    SourceOffset(4),
+    TargetOffset(4),
+    SourceOffset(7),
+)
+
+
+def snapshot(report: Any = REPORTED, settings: FlowSettings = SETTINGS, **facts: Any) -> FlowSnapshot:
+    return by_report(settings, replace(RUNS, report=report, **facts))
+
+
+def topic(name: str, partitions: int = 2, state: TopicState = TopicState.COPYING, detail: str = "") -> TopicSnapshot:
+    parts = tuple(
+        PartitionSnapshot(
+            TopicPartition(TopicName(name), number),
+            state,
+            detail,
+            SourceOffset(4),
+            TargetOffset(3),
+            SourceOffset(0),
+            SourceOffset(10 + number),
+        )
+        for number in range(partitions)
+    )
+    return TopicSnapshot(TopicName(name), TopicName(f"a.{name}"), parts)
+
+
+@dataclass
+class FakeAnswers:
+    """What the readers of a flow answer; an exception is raised."""
+
+    flow: FlowSnapshot | Exception = field(default_factory=snapshot)
+    topics: Sequence[TopicSnapshot] | Exception = field(default_factory=lambda: (topic("orders"), topic("logs", 1)))
+    asked: ControlState = field(default_factory=ControlState)
+    moves: Sequence[PartitionMove] = ()
+    submitted: list[TopicCommand] = field(default_factory=list)
+    opened: int = 0
+    closed: int = 0
+    reads: int = 0
+    threads: set[str] = field(default_factory=set)
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+class FakeFlowReader(FlowReader):
+    def __init__(self, answers: FakeAnswers) -> None:
+        self._answers = answers
+        answers.opened += 1
+
+    def read(self) -> FlowSnapshot:
+        self._answers.reads += 1
+        self._answers.threads.add(threading.current_thread().name)
+        found: FlowSnapshot = _given(self._answers.flow)
+        return found
+
+    def close(self) -> None:
+        self._answers.closed += 1
+
+
+class FakeTopicsReader(TopicsReader):
+    def __init__(self, answers: FakeAnswers) -> None:
+        self._answers = answers
+
+    def read(self) -> TopicsSnapshot:
+        return TopicsSnapshot(_given(self._answers.flow), tuple(_given(self._answers.topics)), self._answers.asked)
+
+    def read_state(self) -> FlowSnapshot:
+        found: FlowSnapshot = _given(self._answers.flow)
+        return found
+
+    def read_asked(self) -> ControlState:
+        return self._answers.asked
+
+    def selectors(
+        self, words: Sequence[str], numbers: Sequence[int] = (), *, unchecked: Callable[[str], None] | None = None
+    ) -> tuple[PartitionSelector, ...]:
+        return tuple(PartitionSelector(word, tuple(sorted(set(numbers))) or None) for word in words)
+
+    def preview(self, command: TopicCommand) -> list[PartitionMove]:
+        return list(self._answers.moves)
+
+    def is_redundant(self, command: TopicCommand, asked: ControlState) -> bool:
+        return False
+
+    def submit_command(self, command: TopicCommand) -> CommandOutcome:
+        known = self._answers.asked.outcome(command.id)
+        if known is not None:
+            return known
+        self._answers.submitted.append(command)
+        outcome = CommandOutcome(command, CommandState.APPLIED, NOW, "host-1", moves=tuple(self._answers.moves))
+        self._answers.asked.outcomes = (*self._answers.asked.outcomes, outcome)
+        return outcome
+
+    def wait(self, outcome: CommandOutcome, *_: Any, **__: Any) -> CommandOutcome:
+        return self._answers.asked.outcome(outcome.command.id) or outcome
+
+    def close(self) -> None:
+        pass
+
+
+class FakeSources(ConsoleSources):
+    """Flows with given answers by name; one flow `a->b` without more."""
+
+    def __init__(self, *settings: FlowSettings, **answers: FakeAnswers) -> None:
+        super().__init__(settings or (SETTINGS,))
+        self.answers = {name: FakeAnswers() for name in self.flows}
+        self.answers.update(answers)
+
+    @property
+    def only(self) -> FakeAnswers:
+        (found,) = self.answers.values()
+        return found
+
+    def open_flow(self, name: str) -> FlowReader:
+        return FakeFlowReader(self.answers[name])
+
+    def open_topics(self, name: str) -> TopicsReader:
+        return FakeTopicsReader(self.answers[name])
