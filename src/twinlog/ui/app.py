@@ -18,6 +18,7 @@ from twinlog.ui.rendering import Page
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources
 from twinlog.ui.topic import TopicPage
+from twinlog.ui.topic_actions import TopicActionPages
 from twinlog.ui.topics import TopicsPage
 from twinlog.ui.visits import ConsoleEndpoint, Visit
 
@@ -39,6 +40,7 @@ class ConsoleApp:
             *FlowPage(site).routes(),
             *TopicsPage(site).routes(),
             *TopicPage(site).routes(),
+            *TopicActionPages(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]

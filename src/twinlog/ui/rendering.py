@@ -74,7 +74,7 @@ class PageRenderer:
         )
         self._environment.globals.update(root=root, asset=assets.url, navigation=NAVIGATION)
         self._environment.filters.update(
-            figure=_figure, size=_size, age=_age, moment=_moment, prose=prose, counted=counted, rate=_rate, q=_quoted
+            figure=_figure, size=_size, age=_age, moment=_moment, prose=prose, counted=counted, rate=_rate, q=quoted
         )
 
     def html(self, page: Page, frame: PageFrame, *, partial: bool) -> Response:
@@ -124,7 +124,7 @@ def _with_ids(text: str) -> Markup:
     return found + escape(text[at:])
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """A name as the value of a parameter of a URL."""
     return quote(name, safe="", errors="replace")
 

@@ -150,6 +150,8 @@ class FakeSources(ConsoleSources):
         super().__init__(settings or (SETTINGS,))
         self.answers = {name: FakeAnswers() for name in self.flows}
         self.answers.update(answers)
+        self.fails: Exception | None = None
+        """What opening a reader of topics raises."""
 
     @property
     def only(self) -> FakeAnswers:
@@ -160,4 +162,5 @@ class FakeSources(ConsoleSources):
         return FakeFlowReader(self.answers[name])
 
     def open_topics(self, name: str) -> TopicsReader:
+        _given(self.fails)
         return FakeTopicsReader(self.answers[name])
