@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from twinlog.errors import RequestError, TwinlogError
+from twinlog.console.flow_files import FlowsOfFile
+from twinlog.console.options import at_work
+from twinlog.errors import OptionError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.ops.groups.reader import Follower, GroupsReader, followers
 from twinlog.ops.status.flow import FlowReader
 from twinlog.ops.topics.reader import TopicsReader
 from twinlog.settings.flow import FlowSettings
-from twinlog.settings.worker import WorkerSettings
 
 
 class ConsoleSources:
     """Opens readers for the flows of the console; a reader belongs to a single thread, which closes it."""
 
     def __init__(
-        self,
-        flows: Sequence[FlowSettings],
-        worker: WorkerSettings | None = None,
-        *,
-        files: Sequence[Path] = (),
-        connect: Connect = ClusterAdmin,
+        self, files: Sequence[FlowsOfFile], *, paths: Sequence[Path] = (), connect: Connect = ClusterAdmin
     ) -> None:
-        """`worker` has the settings of the connectors' worker, `files` are the files that name the flows."""
-        self.flows: Mapping[str, FlowSettings] = {one.name: one for one in flows}
-        self.files = tuple(str(path) for path in files)
-        self._all = tuple(flows)
-        self._worker = worker
+        """`files` have the flows, `paths` their places. Raises OptionError if two files have a flow of one name."""
+        found: dict[str, FlowSettings] = {}
+        self._files: dict[str, FlowsOfFile] = {}
+        for file in files:
+            for flow in at_work(file.flows):
+                if flow.name in found:
+                    raise OptionError(f"two files have a flow {flow.name}: start a console for each of them")
+                found[flow.name] = flow
+                self._files[flow.name] = file
+        self.flows: Mapping[str, FlowSettings] = found
+        self.paths = tuple(str(path) for path in paths)
         self._connect = connect
 
     def flow(self, name: str) -> FlowSettings:
@@ -43,17 +45,17 @@ class ConsoleSources:
         """The flow with the flows that copy for it; None if the flow leaves consumer groups alone."""
         wanted = self.flow(name)
         try:
-            return next((one for one in followers(self._all) if one.settings is wanted), None)
+            return next((one for one in followers(self._files[name].flows) if one.settings is wanted), None)
         except TwinlogError:
             return None
 
     def open_flow(self, name: str) -> FlowReader:
         """The reader of a flow's state."""
-        return FlowReader(self.flow(name), self._worker, connect=self._connect)
+        return FlowReader(self.flow(name), self._files[name].worker, connect=self._connect)
 
     def open_topics(self, name: str) -> TopicsReader:
         """The reader of a flow's topics, which also submits commands for topics."""
-        return TopicsReader(self.flow(name), self._worker, connect=self._connect)
+        return TopicsReader(self.flow(name), self._files[name].worker, connect=self._connect)
 
     def open_groups(self, name: str) -> GroupsReader:
         """The reader of a flow's consumer groups. Raises RequestError 404 if the flow leaves consumer groups alone."""

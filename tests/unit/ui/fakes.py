@@ -10,6 +10,7 @@ from typing import Any
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ops.status.test_state import NOW, RUNS
 from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.console.flow_files import FlowsOfFile
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
@@ -147,7 +148,7 @@ class FakeSources(ConsoleSources):
     """Flows with given answers by name; one flow `a->b` without more."""
 
     def __init__(self, *settings: FlowSettings, **answers: FakeAnswers) -> None:
-        super().__init__(settings or (SETTINGS,))
+        super().__init__([FlowsOfFile(list(settings or (SETTINGS,)))])
         self.answers = {name: FakeAnswers() for name in self.flows}
         self.answers.update(answers)
         self.fails: Exception | None = None
