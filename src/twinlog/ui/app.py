@@ -14,7 +14,7 @@ from twinlog.ui.flow import FlowPage
 from twinlog.ui.guards import SecurityHeaders
 from twinlog.ui.login import LoginPages
 from twinlog.ui.overview import OverviewPage
-from twinlog.ui.rendering import Page
+from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources
 from twinlog.ui.topic import TopicPage
@@ -45,7 +45,7 @@ class ConsoleApp:
             *EventStreams(site).routes(),
         ]
         router = Router(routes, redirect_slashes=False, default=unknown)
-        self._app: ASGIApp = SecurityHeaders(_Bounded(GZipMiddleware(router, _PACKED_FROM)))
+        self._app: ASGIApp = SecurityHeaders(_BoundedRequests(GZipMiddleware(router, _PACKED_FROM)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -55,11 +55,11 @@ class ConsoleApp:
         self.site.close()
 
     async def _asset(self, visit: Visit) -> Response:
-        """A file of the pages. It needs no login, as the page of the login has it."""
+        """A file of the pages. The page of the login has it, too, so everyone may read it."""
         return self.site.assets.answer(visit.request)
 
-    async def _unknown(self, visit: Visit) -> Page | Response:
-        raise RequestError(404, "There is no such page.")
+    async def _unknown(self, visit: Visit) -> ConsolePage | Response:
+        raise RequestError(404, "The page is unknown.")
 
 
 def console_app(sources: ConsoleSources, settings: ConsoleSettings | None = None, clock: Clock = SYSTEM) -> ConsoleApp:
@@ -67,8 +67,8 @@ def console_app(sources: ConsoleSources, settings: ConsoleSettings | None = None
     return ConsoleApp(ConsoleSite(sources, settings or ConsoleSettings(), clock))
 
 
-class _Bounded:
-    """Refuses requests with a long URL or large headers, and answers everything but HTTP with nothing."""
+class _BoundedRequests:
+    """Refuses requests with a long URL or large headers, and ignores all but HTTP."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -69,7 +69,7 @@ class ConsoleAssets:
         """The file that the path names. Raises RequestError 404."""
         one = self._assets.get(request.path_params["name"])
         if one is None or one.digest != request.path_params["digest"]:
-            raise RequestError(404, "There is no such file.")
+            raise RequestError(404, "The file is unknown.")
         packs = "gzip" in request.headers.get("accept-encoding", "").lower()
         tag = f'"{one.digest}{"-gzip" if packs else ""}"'
         headers = {"Cache-Control": _YEAR, "ETag": tag, "Vary": "Accept-Encoding"}

@@ -1,4 +1,4 @@
-"""What needs an operator: the troubles of flows with their message ids, since when, and the way out, the worst first.
+"""The troubles of flows for an operator: message id, begin, and way out, the worst trouble first.
 
 The texts are those of the log and of `twinlog status`; the way out of a message comes from the table of `twinlog
 explain`.
@@ -18,7 +18,7 @@ from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
 
 MOST_HELD = 20
-"""Held partitions of a flow that are named one by one."""
+"""Held partitions of a flow that the list names."""
 
 
 class Urgency(IntEnum):
@@ -118,7 +118,9 @@ def _of_report(name: str, seen: FlowSnapshot) -> list[Attention]:
     if report is None:
         return found
     for topic, reason in report.missing_topics:
-        found.append(_said(Urgency.WAITS, name, f"{topic} has no remote topic, or too few partitions: {reason}"))
+        found.append(
+            _said(Urgency.WAITS, name, f"the remote topic of {topic} is missing, or has too few partitions: {reason}")
+        )
     if report.groups is not None and report.groups.trouble:
         found.append(_said(Urgency.WAITS, name, f"groups: {report.groups.trouble}"))
     troubled = [one for one in report.topics if one.trouble and not one.held]

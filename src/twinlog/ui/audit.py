@@ -9,6 +9,6 @@ _LOG = logging.getLogger("twinlog.audit")
 
 
 def audit(user: str, address: str, action: str, **facts: object) -> None:
-    """Log an action. Each text is quoted as JSON in ASCII, so that no name of a topic can forge a line."""
+    """Log an action. Each text is quoted as JSON in ASCII: a name of a topic is unable to forge a line."""
     fields = {"user": user or "-", "address": address, "action": action, **facts}
     _LOG.info("console: %s", " ".join(f"{name}={json.dumps(str(value))}" for name, value in fields.items()))

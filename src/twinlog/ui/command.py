@@ -79,7 +79,7 @@ def console(
         Path | None,
         typer.Option("--tls-key", metavar="PEM", help="The key of the certificate.", show_default=False),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only show: no page has an action.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only show, and leave out all actions.")] = False,
     secrets: Secrets = None,
 ) -> None:
     """Show flows in a browser, wherever they run, and steer their topics.
@@ -115,7 +115,7 @@ def console(
     except OptionError as error:
         raise typer.BadParameter(str(error), param_hint="FILE") from None
     if not sources.flows:
-        raise typer.BadParameter("no file has a flow that is enabled", param_hint="FILE")
+        raise typer.BadParameter("all flows of the files are disabled", param_hint="FILE")
     raise typer.Exit(_serve(sources, address, context, login, actions=not read_only))
 
 

@@ -1,6 +1,6 @@
 """Server-sent events: a browser learns of new readings of the flows that its page shows, and then asks for the page.
 
-The id of an event has the versions of the readings, so that a browser that lost its connection misses nothing.
+The id of an event has the versions of the readings, so that a browser learns of readings during a lost connection.
 """
 
 from __future__ import annotations

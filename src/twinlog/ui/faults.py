@@ -1,4 +1,4 @@
-"""Unexpected errors of the console: the log has the place in the code, and no page has it."""
+"""Unexpected errors of the console: only the log has the place in the code."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from twinlog.ops.status.status_text import flow_json
 from twinlog.ui.attention import attention_rows, attentions
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.overview import flow_row, wait_states
-from twinlog.ui.rendering import Page
+from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.topics import topics_list, wait_topics
 from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
@@ -37,7 +37,7 @@ class FlowPage:
         points = ConsoleEndpoint(self._site, self.points, None, always_json=True)
         return [*page_routes(self._site, "/flow", self.show), Route(f"{self._site.root}/api/points", points)]
 
-    async def show(self, visit: Visit) -> Page:
+    async def show(self, visit: Visit) -> ConsolePage:
         """A flow by its newest readings."""
         flow = self._site.live.flow(visit.query("flow"))
         await wait_states(self._site, [flow])
@@ -53,7 +53,7 @@ class FlowPage:
             "report": _report(flow),
             "topics": topics_list(flow, visit, {"flow": name}),
         }
-        return Page("flow.html", "overview", name, data, live=(name, f"topics:{name}"))
+        return ConsolePage("flow.html", "overview", name, data, live=(name, f"topics:{name}"))
 
     async def points(self, visit: Visit) -> Response:
         """The points of the last hour after the moment `since` (Unix ms), as columns."""

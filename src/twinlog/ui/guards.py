@@ -1,4 +1,4 @@
-"""What each answer and each request of the console is held to: headers of answers, hosts, origins, and clients.
+"""The guards of the console: headers of answers, and checks of the hosts, origins and clients of requests.
 
 Without a login the console serves only clients of this machine, and only under a name of this machine: otherwise a
 page of another host could reach it through a name that the attacker's DNS gives the address 127.0.0.1.
@@ -31,7 +31,7 @@ HEADERS = (
 
 
 class SecurityHeaders:
-    """Adds `HEADERS` to each answer of `app`; an answer without a rule about caches is never stored."""
+    """Adds `HEADERS` to each answer of `app`; caches may store only answers with a rule of their own about caches."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -50,7 +50,7 @@ class SecurityHeaders:
 
 
 def address_of(request: Request) -> str:
-    """The address of the client, "-" for a client without one, as at a socket of the file system."""
+    """The address of the client, "-" for an unknown address."""
     return request.client.host if request.client is not None else "-"
 
 

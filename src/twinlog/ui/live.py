@@ -1,6 +1,6 @@
 """Live readings: a thread for each reader, which reads only while a browser looks.
 
-A page shows the last reading with its age. After half a minute without a request the thread pauses; after a minute it
+A page shows the last reading with its age. The thread pauses half a minute after the last request; after a minute it
 closes the reader and its connections, and ends.
 """
 
@@ -25,7 +25,7 @@ LOOKS_S = 30.0
 """A browser counts as looking for this time after its last request."""
 
 CLOSE_S = 60.0
-"""After this time without a request the connections are closed."""
+"""The connections are closed at this time after the last request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from starlette.routing import Route
 from twinlog.connect.rest.users import Credentials
 from twinlog.errors import RequestError
 from twinlog.ui.audit import audit
-from twinlog.ui.rendering import Page
+from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import (
     TOKEN_FIELD,
     ConsoleEndpoint,
     Visit,
-    check_login,
     drop_session,
     render,
     session_name,
@@ -41,14 +40,14 @@ class LoginPages:
             Route(f"{root}/logout", ConsoleEndpoint(self._site, None, self.log_out)),
         ]
 
-    async def show(self, visit: Visit) -> Page | Response:
+    async def show(self, visit: Visit) -> ConsolePage | Response:
         """The form; a browser with a session is sent on."""
         target = self._target(visit.query("next"))
         if visit.session.user or not self._site.settings.needs_login:
             return RedirectResponse(target, 303)
         return self._form(visit, target, "", 200)
 
-    async def log_in(self, visit: Visit) -> Page | Response:
+    async def log_in(self, visit: Visit) -> ConsolePage | Response:
         """Begin a session under a new name, whatever name the browser sent."""
         target = self._target(visit.form.get("next", ""))
         user, password = visit.form.get("user", "")[:_LONGEST], visit.form.get("password", "")[:_LONGEST]
@@ -58,7 +57,7 @@ class LoginPages:
         if not self._site.sessions.is_token(known, visit.form.get(TOKEN_FIELD, "")):
             return self._form(visit, target, "The form was too old: please log in again.", 403)
         try:
-            await check_login(self._site, Credentials(user, password), visit.address)
+            await self._site.logins.check(Credentials(user, password), visit.address)
         except RequestError as error:
             audit(user, visit.address, "login", outcome="refused", status=error.status)
             return self._form(visit, target, error.message, error.status)
@@ -79,17 +78,17 @@ class LoginPages:
         return response
 
     def _form(self, visit: Visit, target: str, trouble: str, status: int) -> Response:
-        """The form with a token for a cookie of its own: a page of another site cannot log a browser in."""
+        """The form with a token for a cookie of its own: a page of another site is unable to log a browser in."""
         name = secrets.token_urlsafe(32)
         values = {"next": target, "trouble": trouble, "form_token": self._site.sessions.token(name)}
         headers = {"Retry-After": "5"} if status == 429 else {}
-        response = render(self._site, visit, Page("login.html", "", "Log in", values, status, headers=headers))
+        response = render(self._site, visit, ConsolePage("login.html", "", "Log in", values, status, headers=headers))
         path = f"{self._site.root}/login"
         response.set_cookie(_FORM_COOKIE, name, path=path, secure=visit.secure, httponly=True, samesite="strict")
         return response
 
     def _target(self, wanted: str) -> str:
-        """The page after the login: a path of the console, and never another site."""
+        """The page after the login: always a path of the console."""
         root = f"{self._site.root}/"
         odd = any(character < "!" or character in "\\\x7f" for character in wanted)
         parts = urlsplit(wanted) if wanted.startswith(root) and not odd else None

@@ -1,4 +1,4 @@
-"""The first page: every flow with its state, rate and lag, and above them what needs an operator."""
+"""The first page: the troubles of all flows, and below them each flow with its state, rate and lag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.routing import Route
 from twinlog.ops.status.status_text import flow_json
 from twinlog.ui.attention import attention_rows, attentions, sorted_by_urgency
 from twinlog.ui.live_flows import LiveFlow
-from twinlog.ui.rendering import Page
+from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
 
@@ -27,7 +27,7 @@ class OverviewPage:
     def routes(self) -> list[Route]:
         return page_routes(self._site, "/", self.show)
 
-    async def show(self, visit: Visit) -> Page:
+    async def show(self, visit: Visit) -> ConsolePage:
         """All flows by their newest readings."""
         flows = list(self._site.live.flows.values())
         await wait_states(self._site, flows)
@@ -43,7 +43,7 @@ class OverviewPage:
             "attention": attention_rows(troubles[:MOST_ATTENTIONS]),
             "more_attention": max(0, len(troubles) - MOST_ATTENTIONS),
         }
-        return Page("overview.html", "overview", "Overview", data, live=tuple(self._site.live.flows))
+        return ConsolePage("overview.html", "overview", "Overview", data, live=tuple(self._site.live.flows))
 
 
 async def wait_states(site: ConsoleSite, flows: list[LiveFlow]) -> None:

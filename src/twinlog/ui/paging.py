@@ -19,7 +19,7 @@ _MOST_PAGES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What a user wants to see of a list: rows with the text `search`, sorted by the column `sort`, a page from 1."""
+    """The part of a list that a user chose: rows with the text `search`, by the column `sort`, and a page from 1."""
 
     search: str = ""
     sort: str = ""

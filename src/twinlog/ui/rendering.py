@@ -1,4 +1,4 @@
-"""Pages as HTML by templates, or as JSON: both are made from the same values, so that they never differ."""
+"""Pages as HTML by templates, or as JSON: both are made from the same values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinlog.ui.assets import ConsoleAssets
 TEMPLATES = Path(__file__).parent / "templates"
 
 UNKNOWN = "?"
-"""A figure that is not known, as in the tables of the commands."""
+"""An unknown figure, as in the tables of the commands."""
 
 NAVIGATION = (
     ("overview", "Overview", "/"),
@@ -35,7 +35,7 @@ NAVIGATION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ConsolePage:
     """A page: its template, the section that the navigation marks, its title, and its values, which are values of JSON.
 
     `live` names the readings that the page follows, `FLOW` or `KIND:FLOW`; a reading replaces its block `live`.
@@ -52,7 +52,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageFrame:
-    """What surrounds a page: the logged-in user, the token of its forms, and the URL of the page itself."""
+    """The surroundings of a page: the logged-in user, the token of its forms, and the URL of the page itself."""
 
     user: str
     token: str
@@ -77,7 +77,7 @@ class PageRenderer:
             figure=_figure, size=_size, age=_age, moment=_moment, prose=prose, counted=counted, rate=_rate, q=quoted
         )
 
-    def html(self, page: Page, frame: PageFrame, *, partial: bool) -> Response:
+    def html(self, page: ConsolePage, frame: PageFrame, *, partial: bool) -> Response:
         """The page, or only its block `live`."""
         template = self._environment.get_template(page.template)
         values = {"page": page.data, "title": page.title, "section": page.section, "live": page.live, "frame": frame}
@@ -86,10 +86,10 @@ class PageRenderer:
         else:
             text = template.render(values)
         headers = {"Vary": "HX-Request, Accept, Cookie", **page.headers}
-        # A name that Kafka's library could not decode has half characters.
+        # A name that Kafka's library decoded in part has half characters.
         return Response(text.encode("utf-8", "replace"), page.status, headers, media_type="text/html")
 
-    def json(self, page: Page) -> Response:
+    def json(self, page: ConsolePage) -> Response:
         """The values of a page."""
         headers = {"Vary": "HX-Request, Accept, Cookie", **page.headers}
         return Response(json.dumps(page.data), page.status, headers, media_type="application/json")

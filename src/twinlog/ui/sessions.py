@@ -1,6 +1,6 @@
 """The sessions of browsers: random names in a cookie, and tokens that show that a form came from a page of the console.
 
-A session ends after a time without a request of its user, after a longer time in any case, and at the logout. The
+A session ends at the logout, some time after the last request of its user, and at a fixed age. The
 console keeps sessions in memory, so a restart ends all sessions.
 """
 
@@ -21,7 +21,7 @@ SECURE_COOKIE = "__Host-twinlog-console"
 
 @dataclass(slots=True)
 class ConsoleSession:
-    """A session of `user`, "" without a login. `began_at` and `used_at` are monotonic seconds."""
+    """A session of `user`, "" before a login. `began_at` and `used_at` are monotonic seconds."""
 
     name: str
     user: str
@@ -59,8 +59,8 @@ class SessionStore:
         return session
 
     def find(self, name: str, *, uses: bool = True) -> ConsoleSession | None:
-        """The session of this name, None if it has ended. With `uses` the request is its user's, and not a script's
-        that keeps a page up to date."""
+        """The session of this name, None if it has ended. With `uses` the user made the request;
+        otherwise a script made it that keeps a page up to date."""
         now = self._clock.monotonic()
         with self._lock:
             session = self._sessions.get(name)
@@ -89,5 +89,5 @@ class SessionStore:
 
 
 def transient_session() -> ConsoleSession:
-    """The session of a request without a cookie, as of a script: it is not stored."""
+    """The session of a single request, as of a script: the store lacks it."""
     return ConsoleSession("", "", 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""What all pages of the console share: its settings, the flows with their live readings, sessions and threads."""
+"""The common parts of all pages: settings, flows with their live readings, sessions and threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Users
 from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.live_flows import LiveFlows
-from twinlog.ui.login_throttle import LoginThrottle
+from twinlog.ui.login_check import LoginCheck
 from twinlog.ui.rendering import PageRenderer
 from twinlog.ui.sessions import SessionStore
 from twinlog.ui.sources import ConsoleSources
@@ -74,8 +74,8 @@ class ConsoleSite:
             most=settings.sessions,
             most_of_user=settings.sessions_of_user,
         )
-        self.throttle = LoginThrottle(clock)
         self.threads = ConsoleThreads()
+        self.logins = LoginCheck(settings.users, self.threads.login, clock)
         self.assets = ConsoleAssets(ROOT)
         self.renderer = PageRenderer(ROOT, self.assets)
         self.closed = False

@@ -21,7 +21,7 @@ class ConsoleSources:
     def __init__(
         self, files: Sequence[FlowsOfFile], *, paths: Sequence[Path] = (), connect: Connect = ClusterAdmin
     ) -> None:
-        """`files` have the flows, `paths` their places. Raises OptionError if two files have a flow of one name."""
+        """`files` have the flows, `paths` their places. Raises OptionError if two flows have the same name."""
         found: dict[str, FlowSettings] = {}
         self._files: dict[str, FlowsOfFile] = {}
         for file in files:
@@ -38,7 +38,7 @@ class ConsoleSources:
         """The settings of a flow. Raises RequestError 404 for an unknown name."""
         found = self.flows.get(name)
         if found is None:
-            raise RequestError(404, f"There is no flow {name!r}; the flows are {', '.join(self.flows) or 'none'}.")
+            raise RequestError(404, f"The flow {name!r} is unknown; the flows are {', '.join(self.flows) or 'none'}.")
         return found
 
     def follower(self, name: str) -> Follower | None:

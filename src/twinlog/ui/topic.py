@@ -11,7 +11,7 @@ from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot
 from twinlog.ui.attention import attention_rows, attentions
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.paging import ListColumn, ListQuery, paged
-from twinlog.ui.rendering import Page
+from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.topics import topic_rows, wait_topics
 from twinlog.ui.visits import Visit, page_routes
@@ -37,7 +37,7 @@ class TopicPage:
     def routes(self) -> list[Route]:
         return page_routes(self._site, "/topic", self.show)
 
-    async def show(self, visit: Visit) -> Page:
+    async def show(self, visit: Visit) -> ConsolePage:
         """A topic by the newest reading."""
         flow = self._site.live.flow(visit.query("flow"))
         await wait_topics(self._site, flow)
@@ -63,7 +63,7 @@ class TopicPage:
             "commands": _commands(flow, topic),
             "actions": self._site.settings.actions,
         }
-        return Page("topic.html", "topics", topic.topic, data, live=(name, f"topics:{name}"))
+        return ConsolePage("topic.html", "topics", topic.topic, data, live=(name, f"topics:{name}"))
 
 
 def topic_of(flow: LiveFlow, name: str) -> TopicSnapshot:
@@ -74,7 +74,7 @@ def topic_of(flow: LiveFlow, name: str) -> TopicSnapshot:
         raise RequestError(502, f"The topics of {flow.settings.name} are unknown: {why}")
     found = next((one for one in seen.topics if one.topic == name), None)
     if found is None:
-        raise RequestError(404, f"Flow {flow.settings.name} mirrors no topic {name!r}.")
+        raise RequestError(404, f"Flow {flow.settings.name} leaves out topic {name!r}, or the topic is unknown.")
     return found
 
 

@@ -19,7 +19,7 @@ from twinlog.model.amounts import read_moment
 from twinlog.ops.topics.reader import TopicsReader
 from twinlog.ops.topics.text import command_json, costs, moves_json, outcome_json
 from twinlog.ui.audit import audit
-from twinlog.ui.rendering import Page, quoted
+from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
 from twinlog.worker.control.model import CommandOutcome, LogPlace, LogPlaceKind, PartitionMove, TopicCommand, TopicVerb
@@ -63,7 +63,7 @@ class TopicAction:
         return self.topic.replace(".", "[.]")
 
     def command(self, reader: TopicsReader, command_id: str, by: str) -> TopicCommand:
-        """The command of this form. Raises OptionError if the flow mirrors no such topic."""
+        """The command of this form. Raises OptionError if the flow leaves the topic out."""
         selectors = reader.selectors([self.pattern], self.partitions)
         return TopicCommand(command_id, self.verb, selectors, self.place, by=by)
 
@@ -71,7 +71,7 @@ class TopicAction:
 def _numbers(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
-        raise RequestError(400, f"The partitions {text!r} are no numbers with commas between, such as 0, 3.")
+        raise RequestError(400, f"Write partitions as numbers with commas between, for example 0, 3; found {text!r}.")
     return tuple(sorted({int(part) for part in parts}))
 
 
@@ -81,7 +81,7 @@ def _place(kind: str, value: str) -> LogPlace:
     if kind == LogPlaceKind.OFFSET:
         if value.isascii() and value.isdecimal() and len(value) < 19:
             return LogPlace(LogPlaceKind.OFFSET, int(value))
-        raise RequestError(400, f"The offset {value!r} is no number.")
+        raise RequestError(400, f"Write the offset as a number; found {value!r}.")
     if kind == LogPlaceKind.TIME:
         try:
             moment = read_moment(value[:100])
@@ -106,15 +106,15 @@ class TopicActionPages:
             *page_routes(self._site, "/topic/outcome", self.outcome),
         ]
 
-    async def confirm(self, visit: Visit) -> Page:
+    async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of a command on each partition, and the form that writes the command."""
         self._require_actions()
         action = TopicAction.of(visit.request.query_params)
         self._site.sources.flow(action.flow)
         data = await self._site.threads.act.run(lambda: self._effect(action, visit))
-        return Page("confirm.html", "topics", f"{action.verb.value} {action.topic}", data)
+        return ConsolePage("confirm.html", "topics", f"{action.verb.value} {action.topic}", data)
 
-    async def act(self, visit: Visit) -> Page | Response:
+    async def act(self, visit: Visit) -> ConsolePage | Response:
         """Write the command, wait a moment for its outcome, and lead to the page of the outcome."""
         self._require_actions()
         action = TopicAction.of(visit.form)
@@ -140,13 +140,13 @@ class TopicActionPages:
         query = "&".join(f"{name}={quoted(facts[name])}" for name in ("flow", "topic", "id"))
         return RedirectResponse(f"{self._site.root}/topic/outcome?{query}", 303)
 
-    async def outcome(self, visit: Visit) -> Page:
+    async def outcome(self, visit: Visit) -> ConsolePage:
         """The outcome of a command until now. Raises RequestError 404 for an unknown id."""
         flow, topic, command_id = visit.query("flow"), visit.query("topic"), visit.query("id")
         self._site.sources.flow(flow)
         found = await self._site.threads.act.run(lambda: self._find(flow, command_id))
         if found is None:
-            raise RequestError(404, f"Flow {flow} has no command {command_id!r}; done commands are kept for a week.")
+            raise RequestError(404, f"Flow {flow} lacks the command {command_id!r}; done commands are kept for a week.")
         moves = list(found.moves or ())
         data = {
             "flow": flow,
@@ -156,11 +156,12 @@ class TopicActionPages:
             "effect": costs(moves, done=found.result.over) if found.command.verb.moves and moves else None,
             **_moves(moves),
         }
-        return Page("outcome.html", "topics", f"{found.command.verb.value} {topic}", data, live=(f"topics:{flow}",))
+        title = f"{found.command.verb.value} {topic}"
+        return ConsolePage("outcome.html", "topics", title, data, live=(f"topics:{flow}",))
 
     def _require_actions(self) -> None:
         if not self._site.settings.actions:
-            raise RequestError(403, "This console only shows: it was started without actions.")
+            raise RequestError(403, "This console only shows: it was started with --read-only.")
 
     def _effect(self, action: TopicAction, visit: Visit) -> dict[str, Any]:
         with self._site.sources.open_topics(action.flow) as reader:

@@ -11,7 +11,7 @@ from twinlog.errors import RequestError
 from twinlog.ops.topics.reader import TopicSnapshot, TopicState
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.paging import ListColumn, ListQuery, paged
-from twinlog.ui.rendering import Page
+from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
 from twinlog.worker.status.report import TopicProgress
@@ -37,7 +37,7 @@ _WORST = (
 
 
 class TopicsPage:
-    """`/ui/topics?flow=NAME`; the first flow without a name."""
+    """`/ui/topics?flow=NAME`; the default is the first flow."""
 
     def __init__(self, site: ConsoleSite) -> None:
         self._site = site
@@ -45,7 +45,7 @@ class TopicsPage:
     def routes(self) -> list[Route]:
         return page_routes(self._site, "/topics", self.show)
 
-    async def show(self, visit: Visit) -> Page:
+    async def show(self, visit: Visit) -> ConsolePage:
         """The topics of a flow by the newest reading."""
         flow = chosen_flow(self._site, visit)
         await wait_topics(self._site, flow)
@@ -55,7 +55,7 @@ class TopicsPage:
             "flows": copying_flows(self._site),
             "topics": topics_list(flow, visit, {"flow": name}),
         }
-        return Page("topics.html", "topics", f"Topics of {name}", data, live=(name, f"topics:{name}"))
+        return ConsolePage("topics.html", "topics", f"Topics of {name}", data, live=(name, f"topics:{name}"))
 
 
 def copying_flows(site: ConsoleSite) -> list[str]:
@@ -68,7 +68,7 @@ def chosen_flow(site: ConsoleSite, visit: Visit) -> LiveFlow:
     names = copying_flows(site)
     name = visit.query("flow") or next(iter(names), "")
     if not name:
-        raise RequestError(404, "No flow copies topics.")
+        raise RequestError(404, "All flows leave topics alone.")
     return site.live.flow(name)
 
 
@@ -107,7 +107,7 @@ def _row(topic: TopicSnapshot, progress: TopicProgress | None, runs: bool) -> di
     states = topic.states
     word = next((state for state in _WORST if state in states), TopicState.LEFT_OUT)
     detail = topic.left_out or next((part.detail for part in states.get(word, ()) if part.detail), "")
-    # Without any partition in another state a number of partitions beside the word says nothing.
+    # The row has the number of partitions beside the state if the topic has several states.
     count = len(states.get(word, ()))
     return {
         "topic": topic.topic,

@@ -13,30 +13,30 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from twinlog.connect.rest.bodies import read_body
-from twinlog.connect.rest.users import Credentials, credentials
+from twinlog.connect.rest.users import credentials
 from twinlog.errors import ConfigError, OptionError, PatternError, RefusedError, RequestError, TwinlogError
 from twinlog.message_ids import told
 from twinlog.ui.faults import log_fault
 from twinlog.ui.guards import address_of, require_own_machine, require_same_origin
-from twinlog.ui.rendering import Page, PageFrame
+from twinlog.ui.rendering import ConsolePage, PageFrame
 from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, ConsoleSession, transient_session
 from twinlog.ui.site import ConsoleSite
 
 TOKEN_FIELD, TOKEN_HEADER = "token", "x-csrf-token"
 LIVE_HEADER = "x-live"
-"""Marks a request of a script that keeps a page up to date: it does not extend the session."""
+"""Marks a request of a script that keeps a page up to date: the session ends at the same time as before."""
 
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 100
 _TITLES = {
     400: "The request is wrong",
     401: "Please log in",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Not possible",
+    403: "Refused",
+    404: "Unknown",
+    405: "Impossible",
     413: "Too large",
     429: "Too many tries",
-    502: "A cluster does not answer",
+    502: "A cluster is silent",
 }
 
 
@@ -72,7 +72,7 @@ class Visit:
         return self.request.url.scheme == "https"
 
 
-Handler = Callable[[Visit], Awaitable[Page | Response]]
+Handler = Callable[[Visit], Awaitable[ConsolePage | Response]]
 
 
 def page_routes(
@@ -81,12 +81,12 @@ def page_routes(
     """The routes of a page: `/ui/PATH`, and its twin `/ui/api/PATH`, which always answers JSON."""
     page = ConsoleEndpoint(site, get, post, open_to_all=open_to_all)
     twin = ConsoleEndpoint(site, get, post, open_to_all=open_to_all, always_json=True)
-    # A flow of Connect has any name; both names are parameters, never a part of a path.
+    # Flows of Connect have any name, so names are parameters of the URL in place of parts of its path.
     return [Route(f"{site.root}{path}", page), Route(f"{site.root}/api{path.rstrip('/') or '/overview'}", twin)]
 
 
 class ConsoleEndpoint:
-    """Answers the requests for a page. Every failure gets an answer with a reason, and none has a stack."""
+    """Answers the requests for a page. Every failure gets an answer with a reason; only the log has stacks."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class ConsoleEndpoint:
         open_to_all: bool = False,
         always_json: bool = False,
     ) -> None:
-        """Without `open_to_all` a login is required, if there are users."""
+        """The page requires a login if there are users, except with `open_to_all`."""
         self._site = site
         self._handlers = {"GET": get, "HEAD": get, "POST": post}
         self._open = open_to_all
@@ -133,7 +133,7 @@ class ConsoleEndpoint:
         handler = self._handlers.get(request.method)
         if handler is None:
             allow = ", ".join(name for name, one in self._handlers.items() if one is not None)
-            return self._problem(request, 405, f"{request.method} is not possible here.", {"Allow": allow})
+            return self._problem(request, 405, f"The page refuses {request.method}.", {"Allow": allow})
         if not self._site.settings.needs_login:
             require_own_machine(request)
         session, new = await self._session(request)
@@ -147,7 +147,7 @@ class ConsoleEndpoint:
                 raise RequestError(403, "The form is of an earlier session: go back, load the page again, and send it.")
         visit = Visit(request, session, form)
         found = await handler(visit)
-        response = self._render(visit, found) if isinstance(found, Page) else found
+        response = self._render(visit, found) if isinstance(found, ConsolePage) else found
         if new:
             set_session(response, session, visit.secure)
         return response
@@ -167,11 +167,11 @@ class ConsoleEndpoint:
         return site.sessions.begin(""), True
 
     async def _scripted(self, request: Request) -> ConsoleSession | None:
-        """A session for one request of a script with a login in its header. Forms need the session of a page."""
+        """A session for a single request of a script with a login in its header. Forms need the session of a page."""
         login = credentials(request.headers.get("authorization"))
         if login is None or request.method == "POST":
             return None
-        await check_login(self._site, login, address_of(request))
+        await self._site.logins.check(login, address_of(request))
         session = transient_session()
         session.user = login.user
         return session
@@ -201,21 +201,22 @@ class ConsoleEndpoint:
             return self._problem(request, 401, "A login is missing, or the session has ended.")
         return RedirectResponse(login, 303)
 
-    def _render(self, visit: Visit, page: Page) -> Response:
+    def _render(self, visit: Visit, page: ConsolePage) -> Response:
         if wants_json(visit.request, always=self._always_json):
             return self._site.renderer.json(page)
         return render(self._site, visit, page)
 
     def _problem(self, request: Request, status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
         title = _TITLES.get(status, "It failed" if status >= 500 else "The request is wrong")
-        page = Page("error.html", "", title, {"error_code": status, "message": text}, status, headers=headers or {})
+        data = {"error_code": status, "message": text}
+        page = ConsolePage("error.html", "", title, data, status, headers=headers or {})
         if wants_json(request, always=self._always_json):
             return self._site.renderer.json(page)
         session = self._site.sessions.find(session_name(request), uses=False) or transient_session()
         return render(self._site, Visit(request, session, {}), page)
 
 
-def render(site: ConsoleSite, visit: Visit, page: Page) -> Response:
+def render(site: ConsoleSite, visit: Visit, page: ConsolePage) -> Response:
     """The page as HTML, or only its live part, as the browser asks for."""
     frame = PageFrame(visit.user, site.sessions.token(visit.session.name), visit.url, site.settings.needs_login)
     partial = visit.request.headers.get("hx-target", "").endswith("#live")
@@ -223,13 +224,13 @@ def render(site: ConsoleSite, visit: Visit, page: Page) -> Response:
 
 
 def wants_json(request: Request, *, always: bool = False) -> bool:
-    """Whether the answer is JSON: the path says so, or the client accepts JSON and no HTML."""
+    """Whether the answer is JSON: the path says so, or the client accepts JSON alone."""
     accept = request.headers.get("accept", "").lower()
     return always or ("application/json" in accept and "text/html" not in accept)
 
 
 def session_name(request: Request) -> str:
-    """The name of the session that the browser sends, "" for none."""
+    """The name of the session that the browser sends, "" if it is missing."""
     secure = request.url.scheme == "https"
     return request.cookies.get(SECURE_COOKIE if secure else COOKIE, "")
 
@@ -244,19 +245,3 @@ def drop_session(response: Response, secure: bool) -> None:
     """Let the browser forget its session."""
     name, path = (SECURE_COOKIE, "/") if secure else (COOKIE, "/ui")
     response.delete_cookie(name, path=path, secure=secure, httponly=True, samesite="strict")
-
-
-async def check_login(site: ConsoleSite, login: Credentials, address: str) -> None:
-    """Raises RequestError 401 for a wrong login, and 429 while further tries have to wait."""
-    users = site.settings.users
-    assert users is not None
-    wait_s = site.throttle.wait_s(login.user, address)
-    if wait_s > 0:
-        raise RequestError(429, f"Too many wrong logins: try again in {wait_s:.0f} s.")
-    good = users.known(login)
-    if good is None:
-        good = await site.threads.login.run(lambda: users.compare(login))
-    if not good:
-        site.throttle.note_wrong(login.user, address)
-        raise RequestError(401, "The user or the password is wrong.")
-    site.throttle.note_good(login.user)

@@ -15,9 +15,8 @@ from tests.unit.ui.browser import DEADLINE_S, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
 from twinlog.errors import ClusterError
 from twinlog.ui.app import console_app
-from twinlog.ui.flow_points import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints
 from twinlog.ui.live import CLOSE_S, LOOKS_S, LivePoller, LiveStep, next_step
-from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.live_flows import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints, LiveFlow
 from twinlog.ui.site import ConsoleSettings
 
 

@@ -19,7 +19,7 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.connect.rest.users import Users
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.guards import HEADERS, is_loopback
-from twinlog.ui.login_throttle import FREE_OF_USER, MOST_ENTRIES, LoginThrottle
+from twinlog.ui.login_check import FREE_OF_USER, MOST_ENTRIES, LoginThrottle
 from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, SessionStore
 from twinlog.ui.site import ConsoleSettings
 from twinlog.worker.status.report import TopicProgress

@@ -1,4 +1,4 @@
-"""Slows wrong logins down, by user and by address, with a bounded memory."""
+"""Checks logins, and slows wrong logins down by user and by address, with a bounded memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from threading import Lock
 
 from twinlog.clock import Clock
+from twinlog.connect.rest.thread_pools import ThreadPool
+from twinlog.connect.rest.users import Credentials, Users
+from twinlog.errors import RequestError
 
 FREE_OF_USER, FREE_OF_ADDRESS = 5, 20
-"""The wrong logins without a pause; users behind a proxy share their address."""
+"""The wrong logins before the first pause; users behind a proxy share their address."""
 
 FIRST_S, MOST_S = 1.0, 60.0
 """The pause after a further wrong login, and the limit to which it grows, doubled each time."""
@@ -72,3 +75,27 @@ class LoginThrottle:
         while len(entries) >= MOST_ENTRIES:
             entries.popitem(last=False)
         entries[name] = found
+
+
+class LoginCheck:
+    """Checks logins against the users of the REST API; `pool` has the threads in which passwords are hashed."""
+
+    def __init__(self, users: Users | None, pool: ThreadPool, clock: Clock) -> None:
+        self._users = users
+        self._pool = pool
+        self._throttle = LoginThrottle(clock)
+
+    async def check(self, login: Credentials, address: str) -> None:
+        """Raises RequestError 401 for a wrong login, and 429 while further tries have to wait."""
+        users = self._users
+        assert users is not None
+        wait_s = self._throttle.wait_s(login.user, address)
+        if wait_s > 0:
+            raise RequestError(429, f"Too many wrong logins: try again in {wait_s:.0f} s.")
+        good = users.known(login)
+        if good is None:
+            good = await self._pool.run(lambda: users.compare(login))
+        if not good:
+            self._throttle.note_wrong(login.user, address)
+            raise RequestError(401, "The user or the password is wrong.")
+        self._throttle.note_good(login.user)
