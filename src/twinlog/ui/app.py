@@ -11,9 +11,11 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import RequestError
 from twinlog.ui.events import EventStreams
 from twinlog.ui.flow import FlowPage
+from twinlog.ui.groups import GroupsPages
 from twinlog.ui.guards import SecurityHeaders
 from twinlog.ui.login import LoginPages
 from twinlog.ui.overview import OverviewPage
+from twinlog.ui.readiness import ReadinessPage
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources
@@ -41,6 +43,8 @@ class ConsoleApp:
             *TopicsPage(site).routes(),
             *TopicPage(site).routes(),
             *TopicActionPages(site).routes(),
+            *GroupsPages(site).routes(),
+            *ReadinessPage(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]

@@ -16,6 +16,7 @@ from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.topics.reader import TopicsReader, TopicsSnapshot
 from twinlog.ui.live import LivePoller
+from twinlog.ui.rehearsal import REHEARSE_EVERY_S, Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
 
 EVERY_S = 2.0
@@ -123,14 +124,24 @@ class LiveFlow:
             clock,
         )
 
+        self.rehearsal: LivePoller[RehearsalReader, Rehearsal] = LivePoller(
+            f"rehearsal of {name}",
+            lambda: sources.open_rehearsal(name),
+            lambda reader: reader.read(),
+            REHEARSE_EVERY_S,
+            clock,
+        )
+
     def poller(self, kind: str) -> LivePoller[Any, Any]:
-        """The poller of the flow's topics, of its groups, or of its state."""
+        """The poller of `topics`, `groups`, `rehearsal`, or of the flow's state for any other kind."""
         if kind == "topics":
             return self.topics
+        if kind == "rehearsal":
+            return self.rehearsal
         return self.groups if kind == "groups" else self.state
 
     def close(self) -> None:
-        for poller in (self.state, self.topics, self.groups):
+        for poller in (self.state, self.topics, self.groups, self.rehearsal):
             poller.close()
 
 

@@ -11,8 +11,10 @@ from twinlog.errors import OptionError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.ops.groups.reader import Follower, GroupsReader, followers
 from twinlog.ops.status.flow import FlowReader
+from twinlog.ops.switchover.command import flows_between
 from twinlog.ops.topics.reader import TopicsReader
 from twinlog.settings.flow import FlowSettings
+from twinlog.ui.rehearsal import RehearsalReader
 
 
 class ConsoleSources:
@@ -63,3 +65,10 @@ class ConsoleSources:
         if found is None:
             raise RequestError(404, f"Flow {name} leaves consumer groups alone.")
         return GroupsReader(found.settings, found.copied_by, found.reverse, connect=self._connect)
+
+    def open_rehearsal(self, name: str) -> RehearsalReader:
+        """The reader that rehearses a switchover from the source of a flow to its target. Raises TwinlogError."""
+        settings, flows = self.flow(name), self._files[name].flows
+        flow, follows, back = flows_between(flows, settings.source, settings.target)
+        aliases = {alias for one in flows for alias in (one.source_name, one.target_name)}
+        return RehearsalReader(flow, follows, back, aliases)

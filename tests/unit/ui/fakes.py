@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.unit.mirror.groups.test_safe_move import STANDS
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ops.status.test_state import NOW, RUNS
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.console.flow_files import FlowsOfFile
+from twinlog.mirror.groups.safe_move import MoveFacts, judge
 from twinlog.model.held import HeldPartition
-from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
 from twinlog.ops.topics.reader import (
     PartitionSnapshot,
@@ -22,6 +25,7 @@ from twinlog.ops.topics.reader import (
     TopicState,
 )
 from twinlog.settings.flow import FlowSettings
+from twinlog.ui.rehearsal import Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
 from twinlog.worker.control.model import (
     CommandOutcome,
@@ -67,6 +71,26 @@ def topic(name: str, partitions: int = 2, state: TopicState = TopicState.COPYING
     return TopicSnapshot(TopicName(name), TopicName(f"a.{name}"), parts)
 
 
+def group(name: str, *facts: MoveFacts) -> GroupStatus:
+    """A group that may move, or with the given facts."""
+    found = facts or (replace(STANDS, group=GroupId(name)),)
+    parts = tuple(GroupPartitionStatus(one, judge(one), NOW - 1000) for one in found)
+    return GroupStatus(GroupId(name), parts, "Stable", "Empty")
+
+
+def rehearsed(*problems: str) -> Rehearsal:
+    steps = [{"step": "fence", "does": "closes a", "calls": ["create ACL on a: x"] * 30, "seconds": 0.3}]
+    data = {
+        "problems": list(problems),
+        "notes": ["super users pass"],
+        "fence": "acl",
+        "lag": 3,
+        "seconds_without_producers": None if problems else 4.2,
+        "steps": [] if problems else steps,
+    }
+    return Rehearsal(data, {}, "nothing was changed")
+
+
 @dataclass
 class FakeAnswers:
     """What the readers of a flow answer; an exception is raised."""
@@ -74,6 +98,8 @@ class FakeAnswers:
     flow: FlowSnapshot | Exception = field(default_factory=snapshot)
     topics: Sequence[TopicSnapshot] | Exception = field(default_factory=lambda: (topic("orders"), topic("logs", 1)))
     asked: ControlState = field(default_factory=ControlState)
+    groups: Sequence[GroupStatus] | Exception = field(default_factory=lambda: (group("shop"),))
+    rehearsal: Rehearsal | Exception = field(default_factory=rehearsed)
     moves: Sequence[PartitionMove] = ()
     submitted: list[TopicCommand] = field(default_factory=list)
     opened: int = 0
@@ -144,6 +170,29 @@ class FakeTopicsReader(TopicsReader):
         pass
 
 
+class FakeGroupsReader(GroupsReader):
+    def __init__(self, answers: FakeAnswers) -> None:
+        self._answers = answers
+
+    def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSnapshot:
+        return GroupsSnapshot(FLOW, NOW, tuple(_given(self._answers.groups)))
+
+    def close(self) -> None:
+        pass
+
+
+class FakeRehearsalReader(RehearsalReader):
+    def __init__(self, answers: FakeAnswers) -> None:
+        self._answers = answers
+
+    def read(self) -> Rehearsal:
+        found: Rehearsal = _given(self._answers.rehearsal)
+        return found
+
+    def close(self) -> None:
+        pass
+
+
 class FakeSources(ConsoleSources):
     """Flows with given answers by name; one flow `a->b` without more."""
 
@@ -165,3 +214,9 @@ class FakeSources(ConsoleSources):
     def open_topics(self, name: str) -> TopicsReader:
         _given(self.fails)
         return FakeTopicsReader(self.answers[name])
+
+    def open_groups(self, name: str) -> GroupsReader:
+        return FakeGroupsReader(self.answers[name])
+
+    def open_rehearsal(self, name: str) -> RehearsalReader:
+        return FakeRehearsalReader(self.answers[name])
