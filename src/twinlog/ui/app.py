@@ -16,13 +16,14 @@ from twinlog.ui.guards import SecurityHeaders
 from twinlog.ui.login import LoginPages
 from twinlog.ui.overview import OverviewPage
 from twinlog.ui.readiness import ReadinessPage
+from twinlog.ui.records import RecordsPages
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources
 from twinlog.ui.topic import TopicPage
 from twinlog.ui.topic_actions import TopicActionPages
 from twinlog.ui.topics import TopicsPage
-from twinlog.ui.visits import ConsoleEndpoint, Visit
+from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
 
 _PACKED_FROM = 1024
 _MOST_URL, _MOST_HEADERS = 8 * 1024, 32 * 1024
@@ -45,6 +46,8 @@ class ConsoleApp:
             *TopicActionPages(site).routes(),
             *GroupsPages(site).routes(),
             *ReadinessPage(site).routes(),
+            *RecordsPages(site).routes(),
+            *PlannedPages(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]
@@ -69,6 +72,29 @@ class ConsoleApp:
 def console_app(sources: ConsoleSources, settings: ConsoleSettings | None = None, clock: Clock = SYSTEM) -> ConsoleApp:
     """The console of these flows."""
     return ConsoleApp(ConsoleSite(sources, settings or ConsoleSettings(), clock))
+
+
+class PlannedPages:
+    """Sections whose pages are still to come: the commands that do the same."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[Route]:
+        return [
+            *page_routes(self._site, "/connectors", self._connectors),
+            *page_routes(self._site, "/migration", self._migration),
+        ]
+
+    async def _connectors(self, visit: Visit) -> ConsolePage:
+        commands = ["twinlog connectors list", "twinlog connectors status NAME", "twinlog connectors create FILE"]
+        data = {"text": "Connectors are shown and changed by these commands.", "commands": commands}
+        return ConsolePage("planned.html", "connectors", "Connectors", data)
+
+    async def _migration(self, visit: Visit) -> ConsolePage:
+        commands = ["twinlog plan FILE", "twinlog run FILE", "twinlog switchover FILE --from A --to B"]
+        data = {"text": "A migration takes these commands in turn.", "commands": commands}
+        return ConsolePage("planned.html", "migration", "Migration", data)
 
 
 class _BoundedRequests:

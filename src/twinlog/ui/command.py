@@ -25,6 +25,8 @@ from twinlog.settings.worker import ListenerAddress
 
 if TYPE_CHECKING:
     from twinlog.connect.rest.users import Users
+    from twinlog.ui.site import ConsoleSettings
+    from twinlog.ui.sources import ConsoleSources
 
 log = logging.getLogger("twinlog")
 
@@ -80,6 +82,9 @@ def console(
         typer.Option("--tls-key", metavar="PEM", help="The key of the certificate.", show_default=False),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only show, and leave out all actions.")] = False,
+    records: Annotated[
+        bool, typer.Option("--records/--no-records", help="Show keys and values of records on the page Records.")
+    ] = True,
     secrets: Secrets = None,
 ) -> None:
     """Show flows in a browser, wherever they run, and steer their topics.
@@ -103,6 +108,7 @@ def console(
         print_warnings(one.warnings)
 
     from twinlog.ui.guards import is_loopback  # noqa: PLC0415 - --help must not wait for a web server
+    from twinlog.ui.site import ConsoleSettings  # noqa: PLC0415
     from twinlog.ui.sources import ConsoleSources  # noqa: PLC0415
 
     if (login is None or login.everyone) and not is_loopback(address.host):
@@ -116,19 +122,18 @@ def console(
         raise typer.BadParameter(str(error), param_hint="FILE") from None
     if not sources.flows:
         raise typer.BadParameter("all flows of the files are disabled", param_hint="FILE")
-    raise typer.Exit(_serve(sources, address, context, login, actions=not read_only))
+    settings = ConsoleSettings(login, actions=not read_only, records=records)
+    raise typer.Exit(_serve(sources, address, context, settings))
 
 
 def _serve(
-    sources: object, address: ListenerAddress, context: ssl.SSLContext | None, login: Users | None, *, actions: bool
+    sources: ConsoleSources, address: ListenerAddress, context: ssl.SSLContext | None, settings: ConsoleSettings
 ) -> int:
     """Serve until a signal; the exit code."""
     from twinlog.connect.rest.serving import Limits, ServerThread, bind, close, servers  # noqa: PLC0415
     from twinlog.ui.app import console_app  # noqa: PLC0415
-    from twinlog.ui.site import ROOT, ConsoleSettings  # noqa: PLC0415
-    from twinlog.ui.sources import ConsoleSources  # noqa: PLC0415
+    from twinlog.ui.site import ROOT  # noqa: PLC0415
 
-    assert isinstance(sources, ConsoleSources)
     log_to_stderr()
     stopping = threading.Event()
 
@@ -141,14 +146,14 @@ def _serve(
     except OSError as error:
         print_error(str(error.strerror or error))
         return UNREACHABLE
-    app = console_app(sources, ConsoleSettings(login, actions=actions))
+    app = console_app(sources, settings)
     serving = ServerThread("console-server")
     signals.call(stop)
     try:
         if not serving.begin(servers(bound, app, context, Limits())):
             return UNREACHABLE
         log.info("the console is at %s%s/", bound[0].listener, ROOT)
-        if login is not None and context is None and not login.everyone:
+        if settings.needs_login and context is None:
             log.info("passwords and pages cross the network unencrypted: give --tls-cert and --tls-key")
         while not SYSTEM.wait(stopping, _LOOK_S):
             pass

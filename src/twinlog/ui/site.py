@@ -24,7 +24,7 @@ class ConsoleSettings:
     A session ends `idle_s` seconds after the last request of its user, and `absolute_s` seconds after its login. A form
     has at most `body_bytes` bytes, and `body_s` seconds to arrive. `streams` browsers get live figures at a time. A
     page waits `first_read_s` seconds for the first answer of the clusters, an action `action_s` for its outcome. With
-    `actions` False every page only shows.
+    `actions` False every page only shows. With `records` False the console leaves keys and values of records out.
     """
 
     users: Users | None = None
@@ -38,6 +38,7 @@ class ConsoleSettings:
     first_read_s: float = 3.0
     action_s: float = 10.0
     actions: bool = True
+    records: bool = True
 
     @property
     def needs_login(self) -> bool:

@@ -14,6 +14,7 @@ from twinlog.ops.status.flow import FlowReader
 from twinlog.ops.switchover.command import flows_between
 from twinlog.ops.topics.reader import TopicsReader
 from twinlog.settings.flow import FlowSettings
+from twinlog.ui.both_sides import BothSidesReader
 from twinlog.ui.rehearsal import RehearsalReader
 
 
@@ -72,3 +73,7 @@ class ConsoleSources:
         flow, follows, back = flows_between(flows, settings.source, settings.target)
         aliases = {alias for one in flows for alias in (one.source_name, one.target_name)}
         return RehearsalReader(flow, follows, back, aliases)
+
+    def open_both_sides(self, name: str) -> BothSidesReader:
+        """The reader of records and settings on both sides of a flow."""
+        return BothSidesReader(self.flow(name), connect=self._connect)

@@ -54,8 +54,8 @@ class TopicAction:
         except ValueError:
             known = ", ".join(TopicVerb)
             raise RequestError(400, f"The action {kept['verb']!r} is unknown; the actions are {known}.") from None
-        place = _place(kept["place"], kept["value"]) if verb.needs_place else None
-        return cls(kept["flow"], kept["topic"], verb, _numbers(kept["partitions"]), place, kept)
+        place = log_place(kept["place"], kept["value"]) if verb.needs_place else None
+        return cls(kept["flow"], kept["topic"], verb, partition_numbers(kept["partitions"]), place, kept)
 
     @property
     def pattern(self) -> str:
@@ -68,14 +68,16 @@ class TopicAction:
         return TopicCommand(command_id, self.verb, selectors, self.place, by=by)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def partition_numbers(text: str) -> tuple[int, ...]:
+    """The numbers of partitions in a field of a form, in order. Raises RequestError 400."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
         raise RequestError(400, f"Write partitions as numbers with commas between, for example 0, 3; found {text!r}.")
     return tuple(sorted({int(part) for part in parts}))
 
 
-def _place(kind: str, value: str) -> LogPlace:
+def log_place(kind: str, value: str) -> LogPlace:
+    """The place that two fields of a form name. Raises RequestError 400."""
     if kind in (LogPlaceKind.EARLIEST, LogPlaceKind.LATEST):
         return LogPlace(LogPlaceKind(kind))
     if kind == LogPlaceKind.OFFSET:

@@ -25,11 +25,13 @@ from twinlog.ops.topics.reader import (
     TopicState,
 )
 from twinlog.settings.flow import FlowSettings
+from twinlog.ui.both_sides import BothSidesReader, RecordPage, RecordPair
 from twinlog.ui.rehearsal import Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
 from twinlog.worker.control.model import (
     CommandOutcome,
     CommandState,
+    LogPlace,
     PartitionMove,
     PartitionSelector,
     TopicCommand,
@@ -100,6 +102,8 @@ class FakeAnswers:
     asked: ControlState = field(default_factory=ControlState)
     groups: Sequence[GroupStatus] | Exception = field(default_factory=lambda: (group("shop"),))
     rehearsal: Rehearsal | Exception = field(default_factory=rehearsed)
+    pairs: Sequence[RecordPair] | Exception = ()
+    settings: Sequence[tuple[str, str, str]] = ()
     moves: Sequence[PartitionMove] = ()
     submitted: list[TopicCommand] = field(default_factory=list)
     opened: int = 0
@@ -193,6 +197,21 @@ class FakeRehearsalReader(RehearsalReader):
         pass
 
 
+class FakeBothSides(BothSidesReader):
+    def __init__(self, answers: FakeAnswers) -> None:
+        self._answers = answers
+
+    def records(self, partition: TopicPartition, place: LogPlace, count: int) -> RecordPage:
+        pairs: tuple[RecordPair, ...] = tuple(_given(self._answers.pairs))
+        return RecordPage(partition, TopicPartition(TopicName(f"a.{partition.topic}"), 0), 4, 0, 100, pairs[:count])
+
+    def differing_settings(self, topic: TopicName) -> list[tuple[str, str, str]]:
+        return list(self._answers.settings)
+
+    def close(self) -> None:
+        pass
+
+
 class FakeSources(ConsoleSources):
     """Flows with given answers by name; one flow `a->b` without more."""
 
@@ -220,3 +239,6 @@ class FakeSources(ConsoleSources):
 
     def open_rehearsal(self, name: str) -> RehearsalReader:
         return FakeRehearsalReader(self.answers[name])
+
+    def open_both_sides(self, name: str) -> BothSidesReader:
+        return FakeBothSides(self.answers[name])
