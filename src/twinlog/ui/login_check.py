@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Credentials, Users
 from twinlog.errors import RequestError
@@ -25,7 +25,7 @@ _LONGEST = 200
 @dataclass(slots=True)
 class _Failures:
     count: int = 0
-    last_at: float = 0.0
+    last_at: float = LONG_AGO
 
 
 class LoginThrottle:

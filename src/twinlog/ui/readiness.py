@@ -67,7 +67,7 @@ class ReadinessPage:
 
 
 def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None) -> dict[str, Any]:
-    """The answer with its obstacles; an answer that could not be repeated counts as unknown."""
+    """The answer with its obstacles; an answer whose repetition failed counts as unknown."""
     state = flow.state.reading.value
     loss = None if state is None or state.unknown else state.lag
     found: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """The records of a partition beside their copies, and the settings of a topic that differ on the target.
 
-Keys, values and headers of records are shown as text, as JSON or in hexadecimal digits. They are never logged.
+Keys, values and headers of records are shown as text, as JSON or in hexadecimal digits. The log leaves them out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RecordsPages:
     async def show(self, visit: Visit) -> ConsolePage:
         """Records from a place on, or only the form that asks for them."""
         if not self._site.settings.records:
-            raise RequestError(403, "This console was started with --no-records, and shows no record.")
+            raise RequestError(403, "This console leaves records out: it was started with --no-records.")
         names = copying_flows(self._site)
         name = visit.query("flow") or next(iter(names), "")
         self._site.sources.flow(name)

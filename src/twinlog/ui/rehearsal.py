@@ -31,7 +31,7 @@ class Rehearsal:
 
     @property
     def ready(self) -> bool:
-        """Whether the pre-flight found no obstacle."""
+        """Whether the pre-flight is free of obstacles."""
         return not self.data["problems"]
 
 
@@ -42,13 +42,27 @@ class RehearsalReader(ClustersReader):
         self, flow: FlowSettings, follows: FlowSettings, back: FlowSettings, aliases: Collection[Alias]
     ) -> None:
         """The flow, the flow that follows its groups, and the flow back."""
-        self._clusters_of = LiveClusters(flow, back, aliases, follows=follows)
-        super().__init__([self._clusters_of.source, self._clusters_of.target])
+        self._flow, self._follows, self._back, self._aliases = flow, follows, back, aliases
+        self._world: LiveClusters | None = None
+        super().__init__([])
+
+    def close(self) -> None:
+        if self._world is not None:
+            self._world.close()
+            self._world = None
 
     def read(self) -> Rehearsal:
-        """Rehearse once. Raises ClusterError, and RefusedError if a right is missing."""
-        world = self._clusters_of
-        if not (world.source.client.connected and world.target.client.connected):
+        """Rehearse once. Raises ClusterError, and RefusedError if a right is missing; the next read connects again."""
+        try:
+            return self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self) -> Rehearsal:
+        world = self._world
+        if world is None:
+            world = self._world = LiveClusters(self._flow, self._back, self._aliases, follows=self._follows)
             world.connect(LOOK_CONNECT_S)
         entries = world.journal.read()
         preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import Browser
-from tests.unit.ui.fakes import FLOW, HELD, FakeSources, snapshot, topic
+from tests.unit.ui.fakes import FLOW, HELD, FakeSources, group, rehearsed, snapshot, topic
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.connect.rest.users import Users
 from twinlog.ui.app import ConsoleApp, console_app
@@ -24,6 +25,7 @@ from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, SessionStore
 from twinlog.ui.site import ConsoleSettings
 from twinlog.worker.status.report import TopicProgress
 
+FORM = "application/x-www-form-urlencoded"
 PAGES = ("/ui/", "/ui/flow?flow=a-%3Eb", "/ui/topics", "/ui/topic?flow=a-%3Eb&topic=orders", "/ui/nothing")
 
 
@@ -225,6 +227,18 @@ def test_bodies_are_bounded(locked: ConsoleApp) -> None:
     assert browser.get("/ui/", x_large="x" * 40_000).status == 431
 
 
+PATHS = (
+    "/ui/",
+    "/ui/flow",
+    "/ui/topics",
+    "/ui/topic",
+    "/ui/topic/confirm",
+    "/ui/topic/settings",
+    "/ui/groups",
+    "/ui/group",
+    "/ui/readiness",
+    "/ui/nothing",
+)
 HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -287,14 +301,17 @@ def test_hostile_names_are_text_on_every_page(hostile: str) -> None:
         sources = FakeSources(flow)
         sources.only.flow = snapshot(report, flow)
         sources.only.topics = [topic(name, 2, detail=name)]
+        sources.only.groups = [group(name)]
+        sources.only.rehearsal = rehearsed(name)
+        sources.only.settings = [(name, name, name)]
         app = console_app(sources)
         browser = Browser(app)
         try:
-            query = {"flow": flow.name, "topic": name, "search": name, "sort": name, "page": name}
+            query = {"flow": flow.name, "topic": name, "group": name, "search": name, "sort": name, "page": name}
             found = []
-            for path in ("/ui/", "/ui/flow", "/ui/topics", "/ui/topic", "/ui/nothing"):
+            for path in PATHS:
                 answer = browser.get(f"{path}?{urlencode(query, errors='replace')}")
-                assert answer.status in (200, 404), answer.text
+                assert answer.status in (200, 400, 404), answer.text
                 assert "set-cookie: a=b" not in str(answer.headers)
                 found.append(names_of(answer.text))
                 assert browser.get(f"{path}?{urlencode(query, errors='replace')}", accept="application/json").json
@@ -324,3 +341,43 @@ def test_no_method_but_a_form_changes_anything(browser: Browser, sources: FakeSo
             browser.ask(method, f"{page}?flow=a-%3Eb&topic=orders&verb=pause&id=x")
     assert sources.only.submitted == []
     assert FLOW == "a->b"
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "x")
+
+
+@pytest.mark.drawn
+def test_no_request_gets_a_stack_or_500(locked: ConsoleApp, sources: FakeSources, chance: random.Random) -> None:
+    """Every route with drawn methods, parameters, headers and forms, with and without a session."""
+    inside, outside = Browser(locked), Browser(locked)
+    assert log_in(inside) == 303
+    token = inside.get("/ui/").token
+    paths = [*PATHS, "/ui", "/", "/ui/events", "/ui/login", "/ui/logout", "/ui/records", "/ui/topic/act"]
+    paths += ["/ui/topic/outcome", "/ui/connectors", "/ui/migration", "/ui/api/points", "/ui/static/x/y", "/ui/api/"]
+    paths += [path.replace("/ui/", "/ui/api/") for path in PATHS[1:]]
+    names = ("flow", "topic", "group", "verb", "partitions", "partition", "place", "value", "id", "typed", "search")
+    names += ("sort", "order", "page", "as", "count", "since", "next", "live")
+    values = (*HOSTILE, "", "a->b", "orders", "shop", "0", "-1", "9" * 40, "pause", "skip-to", "latest", "time", "x")
+    for _ in range(400):
+        browser = chance.choice((inside, outside))
+        cookies = dict(browser.cookies)
+        fields = {chance.choice(names): chance.choice(values) for _ in range(chance.randrange(8))}
+        fields.setdefault("flow", "a->b")
+        url = f"{chance.choice(paths)}?{urlencode(fields, errors='replace')}"
+        headers = {"accept": chance.choice(("text/html", "application/json", "*/*", ""))}
+        if chance.random() < 0.3:
+            headers["hx_request"] = "true"
+            headers["hx_target"] = chance.choice(("div#live", "x"))
+        if chance.random() < 0.2:
+            headers["cookie"] = chance.choice(("twinlog-console=x", "a=b; ; =;", "\x7f"))
+        body = (
+            urlencode({**fields, "token": token}, errors="replace").encode() if chance.random() < 0.8 else b"%zz=&=\xff"
+        )
+        method = chance.choice(METHODS)
+        if url.startswith("/ui/events") and method == "GET" and browser is inside:
+            continue
+        answer = browser.ask(method, url, body if method == "POST" else b"", content_type=FORM, **headers)
+        assert answer.status < 500 or answer.status == 502, (method, url, answer.text)
+        assert "Traceback" not in answer.text
+        assert ".py" not in answer.text
+        browser.cookies = cookies

@@ -32,7 +32,7 @@
     try {
       if (document.getElementById("live") && window.htmx) {
         await window.htmx.ajax("GET", location.pathname + location.search,
-          { target: "#live", swap: "innerMorph", headers: { "X-Live": "1" } });
+          { target: "#live", swap: "innerMorph", headers: { "X-Live": "1", "HX-Target": "div#live" } });
       }
       page.dispatchEvent(new CustomEvent("twinlog:reading"));
     } catch { /* The next event tries again. */ } finally {
