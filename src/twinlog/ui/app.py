@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import RequestError
+from twinlog.ui.connectors import ConnectorsPages
 from twinlog.ui.events import EventStreams
 from twinlog.ui.flow import FlowPage
 from twinlog.ui.groups import GroupsPages
@@ -47,7 +48,8 @@ class ConsoleApp:
             *GroupsPages(site).routes(),
             *ReadinessPage(site).routes(),
             *RecordsPages(site).routes(),
-            *PlannedPages(site).routes(),
+            *ConnectorsPages(site).routes(),
+            *MigrationPage(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]
@@ -74,24 +76,16 @@ def console_app(sources: ConsoleSources, settings: ConsoleSettings | None = None
     return ConsoleApp(ConsoleSite(sources, settings or ConsoleSettings(), clock))
 
 
-class PlannedPages:
-    """Sections whose pages are still to come: the commands that do the same."""
+class MigrationPage:
+    """`/ui/migration`: the commands of a migration, until the page leads through it."""
 
     def __init__(self, site: ConsoleSite) -> None:
         self._site = site
 
     def routes(self) -> list[Route]:
-        return [
-            *page_routes(self._site, "/connectors", self._connectors),
-            *page_routes(self._site, "/migration", self._migration),
-        ]
+        return page_routes(self._site, "/migration", self.show)
 
-    async def _connectors(self, visit: Visit) -> ConsolePage:
-        commands = ["twinlog connectors list", "twinlog connectors status NAME", "twinlog connectors create FILE"]
-        data = {"text": "Connectors are shown and changed by these commands.", "commands": commands}
-        return ConsolePage("planned.html", "connectors", "Connectors", data)
-
-    async def _migration(self, visit: Visit) -> ConsolePage:
+    async def show(self, visit: Visit) -> ConsolePage:
         commands = ["twinlog plan FILE", "twinlog run FILE", "twinlog switchover FILE --from A --to B"]
         data = {"text": "A migration takes these commands in turn.", "commands": commands}
         return ConsolePage("planned.html", "migration", "Migration", data)

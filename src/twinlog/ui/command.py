@@ -21,6 +21,7 @@ from twinlog.console.exit_codes import FINE, UNREACHABLE, WRONG
 from twinlog.console.flow_files import FlowsOfFile, read_flow_file
 from twinlog.console.options import FILE_HELP, Secrets
 from twinlog.errors import OptionError
+from twinlog.ops.connectors.rest import URL, TlsFiles, access
 from twinlog.settings.worker import ListenerAddress
 
 if TYPE_CHECKING:
@@ -82,6 +83,22 @@ def console(
         typer.Option("--tls-key", metavar="PEM", help="The key of the certificate.", show_default=False),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only show, and leave out all actions.")] = False,
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            "--connect",
+            metavar="URL",
+            envvar=URL,
+            help="Show the connectors of the Connect worker at this address, too.",
+            show_default=False,
+        ),
+    ] = None,
+    connect_cacert: Annotated[
+        Path | None,
+        typer.Option(
+            "--connect-cacert", metavar="PEM", help="Trust these authorities for --connect.", show_default=False
+        ),
+    ] = None,
     records: Annotated[
         bool, typer.Option("--records/--no-records", help="Show keys and values of records on the page Records.")
     ] = True,
@@ -104,6 +121,7 @@ def console(
     with ends_if_wrong(WRONG):
         known = read_files(files, secrets)
         login = _users(users)
+        worker = None if connect is None else access(connect, TlsFiles(cacert=connect_cacert), warn=log.warning)
     for one in known:
         print_warnings(one.warnings)
 
@@ -117,7 +135,7 @@ def console(
             param_hint="--listen",
         )
     try:
-        sources = ConsoleSources(known, paths=files)
+        sources = ConsoleSources(known, worker=worker)
     except OptionError as error:
         raise typer.BadParameter(str(error), param_hint="FILE") from None
     if not sources.flows:

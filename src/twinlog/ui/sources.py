@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.options import at_work
 from twinlog.errors import OptionError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.reader import Follower, GroupsReader, followers
 from twinlog.ops.status.flow import FlowReader
 from twinlog.ops.switchover.command import flows_between
@@ -17,14 +17,17 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.ui.both_sides import BothSidesReader
 from twinlog.ui.rehearsal import RehearsalReader
 
+REST_PATIENCE_S, REST_REQUEST_S = 5.0, 20.0
+"""How long a page waits for a worker that rebalances, and for an answer."""
+
 
 class ConsoleSources:
     """Opens readers for the flows of the console; a reader belongs to a single thread, which closes it."""
 
     def __init__(
-        self, files: Sequence[FlowsOfFile], *, paths: Sequence[Path] = (), connect: Connect = ClusterAdmin
+        self, files: Sequence[FlowsOfFile], *, worker: Access | None = None, connect: Connect = ClusterAdmin
     ) -> None:
-        """`files` have the flows, `paths` their places. Raises OptionError if two flows have the same name."""
+        """`worker` is the way to a Connect worker's REST API. Raises OptionError if two flows have the same name."""
         found: dict[str, FlowSettings] = {}
         self._files: dict[str, FlowsOfFile] = {}
         for file in files:
@@ -34,7 +37,7 @@ class ConsoleSources:
                 found[flow.name] = flow
                 self._files[flow.name] = file
         self.flows: Mapping[str, FlowSettings] = found
-        self.paths = tuple(str(path) for path in paths)
+        self._worker = worker
         self._connect = connect
 
     def flow(self, name: str) -> FlowSettings:
@@ -77,3 +80,9 @@ class ConsoleSources:
     def open_both_sides(self, name: str) -> BothSidesReader:
         """The reader of records and settings on both sides of a flow."""
         return BothSidesReader(self.flow(name), connect=self._connect)
+
+    def open_rest(self) -> ConnectRest | None:
+        """The REST API of the Connect worker; None if the console knows none."""
+        if self._worker is None:
+            return None
+        return ConnectRest(self._worker, lambda _: None, patience_s=REST_PATIENCE_S, request_s=REST_REQUEST_S)

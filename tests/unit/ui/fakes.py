@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,11 @@ from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ops.status.test_state import NOW, RUNS
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.console.flow_files import FlowsOfFile
+from twinlog.errors import RequestError
 from twinlog.mirror.groups.safe_move import MoveFacts, judge
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
 from twinlog.ops.topics.reader import (
@@ -212,6 +214,28 @@ class FakeBothSides(BothSidesReader):
         pass
 
 
+class FakeRest(ConnectRest):
+    """A worker with the given answers by path; a missing path is 404. It keeps what was sent."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.access = Access("connect", 8083)
+        self._answers = answers
+        self.sent: list[tuple[str, ...]] = []
+
+    def get(self, *path: str, **query: str) -> Any:
+        name = "/".join(path) + "".join(f"?{key}={value}" for key, value in query.items())
+        if name not in self._answers:
+            raise RequestError(404, f"{name} not found")
+        return _given(self._answers[name])
+
+    def send_request(
+        self, method: str, *path: str, query: Mapping[str, str] | None = None, body: Any = None
+    ) -> tuple[int, Any]:
+        _given(self._answers.get(method))
+        self.sent.append((method, *path, *(f"{name}={value}" for name, value in (query or {}).items())))
+        return 202, None
+
+
 class FakeSources(ConsoleSources):
     """Flows with given answers by name; one flow `a->b` without more."""
 
@@ -221,6 +245,7 @@ class FakeSources(ConsoleSources):
         self.answers.update(answers)
         self.fails: Exception | None = None
         """What opening a reader of topics raises."""
+        self.rest: FakeRest | None = None
 
     @property
     def only(self) -> FakeAnswers:
@@ -242,3 +267,6 @@ class FakeSources(ConsoleSources):
 
     def open_both_sides(self, name: str) -> BothSidesReader:
         return FakeBothSides(self.answers[name])
+
+    def open_rest(self) -> ConnectRest | None:
+        return self.rest
