@@ -61,7 +61,7 @@ def read_files(paths: Sequence[Path], secrets: Path | None) -> list[FlowsOfFile]
 
 
 def console(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help=FILE_HELP, show_default=False)],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Serve the console at this address.")
     ] = DEFAULT_LISTEN,
@@ -99,9 +99,9 @@ def console(
             "--connect-cacert", metavar="PEM", help="Trust these authorities for --connect.", show_default=False
         ),
     ] = None,
-    records: Annotated[
-        bool, typer.Option("--records/--no-records", help="Show keys and values of records on the page Records.")
-    ] = True,
+    no_records: Annotated[
+        bool, typer.Option("--no-records", help="Leave out the page with keys and values of records.")
+    ] = False,
     secrets: Secrets = None,
 ) -> None:
     """Show flows in a browser, wherever they run, and steer their topics.
@@ -140,7 +140,7 @@ def console(
         raise typer.BadParameter(str(error), param_hint="FILE") from None
     if not sources.flows:
         raise typer.BadParameter("all flows of the files are disabled", param_hint="FILE")
-    settings = ConsoleSettings(login, actions=not read_only, records=records)
+    settings = ConsoleSettings(login, actions=not read_only, records=not no_records)
     raise typer.Exit(_serve(sources, address, context, settings))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from twinlog.clock import SYSTEM, Clock
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.options import at_work
 from twinlog.errors import OptionError, RequestError, TwinlogError
@@ -25,7 +26,12 @@ class ConsoleSources:
     """Opens readers for the flows of the console; a reader belongs to a single thread, which closes it."""
 
     def __init__(
-        self, files: Sequence[FlowsOfFile], *, worker: Access | None = None, connect: Connect = ClusterAdmin
+        self,
+        files: Sequence[FlowsOfFile],
+        *,
+        worker: Access | None = None,
+        connect: Connect = ClusterAdmin,
+        clock: Clock = SYSTEM,
     ) -> None:
         """`worker` is the way to a Connect worker's REST API. Raises OptionError if two flows have the same name."""
         found: dict[str, FlowSettings] = {}
@@ -39,6 +45,7 @@ class ConsoleSources:
         self.flows: Mapping[str, FlowSettings] = found
         self._worker = worker
         self._connect = connect
+        self._clock = clock
 
     def flow(self, name: str) -> FlowSettings:
         """The settings of a flow. Raises RequestError 404 for an unknown name."""
@@ -85,4 +92,6 @@ class ConsoleSources:
         """The REST API of the Connect worker; None if the console knows none."""
         if self._worker is None:
             return None
-        return ConnectRest(self._worker, lambda _: None, patience_s=REST_PATIENCE_S, request_s=REST_REQUEST_S)
+        return ConnectRest(
+            self._worker, lambda _: None, patience_s=REST_PATIENCE_S, request_s=REST_REQUEST_S, clock=self._clock
+        )
