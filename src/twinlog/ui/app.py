@@ -9,21 +9,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import RequestError
-from twinlog.ui.connectors import ConnectorsPages
 from twinlog.ui.events import EventStreams
-from twinlog.ui.flow import FlowPage
-from twinlog.ui.groups import GroupsPages
 from twinlog.ui.guards import SecurityHeaders
 from twinlog.ui.login import LoginPages
-from twinlog.ui.overview import OverviewPage
-from twinlog.ui.readiness import ReadinessPage
-from twinlog.ui.records import RecordsPages
+from twinlog.ui.pages.connectors import ConnectorsPages
+from twinlog.ui.pages.flow import FlowPage
+from twinlog.ui.pages.groups import GroupsPages
+from twinlog.ui.pages.overview import OverviewPage
+from twinlog.ui.pages.readiness import ReadinessPage
+from twinlog.ui.pages.records import RecordsPages
+from twinlog.ui.pages.topic import TopicPage
+from twinlog.ui.pages.topic_actions import TopicActionPages
+from twinlog.ui.pages.topics import TopicsPage
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources
-from twinlog.ui.topic import TopicPage
-from twinlog.ui.topic_actions import TopicActionPages
-from twinlog.ui.topics import TopicsPage
 from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
 
 _PACKED_FROM = 1024

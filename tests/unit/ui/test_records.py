@@ -23,7 +23,7 @@ from twinlog.ops.translate.offset_lookup import TranslatedOffset
 from twinlog.settings.flow import ClientSettings
 from twinlog.ui.app import console_app
 from twinlog.ui.both_sides import BothSidesReader, RecordPair, _paired
-from twinlog.ui.records import SHOWN_BYTES, shown_bytes
+from twinlog.ui.pages.records import SHOWN_BYTES, shown_bytes
 from twinlog.ui.site import ConsoleSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind
 

@@ -12,8 +12,8 @@ from tests.unit.ui.fakes import FLOW, FakeSources, topic
 from twinlog.errors import ClusterError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ui.app import console_app
+from twinlog.ui.pages.topic_actions import TopicAction
 from twinlog.ui.site import ConsoleSettings
-from twinlog.ui.topic_actions import TopicAction
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, PartitionMove, TopicVerb
 
 ORDERS = TopicPartition(TopicName("orders.v1"), 0)

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from twinlog.errors import RequestError
 from twinlog.ops.topics.reader import TopicSnapshot, TopicState
 from twinlog.ui.live_flows import LiveFlow
-from twinlog.ui.paging import ListColumn, ListQuery, paged
+from twinlog.ui.pages.paging import ListColumn, ListQuery, paged
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes

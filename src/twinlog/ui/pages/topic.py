@@ -8,12 +8,12 @@ from starlette.routing import Route
 
 from twinlog.errors import RequestError
 from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot
-from twinlog.ui.attention import attention_rows, attentions
 from twinlog.ui.live_flows import LiveFlow
-from twinlog.ui.paging import ListColumn, ListQuery, paged
+from twinlog.ui.pages.attention import attention_rows, attentions
+from twinlog.ui.pages.paging import ListColumn, ListQuery, paged
+from twinlog.ui.pages.topics import topic_rows, wait_topics
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.topics import topic_rows, wait_topics
 from twinlog.ui.visits import Visit, page_routes
 
 COLUMNS = (

@@ -16,10 +16,10 @@ from twinlog.kafka.record.records import Record
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ui.audit import audit
 from twinlog.ui.both_sides import BothSidesReader, RecordPage, RecordPair
+from twinlog.ui.pages.topic_actions import log_place, partition_numbers
+from twinlog.ui.pages.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.topic_actions import log_place, partition_numbers
-from twinlog.ui.topics import copying_flows
 from twinlog.ui.visits import Visit, page_routes
 from twinlog.worker.control.model import LogPlace, LogPlaceKind
 

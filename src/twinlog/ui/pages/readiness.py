@@ -13,13 +13,13 @@ from twinlog.errors import RequestError
 from twinlog.model.amounts import counted
 from twinlog.ops.groups.command import summary
 from twinlog.ops.status.state import FlowCondition
-from twinlog.ui.groups import wait_groups
 from twinlog.ui.live_flows import LiveFlow
-from twinlog.ui.overview import wait_states
+from twinlog.ui.pages.groups import wait_groups
+from twinlog.ui.pages.overview import wait_states
+from twinlog.ui.pages.topics import copying_flows
 from twinlog.ui.rehearsal import Rehearsal
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.topics import copying_flows
 from twinlog.ui.visits import Visit, page_routes
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"

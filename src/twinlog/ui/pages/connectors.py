@@ -18,7 +18,7 @@ from twinlog.ops.connectors.commands import in_short
 from twinlog.ops.connectors.create import shown
 from twinlog.ops.connectors.rest import ConnectRest, plain
 from twinlog.ui.audit import audit
-from twinlog.ui.paging import ListColumn, ListQuery, Row, paged
+from twinlog.ui.pages.paging import ListColumn, ListQuery, Row, paged
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes

@@ -8,12 +8,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from twinlog.ops.status.status_text import flow_json
-from twinlog.ui.attention import attention_rows, attentions
 from twinlog.ui.live_flows import LiveFlow
-from twinlog.ui.overview import flow_row, wait_states
+from twinlog.ui.pages.attention import attention_rows, attentions
+from twinlog.ui.pages.overview import flow_row, wait_states
+from twinlog.ui.pages.topics import topics_list, wait_topics
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.topics import topics_list, wait_topics
 from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
 
 MOST_HELD = 50

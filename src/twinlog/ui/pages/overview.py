@@ -7,8 +7,8 @@ from typing import Any
 from starlette.routing import Route
 
 from twinlog.ops.status.status_text import flow_json
-from twinlog.ui.attention import attention_rows, attentions, sorted_by_urgency
 from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes

@@ -13,7 +13,7 @@ from twinlog.errors import RequestError
 from twinlog.ops.groups.command import flow_json, summary
 from twinlog.ops.groups.reader import GroupStatus
 from twinlog.ui.live_flows import LiveFlow
-from twinlog.ui.paging import ListColumn, ListQuery, Row, paged
+from twinlog.ui.pages.paging import ListColumn, ListQuery, Row, paged
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
