@@ -1,6 +1,7 @@
 """Server-sent events: a browser learns of new readings of the flows that its page shows, and then asks for the page.
 
-The id of an event has the versions of the readings, so that a browser learns of readings during a lost connection.
+The id of an event has the versions of the readings. A browser sends the id of its last event, or the versions of its
+page, and so learns of readings before the connection and during a lost connection.
 """
 
 from __future__ import annotations
@@ -46,18 +47,14 @@ class EventStreams:
         names = visit.request.query_params.getlist("live")
         if not names or len(names) > _MOST_READINGS:
             raise RequestError(400, f"A stream is about 1 to {_MOST_READINGS} readings.")
-        pollers = [self._poller(name) for name in names]
+        pollers = [self._site.live.poller(name) for name in names]
         if visit.request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if self.open >= self._site.settings.streams:
             raise RequestError(503, "Too many browsers get live figures; this page shows the figures of its load.")
-        known = visit.request.headers.get("last-event-id", "")
+        known = visit.request.headers.get("last-event-id", visit.query("version"))
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self._events(visit, pollers, known), media_type="text/event-stream", headers=headers)
-
-    def _poller(self, name: str) -> LivePoller[Any, Any]:
-        kind, colon, flow = name.partition(":")
-        return self._site.live.flow(flow if colon else name).poller(kind)
 
     async def _events(self, visit: Visit, pollers: list[LivePoller[Any, Any]], known: str) -> AsyncIterator[bytes]:
         monotonic = self._site.clock.monotonic

@@ -6,7 +6,7 @@ The states of the last hour are kept as points for the charts of a flow's page.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -30,6 +30,9 @@ TOPICS_EVERY_S = 10.0
 """All offsets of both clusters are read for it."""
 
 GROUPS_EVERY_S = 10.0
+
+KINDS = ("topics", "groups", "rehearsal")
+"""The readings of a flow beside its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +136,10 @@ class LiveFlow:
         )
 
     def poller(self, kind: str) -> LivePoller[Any, Any]:
-        """The poller of `topics`, `groups`, `rehearsal`, or of the flow's state for any other kind."""
+        """The poller of a kind of `KINDS`."""
         if kind == "topics":
             return self.topics
-        if kind == "rehearsal":
-            return self.rehearsal
-        return self.groups if kind == "groups" else self.state
+        return self.rehearsal if kind == "rehearsal" else self.groups
 
     def close(self) -> None:
         for poller in (self.state, self.topics, self.groups, self.rehearsal):
@@ -156,6 +157,15 @@ class LiveFlows:
         """The readings of a flow. Raises RequestError 404 for an unknown name."""
         self._sources.flow(name)
         return self.flows[name]
+
+    def poller(self, name: str) -> LivePoller[Any, Any]:
+        """The poller of the readings that `FLOW` or `KIND:FLOW` names. Raises RequestError 404."""
+        kind, _, flow = name.partition(":")
+        return self.flow(flow).poller(kind) if kind in KINDS else self.flow(name).state
+
+    def versions(self, names: Sequence[str]) -> str:
+        """The versions of readings in a text: it changes with each reading."""
+        return ".".join(str(self.poller(name).reading.version) for name in names)
 
     def close(self) -> None:
         """End all threads."""

@@ -58,6 +58,8 @@ class PageFrame:
     token: str
     url: str
     needs_login: bool
+    version: str
+    """The versions of the readings that the page shows."""
 
 
 class PageRenderer:

@@ -218,7 +218,8 @@ class ConsoleEndpoint:
 
 def render(site: ConsoleSite, visit: Visit, page: ConsolePage) -> Response:
     """The page as HTML, or only its live part, as the browser asks for."""
-    frame = PageFrame(visit.user, site.sessions.token(visit.session.name), visit.url, site.settings.needs_login)
+    token, version = site.sessions.token(visit.session.name), site.live.versions(page.live)
+    frame = PageFrame(visit.user, token, visit.url, site.settings.needs_login, version)
     headers = visit.request.headers
     partial = "hx-request" in headers and headers.get("hx-target", "").endswith("#live")
     return site.renderer.html(page, frame, partial=partial)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -153,6 +154,11 @@ def test_a_browser_learns_of_new_readings_and_resumes(browser: Browser) -> None:
     first, second = (int(one["id"]) for one in found)
     assert second > first
     assert json.loads(found[0]["data"]) == {"versions": found[0]["id"]}
+    page = browser.get("/ui/").text
+    shown = re.search(r"live=a-%3Eb&amp;version=(\d+)", page)
+    assert shown is not None
+    _, later, _ = events(browser, f"/ui/events?live=a-%3Eb&version={shown[1]}", 1)
+    assert int(later[0]["id"]) > int(shown[1])
     _, resumed, _ = events(browser, "/ui/events?live=a-%3Eb", 1, last=found[1]["id"])
     assert int(resumed[0]["id"]) > second
 

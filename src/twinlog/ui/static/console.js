@@ -22,7 +22,7 @@
   const stale = document.getElementById("stale");
   const url = document.body.dataset.live;
   if (!url || !window.EventSource) return;
-  let busy = false, again = false, version = "";
+  let busy = false, again = false;
 
   async function refresh() {
     if (document.hidden) { again = true; return; }
@@ -46,11 +46,9 @@
   let source;
   function connect() {
     source = new EventSource(url);
-    source.addEventListener("reading", (event) => {
+    source.addEventListener("reading", () => {
       stale.textContent = "";
-      const first = version === "";
-      version = event.lastEventId;
-      if (!first) refresh();
+      refresh();
     });
     source.addEventListener("ended", () => { source.close(); location.reload(); });
     source.addEventListener("error", () => {
