@@ -153,6 +153,8 @@ def _serve(
     from twinlog.ui.site import ROOT  # noqa: PLC0415
 
     log_to_stderr()
+    # The audit log is complete with -q, too.
+    logging.getLogger("twinlog.audit").setLevel(logging.INFO)
     stopping = threading.Event()
 
     def stop(number: Signals) -> None:
