@@ -20,7 +20,7 @@ def main() -> None:
     words = sys.argv[1:]
     # A caller that waits for `--until` has to learn that the process ended before it.
     waited_for = any(word.startswith("--until") for word in words)
-    serves = words[:1] in (["run"], ["connect"]) and not waited_for
+    serves = words[:1] in (["run"], ["connect"], ["console"]) and not waited_for
     end_at_once("twinlog", serves=serves, reloads=words[:1] == ["run"])
     from twinlog.cli.main import app  # noqa: PLC0415 - only now
 

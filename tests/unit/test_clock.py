@@ -51,6 +51,7 @@ OUTERMOST = {
     "ops/switchover/session.py": "is a command",
     "ops/topics/asking.py": "is a part of a command",
     "ops/verify/job.py": "is a command's job",
+    "ui/command.py": "is a command",
 }
 """Where the system's clock is named, beside defaults."""
 

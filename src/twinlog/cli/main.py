@@ -179,6 +179,7 @@ class _Commands(OnDemand):
         LazyCommand(INSPECT, "canary", "twinlog.ops.canary.commands", "app", "docs/canary.md"),
         LazyCommand(INSPECT, "diff", "twinlog.ops.diff.command", "diff", "docs/plan.md#compare-two-clusters"),
         LazyCommand(INSPECT, "status", "twinlog.ops.status.command", "status", "docs/monitoring.md"),
+        LazyCommand(INSPECT, "console", "twinlog.ui.command", "console", "docs/console.md"),
         LazyCommand(INSPECT, "topics", "twinlog.ops.topics.commands", "app", "docs/topics.md"),
         LazyCommand(INSPECT, "verify", "twinlog.ops.verify.command", "verify", "docs/verify.md"),
         LazyCommand(INSPECT, "explain", "twinlog.explain.command", "explain", "docs/messages.md"),

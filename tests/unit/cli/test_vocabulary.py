@@ -74,6 +74,10 @@ OWN = {
         *("--cacert", "--cert", "--failed-only", "--file", "--key", "--listens-later", "--name", "--task", "--tasks"),
         "--trace",
     },
+    "console": {
+        *("--listen", "--users", "--tls-cert", "--tls-key", "--read-only", "--no-records"),
+        *("--connect", "--connect-cacert"),
+    },
     "convert": {"--api-version", "--format"},
     "diff": {"--same-names"},
     "groups": {"--repeats"},
@@ -162,7 +166,7 @@ def test_options_are_of_the_vocabulary(words: tuple[str, ...], command: Any, con
 
 OFFLINE = {
     *(("run",), ("connect",), ("check",), ("explain",), ("convert",), ("canary", "write")),
-    *(("warm-up",), ("launcher",), ("completion",)),
+    *(("warm-up",), ("launcher",), ("completion",), ("console",)),
 }
 """The commands that ask no cluster, or serve until a signal ends them."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -96,8 +97,13 @@ class Lookup(ClustersReader):
 
     def offset(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
         """Return the translation of a single offset."""
+        (found,) = self.offsets(partition, [offset])
+        return found
+
+    def offsets(self, partition: TopicPartition, offsets: Sequence[int]) -> list[TranslatedOffset]:
+        """Return the translations of offsets of a partition, in their order."""
         ask_twice(self._target, self._learn)
-        return self._translated(partition, offset)
+        return [self._translated(partition, offset) for offset in offsets]
 
     def _connect(self, admin: ClusterAdmin) -> None:
         if admin.alias not in self._connected:

@@ -1,0 +1,109 @@
+"""The console as an application for a server: every page below `/ui`, with its guards around it."""
+
+from __future__ import annotations
+
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.errors import RequestError
+from twinlog.ui.events import EventStreams
+from twinlog.ui.guards import SecurityHeaders
+from twinlog.ui.login import LoginPages
+from twinlog.ui.pages.connectors import ConnectorsPages
+from twinlog.ui.pages.flow import FlowPage
+from twinlog.ui.pages.groups import GroupsPages
+from twinlog.ui.pages.overview import OverviewPage
+from twinlog.ui.pages.readiness import ReadinessPage
+from twinlog.ui.pages.records import RecordsPages
+from twinlog.ui.pages.topic import TopicPage
+from twinlog.ui.pages.topic_actions import TopicActionPages
+from twinlog.ui.pages.topics import TopicsPage
+from twinlog.ui.rendering import ConsolePage
+from twinlog.ui.site import ConsoleSettings, ConsoleSite
+from twinlog.ui.sources import ConsoleSources
+from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
+
+_PACKED_FROM = 1024
+_MOST_URL, _MOST_HEADERS = 8 * 1024, 32 * 1024
+
+
+class ConsoleApp:
+    """An application for paths below `/ui`; `close` ends its threads and the streams of browsers."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self.site = site
+        unknown = ConsoleEndpoint(site, self._unknown, self._unknown)
+        routes = [
+            Route("/", RedirectResponse(f"{site.root}/", 307)),
+            Route(site.root, RedirectResponse(f"{site.root}/", 307)),
+            Route(site.assets.path, ConsoleEndpoint(site, self._asset, None, open_to_all=True)),
+            *OverviewPage(site).routes(),
+            *FlowPage(site).routes(),
+            *TopicsPage(site).routes(),
+            *TopicPage(site).routes(),
+            *TopicActionPages(site).routes(),
+            *GroupsPages(site).routes(),
+            *ReadinessPage(site).routes(),
+            *RecordsPages(site).routes(),
+            *ConnectorsPages(site).routes(),
+            *MigrationPage(site).routes(),
+            *LoginPages(site).routes(),
+            *EventStreams(site).routes(),
+        ]
+        router = Router(routes, redirect_slashes=False, default=unknown)
+        self._app: ASGIApp = SecurityHeaders(_BoundedRequests(GZipMiddleware(router, _PACKED_FROM)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    def close(self) -> None:
+        """End the threads and the streams; a request after that may fail."""
+        self.site.close()
+
+    async def _asset(self, visit: Visit) -> Response:
+        """A file of the pages. The page of the login has it, too, so everyone may read it."""
+        return self.site.assets.answer(visit.request)
+
+    async def _unknown(self, visit: Visit) -> ConsolePage | Response:
+        raise RequestError(404, "The page is unknown.")
+
+
+def console_app(sources: ConsoleSources, settings: ConsoleSettings | None = None, clock: Clock = SYSTEM) -> ConsoleApp:
+    """The console of these flows."""
+    return ConsoleApp(ConsoleSite(sources, settings or ConsoleSettings(), clock))
+
+
+class MigrationPage:
+    """`/ui/migration`: the commands of a migration, until the page leads through it."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[Route]:
+        return page_routes(self._site, "/migration", self.show)
+
+    async def show(self, visit: Visit) -> ConsolePage:
+        commands = ["twinlog plan FILE", "twinlog run FILE", "twinlog switchover FILE --from A --to B"]
+        data = {"text": "A migration takes these commands in turn.", "commands": commands}
+        return ConsolePage("planned.html", "migration", "Migration", data)
+
+
+class _BoundedRequests:
+    """Refuses requests with a long URL or large headers, and ignores all but HTTP."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size > _MOST_URL:
+            await Response("The URL is too long.", 414)(scope, receive, send)
+        elif sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
+            await Response("The headers are too large.", 431)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)

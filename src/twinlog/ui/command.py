@@ -1,0 +1,211 @@
+"""`twinlog console`: the console of flows that run elsewhere, on a listener of its own."""
+
+from __future__ import annotations
+
+import logging
+import re
+import ssl
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from signal import Signals
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.clock import SYSTEM
+from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.console import signals
+from twinlog.console.command_log import ends_if_wrong, log_to_stderr, print_error, print_warnings
+from twinlog.console.exit_codes import FINE, UNREACHABLE, WRONG
+from twinlog.console.flow_files import FlowsOfFile, read_flow_file
+from twinlog.console.options import FILE_HELP, Secrets
+from twinlog.errors import OptionError
+from twinlog.ops.connectors.rest import URL, TlsFiles, access
+from twinlog.settings.worker import ListenerAddress
+
+if TYPE_CHECKING:
+    from twinlog.connect.rest.users import Users
+    from twinlog.ui.site import ConsoleSettings
+    from twinlog.ui.sources import ConsoleSources
+
+log = logging.getLogger("twinlog")
+
+DEFAULT_LISTEN = "127.0.0.1:8081"
+_ADDRESS = re.compile(r"(?:(https?)://)?(\[[^\]]+\]|[^:/\[\]]*):(\d{1,5})/?")
+_LOOK_S = 3600.0
+
+
+def parse_listen(text: str, *, tls: bool) -> ListenerAddress:
+    """The address of `--listen`, for example `127.0.0.1:8081` or `[::1]:8081`. Raises BadParameter."""
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None or int(found[3]) > 65535:
+        raise typer.BadParameter(f"{text!r}; write HOST:PORT, for example {DEFAULT_LISTEN}", param_hint="--listen")
+    if (found[1] == "https" and not tls) or (found[1] == "http" and tls):
+        raise typer.BadParameter("https and --tls-cert belong together", param_hint="--listen")
+    return ListenerAddress("https" if tls else "http", found[2].strip("[]"), int(found[3]))
+
+
+def read_files(paths: Sequence[Path], secrets: Path | None) -> list[FlowsOfFile]:
+    """The flows of each file; the files of connectors follow the file of their worker. Raises ConfigError."""
+    found: list[FlowsOfFile] = []
+    group: list[Path] = []
+    for path in [*paths, None]:
+        if path is not None and group and kind_of(path) is FileKind.CONNECTOR:
+            group.append(path)
+            continue
+        if group:
+            found.append(read_flow_file(group[0], group[1:], secrets))
+        group = [] if path is None else [path]
+    return found
+
+
+def console(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Serve the console at this address.")
+    ] = DEFAULT_LISTEN,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            "--users",
+            metavar="FILE",
+            help="Require a login of a user of this file: properties, a name and a password or its hash in each.",
+            show_default=False,
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option("--tls-cert", metavar="PEM", help="Serve over TLS with this certificate.", show_default=False),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option("--tls-key", metavar="PEM", help="The key of the certificate.", show_default=False),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only show, and leave out all actions.")] = False,
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            "--connect",
+            metavar="URL",
+            envvar=URL,
+            help="Show the connectors of the Connect worker at this address, too.",
+            show_default=False,
+        ),
+    ] = None,
+    connect_cacert: Annotated[
+        Path | None,
+        typer.Option(
+            "--connect-cacert", metavar="PEM", help="Trust these authorities for --connect.", show_default=False
+        ),
+    ] = None,
+    no_records: Annotated[
+        bool, typer.Option("--no-records", help="Leave out the page with keys and values of records.")
+    ] = False,
+    secrets: Secrets = None,
+) -> None:
+    """Show flows in a browser, wherever they run, and steer their topics.
+
+    All figures come from the clusters, as for `twinlog status`, also for flows of MirrorMaker 2. Clusters are read only
+    while a browser shows the console. Without --users it serves only this machine.
+
+    Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the console; 2 a FILE or an option is wrong; 3 another process has
+    the address.
+
+    Example: twinlog console mm2.properties
+
+    Example: twinlog console connect-distributed.properties source.json --listen 0.0.0.0:8081 --users users.properties
+    """
+    address = parse_listen(listen, tls=tls_cert is not None)
+    context = _tls(tls_cert, tls_key)
+    with ends_if_wrong(WRONG):
+        known = read_files(files, secrets)
+        login = _users(users)
+        worker = None if connect is None else access(connect, TlsFiles(cacert=connect_cacert), warn=log.warning)
+    for one in known:
+        print_warnings(one.warnings)
+
+    from twinlog.ui.guards import is_loopback  # noqa: PLC0415 - --help must not wait for a web server
+    from twinlog.ui.site import ConsoleSettings  # noqa: PLC0415
+    from twinlog.ui.sources import ConsoleSources  # noqa: PLC0415
+
+    if (login is None or login.everyone) and not is_loopback(address.host):
+        raise typer.BadParameter(
+            f"{address.host or 'every address'} is open to other machines: give --users FILE, or listen at 127.0.0.1",
+            param_hint="--listen",
+        )
+    try:
+        sources = ConsoleSources(known, worker=worker)
+    except OptionError as error:
+        raise typer.BadParameter(str(error), param_hint="FILE") from None
+    if not sources.flows:
+        raise typer.BadParameter("all flows of the files are disabled", param_hint="FILE")
+    settings = ConsoleSettings(login, actions=not read_only, records=not no_records)
+    raise typer.Exit(_serve(sources, address, context, settings))
+
+
+def _serve(
+    sources: ConsoleSources, address: ListenerAddress, context: ssl.SSLContext | None, settings: ConsoleSettings
+) -> int:
+    """Serve until a signal; the exit code."""
+    from twinlog.connect.rest.serving import Limits, ServerThread, bind, close, servers  # noqa: PLC0415
+    from twinlog.ui.app import console_app  # noqa: PLC0415
+    from twinlog.ui.site import ROOT  # noqa: PLC0415
+
+    log_to_stderr()
+    # The audit log is complete with -q, too.
+    logging.getLogger("twinlog.audit").setLevel(logging.INFO)
+    stopping = threading.Event()
+
+    def stop(number: Signals) -> None:
+        log.info("stopping (%s)", number.name)
+        stopping.set()
+
+    try:
+        bound = bind([address])
+    except OSError as error:
+        print_error(str(error.strerror or error))
+        return UNREACHABLE
+    app = console_app(sources, settings)
+    serving = ServerThread("console-server")
+    signals.call(stop)
+    try:
+        if not serving.begin(servers(bound, app, context, Limits())):
+            return UNREACHABLE
+        log.info("the console is at %s%s/", bound[0].listener, ROOT)
+        if settings.needs_login and context is None:
+            log.info("passwords and pages cross the network unencrypted: give --tls-cert and --tls-key")
+        while not SYSTEM.wait(stopping, _LOOK_S):
+            pass
+    finally:
+        # The streams of browsers end first: the server would wait for them.
+        app.close()
+        serving.end()
+        close(bound)
+    return FINE
+
+
+def _users(path: Path | None) -> Users | None:
+    """The users of a file. Raises ConfigError."""
+    if path is None:
+        return None
+    from twinlog.connect.users import users_in  # noqa: PLC0415
+
+    found = users_in(path)
+    for warning in found.warnings:
+        log.warning("%s", warning)
+    return found
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        if key is not None:
+            raise typer.BadParameter("it needs --tls-cert, too", param_hint="--tls-key")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise typer.BadParameter(f"{certificate}: {error}", param_hint="--tls-cert") from None
+    return context

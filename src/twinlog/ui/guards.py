@@ -1,0 +1,85 @@
+"""The guards of the console: headers of answers, and checks of the hosts, origins and clients of requests.
+
+Without a login the console serves only clients of this machine, and only under a name of this machine: otherwise a
+page of another host could reach it through a name that the attacker's DNS gives the address 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from twinlog.errors import RequestError
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+)
+
+
+class SecurityHeaders:
+    """Adds `HEADERS` to each answer of `app`; caches may store only answers with a rule of their own about caches."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = list(message.get("headers", ()))
+                more = list(HEADERS)
+                if not any(name.lower() == b"cache-control" for name, _ in given):
+                    more.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*given, *more]}
+            await send(message)
+
+        await self._app(scope, receive, guarded)
+
+
+def address_of(request: Request) -> str:
+    """The address of the client, "-" for an unknown address."""
+    return request.client.host if request.client is not None else "-"
+
+
+def require_own_machine(request: Request) -> None:
+    """Raise RequestError 403 for a client of another machine, or a name of another host."""
+    if not is_loopback(address_of(request)):
+        raise RequestError(403, "Without a login the console serves only this machine; start it with a file of users.")
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    if not is_loopback(host):
+        raise RequestError(403, f"The console is called by the name {host!r}; without a login call it by localhost.")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is of this machine only."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        found = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return found.is_loopback or (mapped is not None and mapped.is_loopback)
+
+
+def require_same_origin(request: Request) -> None:
+    """Raise RequestError 403 for a form that a page of another origin sent; browsers name the origin of each form."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    if site not in ("same-origin", "none"):
+        raise RequestError(403, "The form came from a page of another site.")
+    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+        raise RequestError(403, "The form came from a page of another origin.")

@@ -1,0 +1,121 @@
+"""The page of a flow: charts of the last hour, tasks, held partitions, troubles, and its topics in pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from twinlog.ops.status.status_text import flow_json
+from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.pages.attention import attention_rows, attentions
+from twinlog.ui.pages.overview import flow_row, wait_states
+from twinlog.ui.pages.topics import topics_list, wait_topics
+from twinlog.ui.rendering import ConsolePage
+from twinlog.ui.site import ConsoleSite
+from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
+
+MOST_HELD = 50
+
+CHARTS = (
+    {"series": "record_rate", "title": "Records per second", "unit": "records/s"},
+    {"series": "byte_rate", "title": "Bytes per second", "unit": "bytes/s"},
+    {"series": "lag", "title": "Lag in records", "unit": "records"},
+    {"series": "lag_s", "title": "Lag in seconds", "unit": "s"},
+    {"series": "latency_ms", "title": "Latency", "unit": "ms"},
+)
+
+
+class FlowPage:
+    """`/ui/flow?flow=NAME`, and the points of its charts."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[Route]:
+        points = ConsoleEndpoint(self._site, self.points, None, always_json=True)
+        return [*page_routes(self._site, "/flow", self.show), Route(f"{self._site.root}/api/points", points)]
+
+    async def show(self, visit: Visit) -> ConsolePage:
+        """A flow by its newest readings."""
+        flow = self._site.live.flow(visit.query("flow"))
+        await wait_states(self._site, [flow])
+        await wait_topics(self._site, flow)
+        name = flow.settings.name
+        reading = flow.state.reading
+        data = {
+            **flow_row(flow),
+            "attention": attention_rows(attentions(name, reading.value, reading.trouble)),
+            "held": _held(flow),
+            "processes": _processes(flow),
+            "charts": list(CHARTS),
+            "report": _report(flow),
+            "topics": topics_list(flow, visit, {"flow": name}),
+        }
+        return ConsolePage("flow.html", "overview", name, data, live=(name, f"topics:{name}"))
+
+    async def points(self, visit: Visit) -> Response:
+        """The points of the last hour after the moment `since` (Unix ms), as columns."""
+        flow = self._site.live.flow(visit.query("flow"))
+        flow.state.touch()
+        since = visit.query("since", "0")
+        since_ms = int(since) if since.isascii() and since.isdecimal() and len(since) < 16 else 0
+        return JSONResponse({"flow": flow.settings.name, **flow.points.columns(since_ms)})
+
+
+def _held(flow: LiveFlow) -> dict[str, Any]:
+    seen = flow.state.reading.value
+    holds = None if seen is None else seen.held_report
+    if seen is None or holds is None:
+        return {"partitions": 0, "by_reason": {}, "first": []}
+    found: dict[str, Any] = flow_json(seen)["held"]
+    return {**found, "first": found["first"][:MOST_HELD]}
+
+
+def _processes(flow: LiveFlow) -> list[dict[str, Any]]:
+    """The processes that share the flow, the leader first, and the report of its connector's workers."""
+    seen = flow.state.reading.value
+    if seen is None:
+        return []
+    report = seen.facts.report
+    found = [
+        {
+            "process": one.name,
+            "leads": one.leads,
+            "ready": one.ready,
+            "since_s": seen.facts.since_s if one.leads else None,
+        }
+        for one in seen.facts.processes
+    ]
+    if not found and report is not None:
+        found.append(
+            {"process": report.process, "leads": seen.runs, "ready": seen.runs, "since_s": report.since_ms / 1000}
+        )
+    return found
+
+
+def _report(flow: LiveFlow) -> dict[str, Any] | None:
+    """The sums of the last report that the figures of a line lack."""
+    seen = flow.state.reading.value
+    report = None if seen is None else seen.facts.report
+    if seen is None or report is None:
+        return None
+    groups = report.groups
+    return {
+        "process": report.process,
+        "age_s": seen.facts.report_age_s,
+        "copiers": report.copiers,
+        "partitions": report.partitions,
+        "records": report.records,
+        "bytes": report.bytes,
+        "counts_since_ms": report.counts_since_ms,
+        "dropped": report.dropped,
+        "failed": report.failed,
+        "latency_ms": None if report.latency_ms < 0 else report.latency_ms,
+        "bridged": report.bridged,
+        "groups_followed": None if groups is None else groups.followed,
+        "groups_inexact": None if groups is None else groups.inexact,
+        "last_error": report.last_error,
+        "last_error_ms": report.last_error_ms,
+    }

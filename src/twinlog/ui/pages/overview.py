@@ -1,0 +1,90 @@
+"""The first page: the troubles of all flows, and below them each flow with its state, rate and lag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.routing import Route
+
+from twinlog.ops.status.status_text import flow_json
+from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency
+from twinlog.ui.rendering import ConsolePage
+from twinlog.ui.site import ConsoleSite
+from twinlog.ui.visits import Visit, page_routes
+
+MOST_ATTENTIONS = 50
+
+Data = dict[str, Any]
+
+
+class OverviewPage:
+    """`/ui/`: the map of clusters and flows."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[Route]:
+        return page_routes(self._site, "/", self.show)
+
+    async def show(self, visit: Visit) -> ConsolePage:
+        """All flows by their newest readings."""
+        flows = list(self._site.live.flows.values())
+        await wait_states(self._site, flows)
+        troubles = sorted_by_urgency(
+            one
+            for flow in flows
+            for one in attentions(flow.settings.name, flow.state.reading.value, flow.state.reading.trouble)
+        )
+        rows = [flow_row(flow) for flow in flows]
+        data = {
+            "flows": rows,
+            "clusters": _clusters(rows),
+            "attention": attention_rows(troubles[:MOST_ATTENTIONS]),
+            "more_attention": max(0, len(troubles) - MOST_ATTENTIONS),
+        }
+        return ConsolePage("overview.html", "overview", "Overview", data, live=tuple(self._site.live.flows))
+
+
+async def wait_states(site: ConsoleSite, flows: list[LiveFlow]) -> None:
+    """Have the states of flows read, and wait a moment for the first reading of each."""
+    for flow in flows:
+        flow.state.touch()
+    until = site.clock.monotonic() + site.settings.first_read_s
+    for flow in flows:
+        if flow.state.reading.version == 0:
+            left_s = max(0.0, until - site.clock.monotonic())
+            await site.threads.read.run(lambda flow=flow, left_s=left_s: flow.state.wait_reading(left_s))  # type: ignore[misc]
+
+
+def flow_row(flow: LiveFlow) -> Data:
+    """A flow in a line: the figures of `twinlog status`; all of them None before the first reading."""
+    reading, settings = flow.state.reading, flow.settings
+    row: Data = {
+        "flow": settings.name,
+        "source": settings.source,
+        "target": settings.target,
+        "read_at_ms": reading.at_ms,
+        "trouble": reading.trouble,
+    }
+    if reading.value is None:
+        return {**row, "condition": "unknown", "state": "unknown", "detail": reading.trouble, "figures": None}
+    figures = flow_json(reading.value)
+    # The page of the flow has its topics.
+    for name in ("topics", "more_topics", "last_report"):
+        del figures[name]
+    kept = {name: figures[name] for name in ("condition", "state", "detail")}
+    return {**row, **kept, "figures": figures}
+
+
+def _clusters(rows: list[Data]) -> list[Data]:
+    """The clusters, each with the flows that leave it and that arrive there."""
+    names = dict.fromkeys(name for row in rows for name in (row["source"], row["target"]))
+    return [
+        {
+            "cluster": name,
+            "sends": [row["flow"] for row in rows if row["source"] == name],
+            "receives": [row["flow"] for row in rows if row["target"] == name],
+        }
+        for name in names
+    ]

@@ -1,0 +1,140 @@
+"""The page of failover readiness: whether a switchover may begin now, its loss, the wait of producers, and the proof.
+
+The answer is that of `twinlog switchover --rehearse`. The other checks explain it with the facts of status and groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.routing import Route
+
+from twinlog.errors import RequestError
+from twinlog.model.amounts import counted
+from twinlog.ops.groups.command import summary
+from twinlog.ops.status.state import FlowCondition
+from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.pages.groups import wait_groups
+from twinlog.ui.pages.overview import wait_states
+from twinlog.ui.pages.topics import copying_flows
+from twinlog.ui.rehearsal import Rehearsal
+from twinlog.ui.rendering import ConsolePage
+from twinlog.ui.site import ConsoleSite
+from twinlog.ui.visits import Visit, page_routes
+
+YES, NO, UNKNOWN = "yes", "no", "unknown"
+MOST_CALLS = 20
+
+
+class ReadinessPage:
+    """`/ui/readiness?flow=NAME`."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[Route]:
+        return page_routes(self._site, "/readiness", self.show)
+
+    async def show(self, visit: Visit) -> ConsolePage:
+        """The readiness of a flow by the newest readings."""
+        names = copying_flows(self._site)
+        name = visit.query("flow") or next(iter(names), "")
+        if not name:
+            raise RequestError(404, "All flows leave topics alone.")
+        flow = self._site.live.flow(name)
+        await wait_states(self._site, [flow])
+        follows = self._site.sources.follower(name) is not None
+        if follows:
+            await wait_groups(self._site, flow)
+        flow.rehearsal.touch()
+        if flow.rehearsal.reading.version == 0:
+            # A rehearsal takes some seconds, which are worth the wait for a reader of JSON.
+            wait_s = self._site.settings.first_read_s
+            await self._site.threads.read.run(lambda: flow.rehearsal.wait_reading(wait_s))
+        reading = flow.rehearsal.reading
+        data = {
+            "flow": name,
+            "flows": names,
+            "from": flow.settings.source,
+            "to": flow.settings.target,
+            **_answer(flow, reading.value, reading.trouble),
+            "read_at_ms": reading.at_ms,
+            "reading": reading.version == 0,
+            "checks": _checks(flow, follows=follows),
+        }
+        live = (name, f"rehearsal:{name}", *((f"groups:{name}",) if follows else ()))
+        return ConsolePage("readiness.html", "readiness", f"Readiness of {name}", data, live=live)
+
+
+def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None) -> dict[str, Any]:
+    """The answer with its obstacles; an answer whose repetition failed counts as unknown."""
+    state = flow.state.reading.value
+    loss = None if state is None or state.unknown else state.lag
+    found: dict[str, Any] = {
+        "ready": UNKNOWN,
+        "trouble": trouble,
+        "problems": [],
+        "notes": [],
+        "steps": [],
+        "fence": None,
+        "seconds_without_producers": None,
+        "loss_if_source_is_lost": loss,
+        "stands": None,
+        "last": {},
+    }
+    if seen is None:
+        return found
+    data = seen.data
+    steps = [
+        {**one, "calls": one["calls"][:MOST_CALLS], "more_calls": max(0, len(one["calls"]) - MOST_CALLS)}
+        for one in data["steps"]
+    ]
+    return {
+        **found,
+        "ready": UNKNOWN if trouble else YES if seen.ready else NO,
+        "problems": data["problems"],
+        "notes": data["notes"],
+        "steps": steps,
+        "fence": data["fence"],
+        "seconds_without_producers": data["seconds_without_producers"] if seen.ready else None,
+        "stands": seen.stands,
+        "last": {name: seen.last.get(name) for name in ("run", "kind", "state", "began", "next")} if seen.last else {},
+    }
+
+
+def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
+    """Each check with its evidence, and the time of the reading."""
+    reading = flow.state.reading
+    seen = reading.value
+    found = []
+    if seen is None:
+        found.append(_check("State of the flow", None, reading.trouble or "it is being read", None))
+    else:
+        detail = f": {seen.state.detail}" if seen.state.detail else ""
+        runs = seen.state.condition is FlowCondition.RUNNING
+        at_ms = reading.at_ms
+        found.append(_check("State of the flow", runs, f"{seen.state.word}{detail}", at_ms))
+        lag = "unknown" if seen.lag is None else counted(seen.lag, "record")
+        unknown = f", of {counted(seen.unknown, 'partition')} unknown" if seen.unknown else ""
+        known = seen.lag is not None and not seen.unknown
+        found.append(_check("Records to copy", known, f"{lag}{unknown}", at_ms))
+        holds = seen.held_report
+        held = 0 if holds is None else holds.held
+        found.append(_check("Held partitions", held == 0, counted(held, "partition"), at_ms))
+        missing = 0 if seen.report is None else seen.report.missing
+        found.append(_check("Missing remote topics", missing == 0, counted(missing, "topic"), at_ms))
+        beat = seen.facts.age_s(seen.facts.heartbeat_ms)
+        beats = "none yet" if beat is None else f"the last is {beat:.0f} s old"
+        found.append(_check("Heartbeats", seen.facts.beats, beats, at_ms))
+    if follows:
+        groups = flow.groups.reading
+        if groups.value is None:
+            found.append(_check("Consumer groups", None, groups.trouble or "they are being read", None))
+        else:
+            safe = all(one.done for one in groups.value.groups) and groups.value.source_trouble is None
+            found.append(_check("Consumer groups", safe, summary(groups.value), groups.at_ms))
+    return found
+
+
+def _check(name: str, good: bool | None, evidence: str, at_ms: int | None) -> dict[str, Any]:
+    return {"check": name, "good": good, "evidence": evidence, "read_at_ms": at_ms}

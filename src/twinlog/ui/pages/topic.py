@@ -1,0 +1,111 @@
+"""The page of a topic: its partitions with the offsets of both sides, and the settings that differ on the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.routing import Route
+
+from twinlog.errors import RequestError
+from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot
+from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.pages.attention import attention_rows, attentions
+from twinlog.ui.pages.paging import ListColumn, ListQuery, paged
+from twinlog.ui.pages.topics import topic_rows, wait_topics
+from twinlog.ui.rendering import ConsolePage
+from twinlog.ui.site import ConsoleSite
+from twinlog.ui.visits import Visit, page_routes
+
+COLUMNS = (
+    ListColumn("partition", "Partition", number=True),
+    ListColumn("source_start", "Source start", number=True),
+    ListColumn("source_end", "Source end", number=True),
+    ListColumn("source_offset", "Copied to", number=True),
+    ListColumn("target_offset", "Target offset", number=True),
+    ListColumn("lag", "Lag (records)", number=True),
+    ListColumn("state", "State"),
+)
+MOST_COMMANDS = 10
+
+
+class TopicPage:
+    """`/ui/topic?flow=NAME&topic=TOPIC`."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[Route]:
+        return page_routes(self._site, "/topic", self.show)
+
+    async def show(self, visit: Visit) -> ConsolePage:
+        """A topic by the newest reading."""
+        flow = self._site.live.flow(visit.query("flow"))
+        await wait_topics(self._site, flow)
+        topic = topic_of(flow, visit.query("topic"))
+        name = flow.settings.name
+        reading, state = flow.topics.reading, flow.state.reading
+        query = ListQuery.of(visit.request.query_params, [one.name for one in COLUMNS])
+        rows = [_row(part) for part in topic.partitions]
+        fixed = {"flow": name, "topic": topic.topic}
+        troubles = [one for one in attentions(name, state.value, None) if one.topic == topic.topic]
+        data = {
+            "flow": name,
+            "source": flow.settings.source,
+            "target": flow.settings.target,
+            "topic": topic.topic,
+            "remote_topic": topic.remote,
+            "left_out": topic.left_out or None,
+            "sums": next(row for row in topic_rows(flow) if row["topic"] == topic.topic),
+            "read_at_ms": reading.at_ms,
+            "trouble": reading.trouble,
+            "attention": attention_rows(troubles),
+            "partitions": paged(rows, query, COLUMNS, "partition", fixed),
+            "commands": _commands(flow, topic),
+            "actions": self._site.settings.actions,
+        }
+        return ConsolePage("topic.html", "topics", topic.topic, data, live=(name, f"topics:{name}"))
+
+
+def topic_of(flow: LiveFlow, name: str) -> TopicSnapshot:
+    """A topic of a flow by the newest reading. Raises RequestError 404, and 502 before the first reading."""
+    seen = flow.topics.reading.value
+    if seen is None or (seen.trouble and not seen.topics):
+        why = flow.topics.reading.trouble or (seen.trouble if seen is not None else "the first answer is still to come")
+        raise RequestError(502, f"The topics of {flow.settings.name} are unknown: {why}")
+    found = next((one for one in seen.topics if one.topic == name), None)
+    if found is None:
+        raise RequestError(404, f"Flow {flow.settings.name} leaves out topic {name!r}, or the topic is unknown.")
+    return found
+
+
+def _row(part: PartitionSnapshot) -> dict[str, Any]:
+    """A partition; the offset of a record of the source equals the offset on the target only by chance."""
+    return {
+        "partition": part.partition.partition,
+        "source_start": part.start,
+        "source_end": part.end,
+        "source_offset": part.copied,
+        "target_offset": part.target,
+        "lag": part.lag,
+        "state": part.state.value,
+        "detail": part.detail,
+        "resume": part.resume,
+    }
+
+
+def _commands(flow: LiveFlow, topic: TopicSnapshot) -> list[dict[str, Any]]:
+    """The last commands for the topic, the newest first."""
+    seen = flow.topics.reading.value
+    outcomes = [] if seen is None else list(seen.asked.outcomes)
+    mine = [one for one in outcomes if any(sel.has_topic(topic.topic) for sel in one.command.selectors)]
+    return [
+        {
+            "id": one.command.id,
+            "command": str(one.command),
+            "by": one.command.by,
+            "at_ms": one.command.at_ms or None,
+            "result": one.result.value,
+            "reason": one.reason,
+        }
+        for one in reversed(mine[-MOST_COMMANDS:])
+    ]

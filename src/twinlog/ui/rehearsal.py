@@ -1,0 +1,69 @@
+"""The rehearsal of a switchover as a reading: the same as `twinlog switchover --rehearse`, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.model.types import Alias
+from twinlog.ops.status.readers import ClustersReader
+from twinlog.ops.switchover.clusters import LiveClusters
+from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions
+from twinlog.ops.switchover.preflight import rehearsal_json, rehearse
+from twinlog.ops.switchover.report import report
+from twinlog.ops.switchover.session import stands
+from twinlog.settings.flow import FlowSettings
+
+REHEARSE_EVERY_S = 15.0
+"""The pre-flight measures the speed of copying for two seconds, and reads all groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """The rehearsal as values of JSON, the report of the last switchover, {} before the first, and its state in
+    words."""
+
+    data: dict[str, Any]
+    last: dict[str, Any]
+    stands: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether the pre-flight is free of obstacles."""
+        return not self.data["problems"]
+
+
+class RehearsalReader(ClustersReader):
+    """Rehearses a planned switchover from the source of a flow to its target; both clusters stay as they are."""
+
+    def __init__(
+        self, flow: FlowSettings, follows: FlowSettings, back: FlowSettings, aliases: Collection[Alias]
+    ) -> None:
+        """The flow, the flow that follows its groups, and the flow back."""
+        self._flow, self._follows, self._back, self._aliases = flow, follows, back, aliases
+        self._world: LiveClusters | None = None
+        super().__init__([])
+
+    def close(self) -> None:
+        if self._world is not None:
+            self._world.close()
+            self._world = None
+
+    def read(self) -> Rehearsal:
+        """Rehearse once. Raises ClusterError, and RefusedError if a right is missing; the next read connects again."""
+        try:
+            return self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self) -> Rehearsal:
+        world = self._world
+        if world is None:
+            world = self._world = LiveClusters(self._flow, self._back, self._aliases, follows=self._follows)
+            world.connect(LOOK_CONNECT_S)
+        entries = world.journal.read()
+        preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))
+        return Rehearsal(rehearsal_json(world, preflight, steps), report(entries), stands(entries))

@@ -1,0 +1,88 @@
+"""The common parts of all pages: settings, flows with their live readings, sessions and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.connect.rest.thread_pools import ThreadPool
+from twinlog.connect.rest.users import Users
+from twinlog.ui.assets import ConsoleAssets
+from twinlog.ui.live_flows import LiveFlows
+from twinlog.ui.login_check import LoginCheck
+from twinlog.ui.rendering import PageRenderer
+from twinlog.ui.sessions import SessionStore
+from twinlog.ui.sources import ConsoleSources
+
+ROOT = "/ui"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """The settings of a console. With `users` None it serves only browsers of this machine, without a login.
+
+    A session ends `idle_s` seconds after the last request of its user, and `absolute_s` seconds after its login. A form
+    has at most `body_bytes` bytes, and `body_s` seconds to arrive. `streams` browsers get live figures at a time. A
+    page waits `first_read_s` seconds for the first answer of the clusters, an action `action_s` for its outcome. With
+    `actions` False every page only shows. With `records` False the console leaves keys and values of records out.
+    """
+
+    users: Users | None = None
+    idle_s: float = 3600.0
+    absolute_s: float = 12 * 3600.0
+    sessions: int = 1000
+    sessions_of_user: int = 20
+    body_bytes: int = 64 * 1024
+    body_s: float = 15.0
+    streams: int = 64
+    first_read_s: float = 3.0
+    action_s: float = 10.0
+    actions: bool = True
+    records: bool = True
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether a browser has to log in; an empty file of users lets everyone in, as the REST API does."""
+        return self.users is not None and not self.users.everyone
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleThreads:
+    """The threads of the console: for reads and renders that wait, for actions, and for passwords."""
+
+    read: ThreadPool = field(default_factory=lambda: ThreadPool("console-read", 8))
+    act: ThreadPool = field(default_factory=lambda: ThreadPool("console-act", 4))
+    login: ThreadPool = field(default_factory=lambda: ThreadPool("console-login", 2))
+
+    def close(self) -> None:
+        for pool in (self.read, self.act, self.login):
+            pool.close()
+
+
+class ConsoleSite:
+    """A console until `close`."""
+
+    def __init__(self, sources: ConsoleSources, settings: ConsoleSettings, clock: Clock = SYSTEM) -> None:
+        self.sources = sources
+        self.settings = settings
+        self.clock = clock
+        self.root = ROOT
+        self.live = LiveFlows(sources, clock)
+        self.sessions = SessionStore(
+            clock,
+            idle_s=settings.idle_s,
+            absolute_s=settings.absolute_s,
+            most=settings.sessions,
+            most_of_user=settings.sessions_of_user,
+        )
+        self.threads = ConsoleThreads()
+        self.logins = LoginCheck(settings.users, self.threads.login, clock)
+        self.assets = ConsoleAssets(ROOT)
+        self.renderer = PageRenderer(ROOT, self.assets)
+        self.closed = False
+
+    def close(self) -> None:
+        """End the live readings, the streams of browsers, and the threads."""
+        self.closed = True
+        self.live.close()
+        self.threads.close()

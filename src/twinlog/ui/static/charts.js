@@ -1,0 +1,71 @@
+/* Draws the charts of a flow from its points, and adds new points after each reading. */
+(() => {
+  "use strict";
+  const box = document.querySelector(".charts[data-points]");
+  if (!box || !window.uPlot) return;
+  const page = document.documentElement;
+  const HOUR_S = 3600, HEIGHT = 160;
+  let points = null, charts = [];
+
+  const color = (name) => getComputedStyle(page).getPropertyValue(name).trim();
+  const short = (value) => value >= 1e9 ? `${+(value / 1e9).toPrecision(3)} G`
+    : value >= 1e6 ? `${+(value / 1e6).toPrecision(3)} M`
+    : value >= 1e3 ? `${+(value / 1e3).toPrecision(3)} k` : `${+value.toPrecision(3)}`;
+  const width = (element) => Math.max(200, Math.floor(element.getBoundingClientRect().width));
+
+  function draw() {
+    for (const one of charts) one.plot.destroy();
+    charts = [...box.querySelectorAll(".chart")].map((element) => {
+      const axis = { stroke: color("--dim"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
+      const plot = new window.uPlot({
+        width: width(element),
+        height: HEIGHT,
+        legend: { show: false },
+        cursor: { show: false },
+        tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+        scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+        axes: [axis, { ...axis, size: 64, values: (_, values) => values.map(short) }],
+        series: [{}, { stroke: color("--accent"), width: 2, fill: color("--soft"), spanGaps: false }],
+      }, [points.at_s, points[element.dataset.series]], element);
+      return { plot, element };
+    });
+  }
+
+  async function load() {
+    const last = points && points.at_s.length ? Math.floor(points.at_s[points.at_s.length - 1] * 1000) : 0;
+    const answer = await fetch(`${box.dataset.points}&since=${last}`, { headers: { "X-Live": "1" } });
+    if (!answer.ok) return;
+    const news = await answer.json();
+    if (!points) {
+      points = news;
+      draw();
+      return;
+    }
+    const from = (news.at_s.length ? news.at_s[news.at_s.length - 1] : Date.now() / 1000) - HOUR_S;
+    const joined = points.at_s.concat(news.at_s);
+    let begin = joined.findIndex((at) => at >= from);
+    if (begin < 0) begin = joined.length;
+    for (const name of Object.keys(news)) {
+      if (Array.isArray(news[name])) points[name] = points[name].concat(news[name]).slice(begin);
+    }
+    for (const one of charts) one.plot.setData([points.at_s, points[one.element.dataset.series]]);
+  }
+
+  let loading = false;
+  async function follow() {
+    if (loading) return;
+    loading = true;
+    try { await load(); } catch { /* The next reading tries again. */ } finally { loading = false; }
+  }
+
+  page.addEventListener("twinlog:reading", follow);
+  page.addEventListener("twinlog:theme", () => { if (points) draw(); });
+  let timer;
+  addEventListener("resize", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      for (const one of charts) one.plot.setSize({ width: width(one.element), height: HEIGHT });
+    }, 200);
+  });
+  follow();
+})();

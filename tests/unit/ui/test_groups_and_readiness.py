@@ -1,0 +1,101 @@
+"""The pages of groups, and of failover readiness: the verdicts of the commands, with evidence and age."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.mirror.groups.test_safe_move import STANDS
+from tests.unit.ops.status.test_command import REPORTED
+from tests.unit.ui.browser import Browser
+from tests.unit.ui.fakes import HELD, FakeSources, group, rehearsed, snapshot
+from twinlog.errors import ClusterError
+from twinlog.model.types import GroupId, SourceOffset
+
+READY = "/ui/readiness?flow=a-%3Eb"
+BEHIND = replace(STANDS, group=GroupId("late"), copied=SourceOffset(0))
+
+
+def test_groups_have_the_verdicts_of_the_command(browser: Browser, sources: FakeSources) -> None:
+    sources.only.groups = [group("shop"), group("late", BEHIND)]
+    page = browser.json("/ui/groups?sort=answer")
+    rows = {row["group"]: row for row in page["groups"]["rows"]}
+    assert rows["shop"]["answer"] == "yes"
+    assert rows["late"]["answer"] == "no"
+    assert rows["late"]["reasons"]
+    assert "1 of 2 groups may move now" in page["summary"]
+    text = browser.get("/ui/groups").text
+    assert rows["late"]["reasons"][0]["text"].split("'")[0] in text.replace("&#39;", "'")
+    assert browser.json("/ui/groups?search=LAT")["groups"]["matching"] == 1
+
+
+def test_a_group_shows_its_offsets_on_both_sides(browser: Browser) -> None:
+    page = browser.json("/ui/group?flow=a-%3Eb&group=shop")
+    (row,) = page["partitions"]["rows"]
+    assert (row["source_offset"], row["translated"], row["target_offset"]) == (
+        STANDS.committed,
+        STANDS.translated,
+        STANDS.target_committed,
+    )
+    assert (row["repeats"], row["skips"], row["answer"]) == (0, 0, "yes")
+    assert browser.get("/ui/group?flow=a-%3Eb&group=shop").status == 200
+    assert browser.get("/ui/group?flow=a-%3Eb&group=../nothing").status == 404
+
+
+def test_silent_groups_are_a_part_of_the_page(browser: Browser, sources: FakeSources) -> None:
+    sources.only.groups = ClusterError("cluster b: no broker answers")
+    assert "no broker answers" in browser.get("/ui/groups").text
+    assert browser.get("/ui/group?flow=a-%3Eb&group=shop").status == 502
+
+
+def test_the_answer_is_that_of_the_rehearsal(browser: Browser, sources: FakeSources) -> None:
+    page = browser.json(READY)
+    assert (page["ready"], page["seconds_without_producers"], page["loss_if_source_is_lost"]) == ("yes", 4.2, 1204)
+    assert (len(page["steps"][0]["calls"]), page["steps"][0]["more_calls"]) == (20, 10)
+    text = browser.get(READY).text
+    assert "May a switchover from a to b begin now?" in text
+    assert "1,204 at most" in text
+    assert "super users pass" in text
+    assert {one["check"] for one in page["checks"]} == {
+        "State of the flow",
+        "Records to copy",
+        "Held partitions",
+        "Missing remote topics",
+        "Heartbeats",
+        "Consumer groups",
+    }
+    assert all(one["read_at_ms"] for one in page["checks"])
+
+
+@pytest.mark.parametrize("failure", [rehearsed("orders: nothing is copied yet"), ClusterError("a is silent")])
+def test_an_obstacle_or_a_silent_cluster_is_never_a_yes(
+    browser: Browser, sources: FakeSources, failure: Exception
+) -> None:
+    sources.only.rehearsal = failure
+    page = browser.json(READY)
+    assert page["ready"] == ("unknown" if isinstance(failure, Exception) else "no")
+    assert page["seconds_without_producers"] is None
+    assert ("a is silent" if isinstance(failure, Exception) else "nothing is copied yet") in browser.get(READY).text
+
+
+def test_a_check_with_trouble_says_so(browser: Browser, sources: FakeSources) -> None:
+    sources.only.flow = snapshot(replace(REPORTED, held=1, held_partitions=(HELD,), missing=2))
+    sources.only.groups = [group("late", BEHIND)]
+    found = {one["check"]: one for one in browser.json(READY)["checks"]}
+    assert [found[name]["good"] for name in ("Held partitions", "Missing remote topics", "Consumer groups")] == [
+        False,
+        False,
+        False,
+    ]
+    assert found["Held partitions"]["evidence"] == "1 partition"
+
+
+def test_after_a_failed_repetition_the_last_answer_counts_as_unknown(browser: Browser, sources: FakeSources) -> None:
+    assert browser.json(READY)["ready"] == "yes"
+    sources.only.rehearsal = ClusterError("a is silent")
+    app = browser.app
+    poller = app.site.live.flow("a->b").rehearsal  # type: ignore[attr-defined]
+    poller.hurry()
+    poller.wait_reading(60, poller.reading.version)
+    assert browser.json(READY)["ready"] == "unknown"

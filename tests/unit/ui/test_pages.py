@@ -1,0 +1,147 @@
+"""The pages of the console: their content, their twins in JSON, and the answers to failures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.ops.status.test_command import REPORTED
+from tests.unit.ui.browser import Browser
+from tests.unit.ui.fakes import FLOW, HELD, FakeSources, snapshot, topic
+from twinlog.errors import ClusterError
+from twinlog.ops.status.status_text import flow_json
+from twinlog.ops.topics.reader import TopicState
+
+PAGES = ("/ui/", "/ui/flow?flow=a-%3Eb", "/ui/topics", "/ui/topic?flow=a-%3Eb&topic=orders")
+
+
+def test_the_overview_shows_each_flow_with_the_words_and_figures_of_status(browser: Browser) -> None:
+    text = browser.get("/ui/").text
+    assert "<title>Overview · twinlog</title>" in text
+    for shown in ("a-&gt;b", "running", "1,000", "2.0 MB", "1,204", "1.2 MB", "last error: gap: lost"):
+        assert shown in text, shown
+    (row,) = browser.json("/ui/")["flows"]
+    expected = flow_json(snapshot())
+    assert row["state"] == expected["state"]
+    assert row["figures"]["lag"]["records"] == expected["lag"]["records"] == 1204
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_page_has_a_twin_and_answers_head(browser: Browser, page: str) -> None:
+    answer = browser.get(page)
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    twin = browser.json(page)
+    path = page.replace("/ui/", "/ui/api/", 1)
+    assert browser.get("/ui/api/overview" if path == "/ui/api/" else path).json.keys() == twin.keys()
+    assert browser.ask("HEAD", page).status == 200
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_live_part_alone_is_a_part_of_the_page(browser: Browser) -> None:
+    for page in PAGES:
+        part = browser.get(page, hx_request="true", hx_target="div#live").text
+        assert "<html" not in part
+        assert "<table" in part
+
+
+def test_what_needs_attention_comes_first_with_its_id_and_the_way_out(browser: Browser, sources: FakeSources) -> None:
+    sources.only.flow = snapshot(replace(REPORTED, held=1, held_by_reason=(("gap", 1),), held_partitions=(HELD,)))
+    first, *rest = browser.json("/ui/")["attention"]
+    assert (first["urgency"], first["message_id"], first["way_out"]) == ("held", "TW-GAP-01", "accept the gap")
+    assert first["since_ms"] == HELD.since_ms
+    assert [one["urgency"] for one in rest] == ["note"]
+    text = browser.get("/ui/flow?flow=a-%3Eb").text
+    assert "TW-GAP-01" in text
+    assert "Way out:</b> accept the gap" in text
+
+
+def test_a_silent_cluster_is_a_part_of_the_page(browser: Browser, sources: FakeSources) -> None:
+    sources.only.flow = ClusterError("cluster b: no broker answers")
+    answer = browser.get("/ui/")
+    assert answer.status == 200
+    assert "no broker answers" in answer.text
+    (row,) = browser.json("/ui/")["flows"]
+    assert (row["state"], row["figures"]) == ("unknown", None)
+
+
+def test_an_unexpected_error_has_no_stack_on_the_page(browser: Browser, sources: FakeSources) -> None:
+    sources.only.flow = ValueError("secret")
+    text = browser.get("/ui/").text
+    assert "TW-FAULT-04" in text
+    assert "secret" not in text
+    assert "Traceback" not in text
+
+
+def test_topics_are_searched_sorted_and_paged_on_the_server(browser: Browser, sources: FakeSources) -> None:
+    sources.only.topics = [topic(f"t-{number:03}", number % 3 + 1) for number in range(120)]
+    page = browser.json("/ui/topics?search=T-1&sort=partitions&order=desc")["topics"]
+    assert (page["total"], page["matching"], page["pages"]) == (120, 20, 1)
+    assert [row["partitions"] for row in page["rows"]] == sorted((n % 3 + 1 for n in range(100, 120)), reverse=True)
+    second = browser.json("/ui/topics?page=3")["topics"]
+    assert len(second["rows"]) == 20
+    assert second["next"] is None
+    assert browser.json("/ui/topics?page=999999999&sort=nothing")["topics"]["page"] == 1
+    text = browser.get("/ui/topics?page=2").text
+    assert text.count('<th scope="row">') == 50
+    assert "120 of 120 topics, page 2 of 3" in text
+
+
+def test_a_page_with_ten_thousand_partitions_is_as_light_as_any(browser: Browser, sources: FakeSources) -> None:
+    sources.only.topics = [topic("big", 10_000), *(topic(f"t-{number}") for number in range(1000))]
+    assert len(browser.get("/ui/topics").content) < 60_000
+    assert len(browser.get("/ui/topic?flow=a-%3Eb&topic=big").content) < 60_000
+    assert len(browser.get("/ui/flow?flow=a-%3Eb").content) < 60_000
+
+
+def test_a_topic_shows_its_partitions_with_the_offsets_of_both_sides(browser: Browser, sources: FakeSources) -> None:
+    sources.only.topics = [topic("orders", 2, TopicState.HELD, "TW-GAP-01: lost")]
+    page = browser.json("/ui/topic?flow=a-%3Eb&topic=orders")
+    assert page["partitions"]["rows"][1] == {
+        "partition": 1,
+        "source_start": 0,
+        "source_end": 11,
+        "source_offset": 4,
+        "target_offset": 3,
+        "lag": 7,
+        "state": "held",
+        "detail": "TW-GAP-01: lost",
+        "resume": None,
+    }
+    assert "a.orders" in browser.get("/ui/topic?flow=a-%3Eb&topic=orders").text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/ui/nothing", 404),
+        ("GET", "/ui/static/../app.py", 404),
+        ("GET", "/ui/static/0000/..%2Fapp.py", 404),
+        ("GET", "/ui/flow?flow=nothing", 404),
+        ("GET", "/ui/topic?flow=a-%3Eb&topic=nothing", 404),
+        ("DELETE", "/ui/", 405),
+        ("POST", "/ui/", 405),
+        ("PATCH", "/ui/nothing", 405),
+        ("GET", "/ui/logout", 405),
+    ],
+)
+def test_a_failure_has_a_page_and_a_body_in_json(browser: Browser, method: str, path: str, status: int) -> None:
+    answer = browser.ask(method, path)
+    assert (answer.status, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    twin = browser.ask(method, path, accept="application/json")
+    assert twin.json["error_code"] == status
+    assert twin.json["message"]
+
+
+def test_the_root_leads_to_the_console(browser: Browser) -> None:
+    for path in ("/", "/ui"):
+        assert browser.get(path).headers["location"] == "/ui/"
+
+
+def test_points_are_kept_for_charts(browser: Browser) -> None:
+    browser.get("/ui/")
+    points = browser.get("/ui/api/points?flow=a-%3Eb").json
+    assert points["flow"] == FLOW
+    assert points["lag"][-1] == 1204
+    last = int(points["at_s"][-1] * 1000)
+    assert browser.get(f"/ui/api/points?flow=a-%3Eb&since={last + 60_000}").json["at_s"] == []

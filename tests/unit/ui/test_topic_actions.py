@@ -1,0 +1,146 @@
+"""Commands for topics from their pages: the effect, the confirmation, the outcome, and the line of the audit."""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.unit.ui.browser import Answer, Browser
+from tests.unit.ui.fakes import FLOW, FakeSources, topic
+from twinlog.errors import ClusterError
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ui.app import console_app
+from twinlog.ui.pages.topic_actions import TopicAction
+from twinlog.ui.site import ConsoleSettings
+from twinlog.worker.control.model import LogPlace, LogPlaceKind, PartitionMove, TopicVerb
+
+ORDERS = TopicPartition(TopicName("orders.v1"), 0)
+SKIP = PartitionMove(ORDERS, SourceOffset(4), SourceOffset(10), True, passed=6)
+FIELDS = {"flow": FLOW, "topic": "orders.v1", "verb": "skip-to", "place": "latest", "value": "", "partitions": "0"}
+
+
+@pytest.fixture
+def skipping(sources: FakeSources) -> None:
+    sources.only.topics = [topic("orders.v1")]
+    sources.only.moves = [SKIP]
+
+
+def confirm(browser: Browser, **changes: str) -> Answer:
+    return browser.get(f"/ui/topic/confirm?{urlencode({**FIELDS, **changes})}")
+
+
+def send(browser: Browser, token: str, /, **changes: str) -> Answer:
+    return browser.post("/ui/topic/act", {**FIELDS, "id": "id-1", "typed": "orders.v1", "token": token} | changes)
+
+
+@pytest.mark.usefixtures("skipping")
+def test_the_loss_is_shown_before_the_confirmation_that_names_the_topic(browser: Browser, sources: FakeSources) -> None:
+    page = confirm(browser)
+    assert page.status == 200
+    assert "1 partition: 6 source offsets will be passed over and never copied" in page.text
+    assert "6 source offsets will never be on the target" in page.text
+    assert "Type the name orders.v1 to confirm" in page.text
+    assert sources.only.submitted == []
+    twin = browser.json(f"/ui/topic/confirm?{urlencode(FIELDS)}")
+    assert (twin["passed_over"], twin["copied_again"], twin["changes"]) == (6, 0, True)
+
+
+@pytest.mark.usefixtures("skipping")
+def test_a_confirmed_command_is_written_once_and_its_outcome_is_shown(
+    browser: Browser, sources: FakeSources, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "twinlog.audit")
+    token = confirm(browser).token
+    answer = send(browser, token)
+    assert answer.status == 303
+    assert send(browser, token).headers["location"] == answer.headers["location"]
+    (command,) = sources.only.submitted
+    assert (command.id, command.verb, command.place) == ("id-1", TopicVerb.SKIP_TO, LogPlace(LogPlaceKind.LATEST))
+    (selector,) = command.selectors
+    assert (selector.pattern, selector.partitions) == ("orders[.]v1", (0,))
+    assert not selector.has_topic(TopicName("orders-v1"))
+    page = browser.get(answer.headers["location"])
+    assert "applied" in page.text
+    assert "6 source offsets are passed over and never copied" in page.text
+    assert "skip-to latest orders[.]v1 partition 0" in browser.get("/ui/topic?flow=a-%3Eb&topic=orders.v1").text
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert lines[0] == (
+        'console: user="-" address="127.0.0.1" action="skip-to" flow="a->b" topic="orders.v1" id="id-1" '
+        'place="latest" partitions="0" outcome="applied"'
+    )
+
+
+@pytest.mark.usefixtures("skipping")
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"typed": ""}, 400),
+        ({"typed": "orders"}, 400),
+        ({"id": ""}, 400),
+        ({"id": "x" * 100}, 400),
+        ({"verb": "delete"}, 400),
+        ({"place": ""}, 400),
+        ({"place": "offset", "value": "-1"}, 400),
+        ({"place": "offset", "value": "9" * 30}, 400),
+        ({"place": "time", "value": "yesterday"}, 400),
+        ({"place": "time", "value": "1900-01-01"}, 400),
+        ({"partitions": "a"}, 400),
+        ({"flow": "nothing"}, 404),
+        ({"topic": "", "typed": ""}, 400),
+        ({"token": "x"}, 403),
+    ],
+)
+def test_a_wrong_form_writes_nothing(
+    browser: Browser, sources: FakeSources, changes: dict[str, str], status: int
+) -> None:
+    token = confirm(browser).token
+    assert send(browser, token, **changes).status == status
+    assert sources.only.submitted == []
+
+
+@pytest.mark.usefixtures("skipping")
+def test_a_pause_needs_no_typed_name(browser: Browser, sources: FakeSources) -> None:
+    page = confirm(browser, verb="pause", place="", partitions="")
+    assert "Type the name" not in page.text
+    assert send(browser, page.token, verb="pause", typed="", partitions="").status == 303
+    (command,) = sources.only.submitted
+    assert (command.verb, command.place, command.selectors[0].partitions) == (TopicVerb.PAUSE, None, None)
+    assert command.by == "console at 127.0.0.1"
+
+
+@pytest.mark.usefixtures("skipping")
+def test_a_failed_action_has_its_reason_and_a_line_in_the_audit(
+    browser: Browser, sources: FakeSources, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "twinlog.audit")
+    token = confirm(browser).token
+    sources.fails = ClusterError("cluster b: no broker answers")
+    answer = send(browser, token)
+    assert answer.status == 502
+    assert "no broker answers" in answer.text
+    assert 'outcome="ClusterError"' in caplog.records[-1].getMessage()
+
+
+def test_a_console_without_actions_only_shows(sources: FakeSources) -> None:
+    app = console_app(sources, ConsoleSettings(actions=False))
+    browser = Browser(app)
+    try:
+        page = browser.get("/ui/topic?flow=a-%3Eb&topic=orders")
+        assert "Show the effect" not in page.text
+        assert confirm(browser).status == 403
+    finally:
+        app.close()
+
+
+def test_an_unknown_outcome_is_not_found(browser: Browser) -> None:
+    assert browser.get("/ui/topic/outcome?flow=a-%3Eb&topic=orders&id=x").status == 404
+
+
+def test_places_are_read_as_by_the_command() -> None:
+    moment = TopicAction.of({**FIELDS, "place": "time", "value": "2026-11-20T08:00:00Z"}).place
+    assert str(moment) == "time 2026-11-20T08:00:00Z"
+    assert str(TopicAction.of({**FIELDS, "place": "offset", "value": "12"}).place) == "offset 12"
+    assert TopicAction.of({**FIELDS, "partitions": " 3,1 ,3"}).partitions == (1, 3)
