@@ -24,7 +24,7 @@ from twinlog.ui.pages.topics import TopicsPage
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources
-from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
+from twinlog.ui.visits import ConsoleEndpoint, Visit
 
 _PACKED_FROM = 1024
 _MOST_URL, _MOST_HEADERS = 8 * 1024, 32 * 1024
@@ -49,7 +49,6 @@ class ConsoleApp:
             *ReadinessPage(site).routes(),
             *RecordsPages(site).routes(),
             *ConnectorsPages(site).routes(),
-            *MigrationPage(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]
@@ -74,21 +73,6 @@ class ConsoleApp:
 def console_app(sources: ConsoleSources, settings: ConsoleSettings | None = None, clock: Clock = SYSTEM) -> ConsoleApp:
     """The console of these flows."""
     return ConsoleApp(ConsoleSite(sources, settings or ConsoleSettings(), clock))
-
-
-class MigrationPage:
-    """`/ui/migration`: the commands of a migration, until the page leads through it."""
-
-    def __init__(self, site: ConsoleSite) -> None:
-        self._site = site
-
-    def routes(self) -> list[Route]:
-        return page_routes(self._site, "/migration", self.show)
-
-    async def show(self, visit: Visit) -> ConsolePage:
-        commands = ["twinlog plan FILE", "twinlog run FILE", "twinlog switchover FILE --from A --to B"]
-        data = {"text": "A migration takes these commands in turn.", "commands": commands}
-        return ConsolePage("planned.html", "migration", "Migration", data)
 
 
 class _BoundedRequests:

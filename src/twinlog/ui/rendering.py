@@ -29,7 +29,6 @@ NAVIGATION = (
     ("readiness", "Readiness", "/readiness"),
     ("records", "Records", "/records"),
     ("connectors", "Connectors", "/connectors"),
-    ("migration", "Migration", "/migration"),
 )
 """The sections of the console: name, title, and path below the root."""
 

@@ -112,7 +112,7 @@ def test_settings_that_differ(browser: Browser, sources: FakeSources) -> None:
 
 
 def test_every_section_of_the_navigation_has_a_page(browser: Browser) -> None:
-    for section in ("", "topics", "groups", "readiness", "records", "connectors", "migration"):
+    for section in ("", "topics", "groups", "readiness", "records", "connectors"):
         answer = browser.get(f"/ui/{section}")
         assert answer.status == 200, section
         assert answer.text.count('aria-current="page"') == 1

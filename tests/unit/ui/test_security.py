@@ -353,7 +353,7 @@ def test_no_request_gets_a_stack_or_500(locked: ConsoleApp, sources: FakeSources
     assert log_in(inside) == 303
     token = inside.get("/ui/").token
     paths = [*PATHS, "/ui", "/", "/ui/events", "/ui/login", "/ui/logout", "/ui/records", "/ui/topic/act"]
-    paths += ["/ui/topic/outcome", "/ui/connectors", "/ui/migration", "/ui/api/points", "/ui/static/x/y", "/ui/api/"]
+    paths += ["/ui/topic/outcome", "/ui/connectors", "/ui/api/points", "/ui/static/x/y", "/ui/api/"]
     paths += [path.replace("/ui/", "/ui/api/") for path in PATHS[1:]]
     names = ("flow", "topic", "group", "verb", "partitions", "partition", "place", "value", "id", "typed", "search")
     names += ("sort", "order", "page", "as", "count", "since", "next", "live")
