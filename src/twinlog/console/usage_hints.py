@@ -58,7 +58,7 @@ def hint_about_option(context: Any, name: str | None, words: Sequence[str]) -> s
 def hint_about_arguments(context: Any, words: Sequence[str]) -> str | None:
     """The sentence about a FILE that is missing while a later argument is a file; None for the right order."""
     file, *others = _arguments_of(context) or [None]
-    if file is None or Path(file).exists():
+    if not isinstance(file, str | Path) or Path(file).exists():
         return None
     texts = [one if isinstance(one, list | tuple) else [one] for one in others]
     # Files of connectors are paths, and at the right place.
