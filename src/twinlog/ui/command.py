@@ -21,6 +21,7 @@ from twinlog.console.exit_codes import FINE, UNREACHABLE, WRONG
 from twinlog.console.flow_files import FlowsOfFile, read_flow_file
 from twinlog.console.options import FILE_HELP, Secrets
 from twinlog.errors import OptionError
+from twinlog.message_ids import with_id
 from twinlog.ops.connectors.rest import URL, TlsFiles, access
 from twinlog.settings.worker import ListenerAddress
 
@@ -164,7 +165,7 @@ def _serve(
     try:
         bound = bind([address])
     except OSError as error:
-        print_error(str(error.strerror or error))
+        print_error(with_id(str(error.strerror or error), "TW-REST-01"))
         return UNREACHABLE
     app = console_app(sources, settings)
     serving = ServerThread("console-server")
@@ -193,7 +194,7 @@ def _users(path: Path | None) -> Users | None:
 
     found = users_in(path)
     for warning in found.warnings:
-        log.warning("%s", warning)
+        log.warning("%s", with_id(str(warning), "TW-FILE-22"))
     return found
 
 

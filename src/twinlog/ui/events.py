@@ -28,7 +28,7 @@ HEARTBEAT_S = 15.0
 LONGEST_S = 600.0
 """A stream ends after this time; the browser connects again by itself."""
 
-RETRY_MS = 3000
+RECONNECT_MS = 3000
 _MOST_READINGS = 100
 
 
@@ -61,7 +61,7 @@ class EventStreams:
         began = told_at = monotonic()
         self.open += 1
         try:
-            yield f"retry: {RETRY_MS}\n\n".encode()
+            yield f"retry: {RECONNECT_MS}\n\n".encode()
             while not self._site.closed and monotonic() - began < LONGEST_S:
                 if visit.session.name and self._site.sessions.find(visit.session.name, uses=False) is None:
                     yield b"event: ended\ndata: {}\n\n"
