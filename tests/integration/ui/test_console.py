@@ -1,0 +1,169 @@
+"""The console of a flow that runs: its pages have the brokers' own answers, and an action is done once."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.child import Child
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.groups import commit_offsets
+from harness.ports import claim_port, release_port
+from harness.produce import numbered, produce
+from harness.topics import create_topic, offsets
+from harness.wait import wait_for
+from tests.integration.mirror_process import GROUPS_EVERY_SECOND, MirrorProcess, flow_properties
+
+START_S = 180.0
+LOOK_S = 60.0
+FIELD = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
+
+
+class Visitor:
+    """A browser without scripts."""
+
+    def __init__(self, port: int) -> None:
+        self._root = f"http://127.0.0.1:{port}/ui"
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+
+    def open(self, path: str, form: Mapping[str, str] | None = None, **query: str) -> Any:
+        url = f"{self._root}{path}?{urllib.parse.urlencode(query)}"
+        body = None if form is None else urllib.parse.urlencode(form).encode()
+        return self._opener.open(urllib.request.Request(url, body), timeout=60)
+
+    def page(self, path: str, **query: str) -> str:
+        with self.open(path, **query) as answer:
+            return str(answer.read().decode())
+
+    def json(self, path: str, **query: str) -> Any:
+        with self.open(f"/api{path}", **query) as answer:
+            return json.loads(answer.read())
+
+    def is_served(self) -> bool:
+        try:
+            return "Overview" in self.page("/")
+        except OSError:
+            return False
+
+
+class Scene:
+    """A flow of a topic that runs, and the console beside it."""
+
+    def __init__(self, clusters: tuple[KafkaCluster, KafkaCluster], home: Path, names: Callable[[str], str]) -> None:
+        self.left, self.right = clusters
+        self.topic, self.group = create_topic(self.left, names("t"), 2), names("g")
+        here, there = names("here"), names("there")
+        self.flow, self.remote = f"{here}->{there}", f"{here}.{self.topic}"
+        produce(self.left, self.topic, numbered(40), partition=0)
+        produce(self.left, self.topic, numbered(60), partition=1)
+        commit_offsets(self.left, {self.group: {(self.topic, 0): 10}})
+        settings = {
+            "topics": self.topic,
+            "groups": self.group,
+            "sync.group.offsets.enabled": "true",
+            **GROUPS_EVERY_SECOND,
+        }
+        lines = flow_properties(self.flow, self.left, self.right, settings)
+        self.run = MirrorProcess(home, f"{here}, {there}", lines)
+        self.port = claim_port()
+        listen = f"127.0.0.1:{self.port}"
+        command = [sys.executable, "-m", "twinlog", "console", str(self.run.file), "--listen", listen]
+        self.console = Child("console", command, home / "console.log")
+        self.visitor = Visitor(self.port)
+
+    def start(self) -> None:
+        self.run.start()
+        self.run.wait_for_tasks(self.flow)
+        self.console.start()
+        wait_for(self.visitor.is_served, START_S, "the console is served")
+
+    def close(self) -> None:
+        self.console.kill()
+        self.run.kill()
+        release_port(self.port)
+
+    def overview(self) -> Any:
+        (found,) = self.visitor.json("/overview")["flows"]
+        return found
+
+    def partitions(self) -> list[dict[str, Any]]:
+        shown = self.visitor.json("/topic", flow=self.flow, topic=self.topic)["partitions"]
+        return sorted(shown["rows"], key=lambda row: int(row["partition"]))
+
+    def act(self, verb: str) -> str:
+        """Confirm an action as its page asks for it; returns the page of the outcome."""
+        page = self.visitor.page("/topic/confirm", flow=self.flow, topic=self.topic, verb=verb)
+        form = {name: html.unescape(value) for name, value in FIELD.findall(page)}
+        with self.visitor.open("/topic/act", form) as answer:
+            return str(answer.read().decode())
+
+
+@pytest.fixture
+def scene(
+    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path, new_name: Callable[[str], str]
+) -> Iterator[Scene]:
+    found = Scene(clusters, tmp_path, new_name)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.close()
+
+
+def test_pages_have_the_answers_of_the_brokers_and_actions_are_done(scene: Scene) -> None:
+    visitor = scene.visitor
+
+    def all_copied() -> bool:
+        return [row["source_offset"] for row in scene.partitions()] == [40, 60]
+
+    wait_for(all_copied, LOOK_S, "the topic's page shows all records as copied")
+    wait_for(lambda: scene.overview()["state"] == "running", LOOK_S, "the overview shows the flow as running")
+    assert scene.overview()["figures"]["lag"]["records"] == 0
+    for row, number in zip(scene.partitions(), (0, 1), strict=True):
+        assert (row["source_start"], row["source_end"]) == offsets(scene.left, scene.topic, number)
+        assert row["target_offset"] == offsets(scene.right, scene.remote, number)[1]
+
+    def group_is_there() -> bool:
+        found = visitor.json("/group", flow=scene.flow, group=scene.group)["partitions"]["rows"]
+        return [(one["source_offset"], one["target_offset"]) for one in found] == [(10, 10)]
+
+    wait_for(group_is_there, LOOK_S, "the page of the group shows its offsets on both sides")
+    page = visitor.page("/records", flow=scene.flow, topic=scene.topic, partition="0", place="offset", value="5")
+    assert scene.remote in page
+    with visitor.open("/") as answer:
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+    # A live update, then an action, its effect on the copying, and the way back.
+    produce(scene.left, scene.topic, numbered(5, start=40), partition=0)
+    wait_for(lambda: scene.partitions()[0]["source_offset"] == 45, LOOK_S, "new records are shown as copied")
+    assert "pause" in scene.act("pause")
+    wait_for(lambda: {row["state"] for row in scene.partitions()} == {"paused"}, LOOK_S, "both partitions are paused")
+    produce(scene.left, scene.topic, numbered(5, start=45), partition=0)
+    wait_for(lambda: scene.partitions()[0]["source_end"] == 50, LOOK_S, "the new end is shown")
+    assert len(consume(scene.right, scene.remote, partitions=[0])) == 45
+    scene.act("resume")
+    wait_for(lambda: len(consume(scene.right, scene.remote, partitions=[0])) == 50, LOOK_S, "the rest is copied")
+
+    # Without the token of the session nothing is done.
+    form = {"flow": scene.flow, "topic": scene.topic, "verb": "pause", "token": "wrong", "id": "x"}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        visitor.open("/topic/act", form)
+    refused.value.close()
+    assert refused.value.code == 403
+    assert scene.console.terminate(30)
+    log = scene.console.log.read_text(encoding="utf-8")
+    assert log.count('action="pause"') == 1
+    assert log.count('action="resume"') == 1
+    assert "Traceback" not in log
