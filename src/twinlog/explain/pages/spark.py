@@ -45,10 +45,9 @@ _SPARK = Area(
             meaning="Usually the kernel ran out of memory (`dmesg` names the process).",
             impact="The bridge copies the records, or the flow waits for some seconds.",
             mend=(
-                "twinlog continues by itself. If the line returns, give the machine or container more [memory]"
-                "(sizing.md#memory). After the sixth death within ten minutes, the process ends with "
-                "exit code 3: start "
-                "it again."
+                "twinlog continues by itself. If the line returns, give the machine or container more "
+                "[memory](sizing.md#memory). After the sixth death within ten minutes, the process ends with exit "
+                "code 3: start it again."
             ),
         ),
         Message(

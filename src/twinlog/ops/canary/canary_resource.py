@@ -6,7 +6,6 @@ have names of their own, too. References to Secrets and ConfigMaps stay as they 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from twinlog.config.strimzi.fields import STORAGE
 from twinlog.model.types import Alias
 from twinlog.ops.canary.canary_file import OWN_SETTINGS, CanaryChoice, chosen_settings, is_own, topic_patterns
 from twinlog.ops.convert.secrets import secret_name
+from twinlog.ops.convert.to_strimzi import dumped
 
 _LEFT_OUT = ("checkpointConnector", "heartbeatConnector", "groupsPattern", "groupsExcludePattern")
 _OF_GROUPS = ("sync.group.offsets.", "emit.heartbeats.")
@@ -56,7 +56,7 @@ def canary_resource(path: Path, choice: CanaryChoice) -> str:
     else:
         _name_clusters(spec, choice, storage)
     beside = [one for one in documents if one.get("kind") in _BESIDE]
-    return _text([resource, *beside])
+    return dumped(resource, *beside)
 
 
 def _documents(path: Path) -> Iterator[Any]:
@@ -104,12 +104,3 @@ def _name_clusters(spec: Any, choice: CanaryChoice, storage: dict[str, str]) -> 
         if one["alias"] == choice.flow.source:
             one["alias"] = choice.alias
     spec["clusters"] = kept
-
-
-def _text(documents: list[Any]) -> str:
-    yaml = YAML()
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.width = 4096
-    stream = io.StringIO()
-    yaml.dump_all(documents, stream)
-    return stream.getvalue()

@@ -64,13 +64,13 @@ def to_strimzi(mirrors: Mirrors, vault: SecretStore, version: Version, name: str
     return Output(files, vault.kept, tuple(writer.not_converted), tuple(writer.remarks))
 
 
-def dumped(resource: Any) -> str:
-    """A resource as text."""
+def dumped(*documents: Any) -> str:
+    """The documents of a YAML file as text, for example a resource and its Secrets."""
     yaml = YAML()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 4096
     stream = io.StringIO()
-    yaml.dump(resource, stream)
+    yaml.dump_all(documents, stream)
     return stream.getvalue()
 
 

@@ -96,7 +96,9 @@ def groups(
     named = chosen(flows, flow, fits=lambda one: one.kind in (None, "checkpoint"), doing="that follows groups")
     wanted = [one for one in known if one.settings in named]
     wait_s = WAIT_S if timeout is None else timeout
-    connect_s = LOOK_CONNECT_S if timeout is None else min(LOOK_CONNECT_S, timeout) if wait else timeout
+    connect_s = LOOK_CONNECT_S if timeout is None else timeout
+    if wait:
+        connect_s = min(connect_s, LOOK_CONNECT_S)
     with ExitStack() as stack:
         try:
             readers = [
