@@ -25,6 +25,7 @@ from twinlog.transforms.smt.java_forms import (
     BLANK,
     DateFormat,
     DateFormatError,
+    ShortInteger,
     narrowed,
     number_text,
     widened,
@@ -68,6 +69,9 @@ def cast(settings: Settings) -> FieldTransform:
         if data.value is None:
             return data
         if "" in spec:
+            kept = data.schema.get("name") if data.schema is not None else None
+            if kept in _TYPE_OF:
+                raise TransformError(f"its schema keeps the name {kept}, and Connect writes only times under this name")
             return SchemaAndValue(_cast_schema(data.schema, spec[""]), _cast(data.value, data.schema, spec[""], "it"))
         value = as_object(data)
         if data.schema is None:
@@ -121,8 +125,12 @@ def _of_number(value: float, kind: str) -> Any:
         return value if isinstance(value, bool) else _whole(value, 64) != 0
     if kind in BITS:
         # For a smaller type a float goes through int first, and stops at the ends of int (JLS 5.1.3).
-        return wrapped(_whole(value, 64 if kind == "int64" else 32), BITS[kind])
+        return _integer(wrapped(_whole(value, 64 if kind == "int64" else 32), BITS[kind]), kind)
     return narrowed(float(value)) if kind == "float32" else widened(value)
+
+
+def _integer(number: int, kind: str) -> int:
+    return number if kind == "int64" else ShortInteger(number)
 
 
 def _whole(value: float, bits: int) -> int:
@@ -142,7 +150,7 @@ def _of_text(value: str, kind: str, name: str) -> Any:
         number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
         if number is None or not -(2 ** (BITS[kind] - 1)) <= number < 2 ** (BITS[kind] - 1):
             raise TransformError(f"{name} is {value!r}, and {kind} is expected")
-        return number
+        return _integer(number, kind)
     trimmed = value.strip(BLANK)
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?", trimmed):
         raise TransformError(f"{name} is {value!r}, and {kind} is expected")
@@ -211,6 +219,9 @@ def _ms(value: Any, given: str | None, how: DateFormat | None, per_second: int) 
         return how.parse(value)
     if not isinstance(value, int) or isinstance(value, bool) or given == "string":
         raise TransformError(f"{value!r} is an invalid time")
+    if given is None and isinstance(value, ShortInteger):
+        # TimestampConverter.inferTimestampType knows no other class of whole numbers than Long.
+        raise TransformError(f"a time has 64 bits, and {value!r} was cast to fewer")
     if given == "Date":
         return value * DAY_MS
     if given in {"Time", "Timestamp"}:

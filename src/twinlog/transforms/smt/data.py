@@ -197,13 +197,24 @@ def write(converter: SmtConverter, data: SchemaAndValue) -> bytes | None:
         return None if data.value is None else _text_of(data).encode()
     if data.value is None and (data.schema is None or not converter.schemas):
         return None if data.schema is None else b"null"
-    content = {"schema": data.schema, "payload": data.value} if converter.schemas else data.value
+    payload = _filled(data.schema, data.value) if converter.defaults else data.value
+    content = {"schema": data.schema, "payload": payload} if converter.schemas else payload
     try:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except ValueError as error:
         if isinstance(error, UnicodeEncodeError):
             raise
         raise TransformError(f"a number lacks a form in JSON: {error}") from None
+
+
+def _filled(schema: Schema | None, value: Any) -> Any:
+    """The value with the defaults of its structs' fields in the place of nulls."""
+    if schema is None or schema.get("type") != "struct" or value is None:
+        return value
+    return {
+        field["field"]: with_default(field, _filled(field, value[field["field"]]), defaults=True)
+        for field in fields_of(schema)
+    }
 
 
 def _text_of(data: SchemaAndValue) -> str:

@@ -128,7 +128,8 @@ def _flatten_schema(
         shape = {part: field[part] for part in ("type", "items") if part in field}
         more: Schema = {} if instead is None else {"default": instead}
         fields.append(shape | basics(field) | {"optional": may_lack, "field": name} | more)
-        flat[name] = instead if cell is None else cell
+        # A field of a missing struct stays null, and the converter decides over its default.
+        flat[name] = instead if cell is None and value is not None else cell
 
 
 def hoist_field(settings: Settings) -> FieldTransform:

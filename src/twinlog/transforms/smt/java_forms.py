@@ -36,6 +36,12 @@ class Float32(float):
     __slots__ = ()
 
 
+class ShortInteger(int):
+    """A whole number of 8, 16 or 32 bits in Java: TimestampConverter takes only a `Long` as a time."""
+
+    __slots__ = ()
+
+
 def narrowed(number: float) -> Float32:
     """The nearest number of 32 bits; infinity beyond the largest number, as in Java."""
     try:

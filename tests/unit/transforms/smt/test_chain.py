@@ -147,3 +147,45 @@ def test_a_time_in_the_text_form_is_written_as_java_writes_it(target: str, writt
     convert = stage("TimestampConverter", side="value", target_type=target, format="yyyy-MM-dd HH:mm:ss", **plain)
     batch = rows({"value": b"2024-02-29 01:02:03"})
     assert [row["value"] for row in run(batch, convert, value=SmtConverter("text"))] == [written]
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32"])
+def test_a_time_that_was_cast_to_fewer_than_64_bits_is_refused(kind: str) -> None:
+    """`TimestampConverter.inferTimestampType` takes `Long` and neither `Integer`, `Short` nor `Byte`."""
+    plain: dict[str, SmtValue] = {"side": "value", "replace_null_with_default": False}
+    to_unix: dict[str, SmtValue] = {"target_type": "unix", "format": "", "unix_precision": "milliseconds"}
+    convert = stage("TimestampConverter", field="at", **plain, **to_unix)
+    batch = rows({"value": b'{"at":true}'})
+    wide = stage("Cast", spec=("at:int64",), **plain)
+    assert run(batch, wide, convert, value=PLAIN_JSON)[0]["value"] == b'{"at":1}'
+    with pytest.raises(TransformError, match="a time has 64 bits, and 1 was cast to fewer"):
+        run(batch, stage("Cast", spec=(f"at:{kind}",), **plain), convert, value=PLAIN_JSON)
+
+
+@pytest.mark.parametrize(("defaults", "written"), [(True, 5), (False, None)])
+def test_a_field_of_a_missing_struct_has_its_default_only_where_the_converter_writes_defaults(
+    defaults: bool, written: int | None
+) -> None:
+    """`Flatten.buildWithSchema` puts nothing for a struct that is null; JsonConverter then looks for a default."""
+    inner = {"type": "int32", "optional": True, "default": 5, "field": "a"}
+    outer = {"type": "struct", "fields": [inner], "optional": True, "field": "b"}
+    schema = {"type": "struct", "fields": [outer], "optional": False}
+    batch = rows({"value": json.dumps({"schema": schema, "payload": {"b": None}}).encode()})
+    converter = SmtConverter("json", schemas=True, defaults=defaults)
+    (row,) = run(batch, stage("Flatten", side="value", delimiter="."), value=converter)
+    assert json.loads(row["value"])["payload"] == {"b.a": written}
+    hoist = stage("HoistField", side="value", field="whole")
+    (row,) = run(batch, stage("Flatten", side="value", delimiter="."), hoist, value=converter)
+    assert json.loads(row["value"])["payload"] == {"whole": {"b.a": written}}
+
+
+@pytest.mark.parametrize("name", ["Date", "Time", "Timestamp"])
+def test_a_time_under_its_name_is_not_cast_as_a_whole(name: str) -> None:
+    """Cast keeps the schema's name, and JsonConverter then expects a `java.util.Date`."""
+    kind = "int64" if name == "Timestamp" else "int32"
+    schema = {"type": kind, "optional": True, "name": f"org.apache.kafka.connect.data.{name}", "version": 1}
+    cast = stage("Cast", side="value", spec=("int8",), replace_null_with_default=True)
+    converter = SmtConverter("json", schemas=True, defaults=True)
+    batch = rows({"value": json.dumps({"schema": schema, "payload": 3_600_001}).encode()})
+    with pytest.raises(TransformError, match=f"keeps the name org.apache.kafka.connect.data.{name}"):
+        run(batch, cast, value=converter)
