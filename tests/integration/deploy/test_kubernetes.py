@@ -42,6 +42,7 @@ def driver_options(kubernetes: Kubernetes, home: Path) -> list[str]:
     return found
 
 
+@pytest.mark.scenario
 def test_executors_are_pods_that_are_recreated_and_go_with_their_driver(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,

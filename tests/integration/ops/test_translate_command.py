@@ -94,17 +94,14 @@ def test_the_command_translates_one_offset(copy_flow: CopyFlow, topic_name: str,
     assert "group nobody-has-this-name lacks committed offsets" in printed
 
 
-def test_a_dead_source_spoils_no_answer(
-    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_dead_source_spoils_no_answer(copy_flow: CopyFlow, topic_name: str, caplog: pytest.LogCaptureFixture) -> None:
     """As after a disaster: all that twinlog has copied itself is known on the target."""
-    monkeypatch.setattr("twinlog.ops.translate.offset_lookup.COMMAND_CONNECT_S", 2.0)
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(50))
     copy_flow.copy(topic_name)
     settings = flow_settings(copy_flow.source, copy_flow.target)
     nowhere = AdminSettings(replace(settings.source_admin.client, bootstrap_servers=("127.0.0.1:1",)))
-    with Lookup(replace(settings, source_admin=nowhere), back=False) as lookup:
+    with Lookup(replace(settings, source_admin=nowhere), back=False, connect_s=2.0) as lookup:
         never = lookup.offset(TopicPartition(TopicName(topic_name), 9), 1)
         assert "has not copied this partition yet" in never.reason
         assert lookup.offset(TopicPartition(TopicName(topic_name), 0), 17).found == Translation(17, True)

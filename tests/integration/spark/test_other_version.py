@@ -52,11 +52,12 @@ def python_with_an_older_wheel(folder: Path, module: str) -> Path:
     return launcher
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     ("module", "caller"),
     [
         (TASKS, r"copier \S+"),
-        pytest.param(PLANNER, "the planner of query left->right", marks=pytest.mark.scenario),
+        (PLANNER, "the planner of query left->right"),
     ],
 )
 def test_the_flow_ends_with_one_line_that_names_both_versions_and_the_way_out(
