@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from twinlog.connect.strimzi.follower import ResourceFollower
     from twinlog.connect.worker import Worker
     from twinlog.spark.given_session import GivenSession
+    from twinlog.ui.mounted import MountedConsole
     from twinlog.worker.spark_flows import SparkOptions
 
     Follower = ResourceFollower | Log4jFile
@@ -181,6 +182,9 @@ def _run(
 
     try:
         worker = Worker(config, spark, users, asked.set)
+        console = _console(config, users, worker)
+        if console is not None:
+            worker.server.mount_console(console)
         worker.start()
     except ConfigError as error:
         print_warnings(error.warnings)
@@ -202,12 +206,35 @@ def _run(
         code = _wait(asked, spark.given)
     if other is not None:
         other.stop()
+    if console is not None:
+        console.close()
     worker.stop()
     if worker.failure is not None:
         log.error("%s", with_id(f"twinlog ends: {worker.failure}", "TW-FLOW-07"))
         return FOUND
     log.info("stopped")
     return code
+
+
+def _console(config: WorkerConfig, users: Users | None, worker: Worker) -> MountedConsole | None:
+    """The console of a worker; None if it is turned off."""
+    settings = config.settings
+    if not settings.console.enabled:
+        return None
+    from twinlog.console.flow_files import FlowsOfFile  # noqa: PLC0415 - --help must not wait for it
+    from twinlog.ops.connectors.rest import Access  # noqa: PLC0415
+    from twinlog.settings.tls import tls_context  # noqa: PLC0415
+    from twinlog.ui.mounted import MountedConsole  # noqa: PLC0415
+
+    def flows() -> FlowsOfFile:
+        return FlowsOfFile([flow.settings for flow in worker.herder.flows() if not flow.idle], settings)
+
+    def own_api() -> Access:
+        known, https = worker.server.advertised, settings.rest.https
+        tls = tls_context(https) if known.tls and https is not None else None
+        return Access(known.host, known.port, tls=tls)
+
+    return MountedConsole(settings.console, users, flows, own_api)
 
 
 def _wait(asked: threading.Event, given: GivenSession | None) -> int:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from twinlog.cli.live_table import LiveTable
+    from twinlog.connect.rest.users import Users
     from twinlog.worker.reload.reloading import ReloadableFile, Reloader
     from twinlog.worker.runner import Runner
     from twinlog.worker.spark_flows import SparkOptions
@@ -69,22 +70,36 @@ def with_listeners(settings: MetricsSettings, given: list[str] | None) -> Metric
 
 
 @contextmanager
-def served(settings: MetricsSettings, runner: Runner) -> Iterator[None]:
-    """Serve the metrics of a runner meanwhile, if they are wanted. Raises OSError for an address in use."""
+def served(config: MirrorConfig, runner: Runner, users: Users | None) -> Iterator[None]:
+    """Serve the metrics and the console of a runner meanwhile, if a listener is wanted.
+
+    Raises OSError for an address in use.
+    """
+    settings = config.metrics
     if not settings.listeners:
         yield
         return
     from twinlog.connect.rest.metrics import metrics_server  # noqa: PLC0415 - nobody else needs a web server
+    from twinlog.connect.rest.middleware import CONSOLE_ROOT  # noqa: PLC0415
+    from twinlog.console.flow_files import FlowsOfFile  # noqa: PLC0415
     from twinlog.metrics.exposition import Pages  # noqa: PLC0415
+    from twinlog.ui.mounted import MountedConsole  # noqa: PLC0415
     from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 
-    server = metrics_server(
-        settings, Pages(RunMetrics(runner, partitions=settings.partitions, clock=SYSTEM).measure, settings.names)
-    )
+    def flows() -> FlowsOfFile:
+        return FlowsOfFile([*(one.settings for one in runner.flows), *(one.settings for one in runner.idle)])
+
+    pages = Pages(RunMetrics(runner, partitions=settings.partitions, clock=SYSTEM).measure, settings.names)
+    console = MountedConsole(config.console, users, flows) if config.console.enabled else None
+    server = metrics_server(settings, pages, console=console)
     server.start()
+    if console is not None:
+        log.info("the console is at %s", ", ".join(f"{url}{CONSOLE_ROOT}/" for url in server.urls))
     try:
         yield
     finally:
+        if console is not None:
+            console.close()
         server.stop()
 
 
@@ -111,17 +126,19 @@ def run_flows(
     until_caught_up: bool = False,
     warnings: Sequence[str] = (),
     file: ReloadableFile | None = None,
+    users: Users | None = None,
 ) -> int:
     """Run the flows until SIGTERM, SIGINT or their end; the exit code.
 
     `warnings` are logged before the warnings of FILE.
 
-    With `file` SIGHUP and `twinlog reload` have it read again.
+    With `file` SIGHUP and `twinlog reload` have it read again. `users` may log in to the console; without them the
+    console serves only browsers of this machine.
     """
     # Spark's own log goes to the same place if spark-submit started it.
     terminal = _terminal() if shows_progress() and sys.stderr.isatty() and not is_submitted() else None
     log_to_stderr(terminal)
-    for warning in (*warnings, *config.warnings):
+    for warning in (*warnings, *config.warnings, *(() if users is None else users.warnings)):
         log.warning("%s", with_id(str(warning), "TW-FILE-21"))
     try:
         stop = _RunSignalHandler(file)
@@ -131,7 +148,7 @@ def run_flows(
 
             bridge = config.bridge and given is None
             spark = SparkOptions(master, conf or {}, bridge, listener=config.driver, given=given)
-            return _run(config, terminal, codes, stop, spark, until_caught_up, file)
+            return _run(config, terminal, codes, stop, spark, until_caught_up, file, users)
     except EngineError as error:
         log.error("%s: twinlog ends: %s", id_of(error, "TW-FLOW-07"), error)
         return codes.broken
@@ -194,6 +211,7 @@ def _run(
     spark: SparkOptions,
     until_caught_up: bool,
     file: ReloadableFile | None,
+    users: Users | None,
 ) -> int:
     from twinlog.worker.reload.reload_requests import ReloadRequests  # noqa: PLC0415
     from twinlog.worker.reload.reloading import Reloader  # noqa: PLC0415
@@ -215,7 +233,7 @@ def _run(
             requests.start()
 
     try:
-        with served(config.metrics, runner):
+        with served(config, runner, users):
             outcome = runner.run(started=started)
     finally:
         display.stop()

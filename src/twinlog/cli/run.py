@@ -79,8 +79,9 @@ def run(
         typer.Option(
             metavar="FILE",
             envvar="TWINLOG_USERS_FILE",
-            help="Allow the REST API of Strimzi's resource only to these users: lines user=password, plain or from "
-            "`htpasswd -B`, read once. Default: all clients.",
+            help="Allow the REST API of Strimzi's resource and the console only to these users: lines user=password, "
+            "plain or from `htpasswd -B`, read once. Default: all clients for the API, and browsers of this machine "
+            "for the console.",
             show_default=False,
         ),
     ] = None,
@@ -108,16 +109,21 @@ def run(
         from twinlog.cli.run_resource import run_resource  # noqa: PLC0415 - --help must not wait for it
 
         run_resource(file, secrets, listen, master, settings, metrics_listener, offsets, users)
+    from twinlog.connect.users import users_in  # noqa: PLC0415
+
     read = partial(checked_file, file, all_clusters(context, clusters))
     try:
         loaded = read()
+        known = None if users is None else users_in(users)
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(WRONG) from None
     config = replace(loaded.config, metrics=with_listeners(loaded.config.metrics, metrics_listener))
     # A run that ends by itself must see the end of the records that existed at its start.
     again = None if caught_up else ReloadableFile(str(file), RunningFile.of(loaded), read)
-    end_process(run_flows(config, EXITS, master=master, conf=settings, until_caught_up=caught_up, file=again))
+    end_process(
+        run_flows(config, EXITS, master=master, conf=settings, until_caught_up=caught_up, file=again, users=known)
+    )
 
 
 def _check_options(caught_up: bool, clusters: list[str] | None) -> None:

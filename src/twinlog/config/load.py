@@ -27,7 +27,7 @@ from twinlog.errors import ConfigError
 from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
-from twinlog.settings.worker import DriverListener, MetricsSettings
+from twinlog.settings.worker import DriverListener, MetricsSettings, ServedConsole
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class MirrorConfig:
     bridge: bool = True
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     driver: DriverListener = field(default_factory=DriverListener)
+    console: ServedConsole = field(default_factory=ServedConsole)
 
 
 def load(
@@ -130,6 +131,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems, as_mirror_maker=as_mirror_maker)
     driver = DriverListener(**read_fields(DriverListener, process))
+    console = ServedConsole(**read_fields(ServedConsole, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
         # From top to bottom, as a user fixes the file; problems that lack a line come last.
@@ -143,6 +145,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
         process.flag("twinlog.bridge"),
         metrics,
         driver,
+        console,
     )
 
 

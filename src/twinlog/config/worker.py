@@ -36,6 +36,7 @@ from twinlog.settings.worker import (
     MetricsSettings,
     OverridePolicy,
     RestSettings,
+    ServedConsole,
     StorageTopic,
     WorkerSettings,
 )
@@ -328,6 +329,7 @@ def _read(
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
         driver=DriverListener(**read_fields(DriverListener, reading)),
+        console=ServedConsole(**read_fields(ServedConsole, reading)),
         metrics=read_metrics(layer, WORKER_FILE, file, problems, warnings),
         override_policy=_policy(reading),
     )

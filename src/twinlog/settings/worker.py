@@ -62,6 +62,18 @@ class MetricsSettings:
     client_auth: ClientAuth = "none"
 
 
+@dataclass(frozen=True, slots=True)
+class ServedConsole:
+    """The console of a process that runs flows, at `/ui` of its listeners.
+
+    With `actions` False its pages only show. With `records` False it leaves out keys and values of records.
+    """
+
+    enabled: Annotated[bool, WrittenAs("twinlog.console.enabled")] = True
+    actions: Annotated[bool, WrittenAs("twinlog.console.actions.enabled")] = True
+    records: Annotated[bool, WrittenAs("twinlog.console.records.enabled")] = True
+
+
 HeaderAction = Literal["set", "add", "setDate", "addDate"]
 ConnectProtocol = Literal["eager", "compatible", "sessioned"]
 OverridePolicy = Literal["All", "None", "Principal", "Allowlist"]
@@ -171,6 +183,7 @@ class WorkerSettings:
     rest: RestSettings = RestSettings()
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     driver: DriverListener = field(default_factory=DriverListener)
+    console: ServedConsole = field(default_factory=ServedConsole)
     override_policy: Annotated[OverridePolicy, out_of("connector.client.config.override.policy")] = "All"
     override_allowlist: Annotated[tuple[str, ...], WrittenAs("connector.client.config.override.allowlist")] = ()
     exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import ssl
 import threading
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import typer
 
 from twinlog.clock import SYSTEM
 from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.text.values import ValueRefusedError, parse_listener
 from twinlog.console import signals
 from twinlog.console.command_log import ends_if_wrong, log_to_stderr, print_error, print_warnings
 from twinlog.console.exit_codes import FINE, UNREACHABLE, WRONG
@@ -33,18 +33,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("twinlog")
 
 DEFAULT_LISTEN = "127.0.0.1:8081"
-_ADDRESS = re.compile(r"(?:(https?)://)?(\[[^\]]+\]|[^:/\[\]]*):(\d{1,5})/?")
 _LOOK_S = 3600.0
 
 
 def parse_listen(text: str, *, tls: bool) -> ListenerAddress:
     """The address of `--listen`, for example `127.0.0.1:8081` or `[::1]:8081`. Raises BadParameter."""
-    found = _ADDRESS.fullmatch(text.strip())
-    if found is None or int(found[3]) > 65535:
+    scheme = "https" if tls else "http"
+    try:
+        found = parse_listener(text if "://" in text else f"{scheme}://{text.strip()}")
+    except ValueRefusedError:
+        found = None
+    if found is None:
         raise typer.BadParameter(f"{text!r}; write HOST:PORT, for example {DEFAULT_LISTEN}", param_hint="--listen")
-    if (found[1] == "https" and not tls) or (found[1] == "http" and tls):
+    if found.scheme != scheme:
         raise typer.BadParameter("https and --tls-cert belong together", param_hint="--listen")
-    return ListenerAddress("https" if tls else "http", found[2].strip("[]"), int(found[3]))
+    return found
 
 
 def read_files(paths: Sequence[Path], secrets: Path | None) -> list[FlowsOfFile]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from twinlog.errors import RequestError
 from twinlog.ui.live import LivePoller
+from twinlog.ui.live_flows import MOST_READINGS
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import ConsoleEndpoint, Visit
 
@@ -29,7 +30,6 @@ LONGEST_S = 600.0
 """A stream ends after this time; the browser connects again by itself."""
 
 RECONNECT_MS = 3000
-_MOST_READINGS = 100
 
 
 class EventStreams:
@@ -45,18 +45,22 @@ class EventStreams:
     async def stream(self, visit: Visit) -> Response:
         """Answer a stream of events about the readings that the URL names. Raises RequestError 404 and 503."""
         names = visit.request.query_params.getlist("live")
-        if not names or len(names) > _MOST_READINGS:
-            raise RequestError(400, f"A stream is about 1 to {_MOST_READINGS} readings.")
-        pollers = [self._site.live.poller(name) for name in names]
+        if not names or len(names) > MOST_READINGS:
+            raise RequestError(400, f"A stream is about 1 to {MOST_READINGS} readings.")
+        self._pollers(names)
         if visit.request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if self.open >= self._site.settings.streams:
             raise RequestError(503, "Too many browsers get live figures; this page shows the figures of its load.")
         known = visit.request.headers.get("last-event-id", visit.query("version"))
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._events(visit, pollers, known), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self._events(visit, names, known), media_type="text/event-stream", headers=headers)
 
-    async def _events(self, visit: Visit, pollers: list[LivePoller[Any, Any]], known: str) -> AsyncIterator[bytes]:
+    def _pollers(self, names: Sequence[str]) -> list[LivePoller[Any, Any]]:
+        """The pollers of now: changed settings of a flow replace its pollers. Raises RequestError 404."""
+        return [self._site.live.poller(name) for name in names]
+
+    async def _events(self, visit: Visit, names: Sequence[str], known: str) -> AsyncIterator[bytes]:
         monotonic = self._site.clock.monotonic
         began = told_at = monotonic()
         self.open += 1
@@ -65,6 +69,12 @@ class EventStreams:
             while not self._site.closed and monotonic() - began < LONGEST_S:
                 if visit.session.name and self._site.sessions.find(visit.session.name, uses=False) is None:
                     yield b"event: ended\ndata: {}\n\n"
+                    return
+                try:
+                    pollers = self._pollers(names)
+                except RequestError:
+                    # The page asks for itself, and says what is unknown.
+                    yield b"event: reading\ndata: {}\n\n"
                     return
                 for poller in pollers:
                     poller.touch()

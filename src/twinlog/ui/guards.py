@@ -57,7 +57,9 @@ def address_of(request: Request) -> str:
 def require_own_machine(request: Request) -> None:
     """Raise RequestError 403 for a client of another machine, or a name of another host."""
     if not is_loopback(address_of(request)):
-        raise RequestError(403, "Without a login the console serves only this machine; start it with a file of users.")
+        raise RequestError(
+            403, "Without a login the console serves only this machine: docs/console.md says how to add users."
+        )
     host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     if not is_loopback(host):
         raise RequestError(403, f"The console is called by the name {host!r}; without a login call it by localhost.")

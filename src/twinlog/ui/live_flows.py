@@ -6,7 +6,7 @@ The states of the last hour are kept as points for the charts of a flow's page.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -30,6 +30,9 @@ TOPICS_EVERY_S = 10.0
 """All offsets of both clusters are read for it."""
 
 GROUPS_EVERY_S = 10.0
+
+MOST_READINGS = 100
+"""The most readings that a page follows."""
 
 KINDS = ("topics", "groups", "rehearsal")
 """The readings of a flow beside its state."""
@@ -101,9 +104,9 @@ def _rounded(value: float | None) -> float | None:
 class LiveFlow:
     """The pollers of a flow; the points of its last hour come from its states."""
 
-    def __init__(self, name: str, sources: ConsoleSources, clock: Clock) -> None:
+    def __init__(self, name: str, sources: ConsoleSources, clock: Clock, points: FlowPoints | None = None) -> None:
         self.settings = sources.flow(name)
-        self.points = FlowPoints()
+        self.points = FlowPoints() if points is None else points
         self.state: LivePoller[FlowReader, FlowSnapshot] = LivePoller(
             f"flow {name}",
             lambda: sources.open_flow(name),
@@ -147,16 +150,38 @@ class LiveFlow:
 
 
 class LiveFlows:
-    """The live readings of the flows of the console."""
+    """The live readings of the flows of the console. A flow with changed settings gets new readers."""
 
     def __init__(self, sources: ConsoleSources, clock: Clock) -> None:
         self._sources = sources
-        self.flows: Mapping[str, LiveFlow] = {name: LiveFlow(name, sources, clock) for name in sources.flows}
+        self._clock = clock
+        self._lock = Lock()
+        self._flows: dict[str, LiveFlow] = {}
+        self._closed = False
+
+    def flows(self) -> list[LiveFlow]:
+        """The readings of all flows of now; the readings of flows that are gone end."""
+        names = list(self._sources.flows)
+        with self._lock:
+            gone = [self._flows.pop(name) for name in self._flows.keys() - names]
+        for flow in gone:
+            flow.close()
+        return [self.flow(name) for name in names]
 
     def flow(self, name: str) -> LiveFlow:
         """The readings of a flow. Raises RequestError 404 for an unknown name."""
-        self._sources.flow(name)
-        return self.flows[name]
+        settings = self._sources.flow(name)
+        with self._lock:
+            found = self._flows.get(name)
+            if found is not None and (found.settings is settings or found.settings == settings):
+                return found
+            if found is not None:
+                found.close()
+            points = FlowPoints() if found is None else found.points
+            made = self._flows[name] = LiveFlow(name, self._sources, self._clock, points)
+            if self._closed:
+                made.close()
+            return made
 
     def poller(self, name: str) -> LivePoller[Any, Any]:
         """The poller of the readings that `FLOW` or `KIND:FLOW` names. Raises RequestError 404."""
@@ -169,5 +194,8 @@ class LiveFlows:
 
     def close(self) -> None:
         """End all threads."""
-        for flow in self.flows.values():
+        with self._lock:
+            self._closed = True
+            flows = list(self._flows.values())
+        for flow in flows:
             flow.close()

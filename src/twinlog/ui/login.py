@@ -62,7 +62,8 @@ class LoginPages:
             audit(user, visit.address, "login", outcome="refused", status=error.status)
             return self._form(visit, target, error.message, error.status)
         self._site.sessions.end(session_name(visit.request))
-        session = self._site.sessions.begin(user)
+        kept = Credentials(user, password).authorization if self._site.settings.keeps_logins else None
+        session = self._site.sessions.begin(user, kept)
         audit(user, visit.address, "login", outcome="done")
         response = RedirectResponse(target, 303)
         set_session(response, session, visit.secure)

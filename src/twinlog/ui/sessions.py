@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 
 from twinlog.clock import Clock
@@ -21,12 +21,16 @@ SECURE_COOKIE = "__Host-twinlog-console"
 
 @dataclass(slots=True)
 class ConsoleSession:
-    """A session of `user`, "" before a login. `began_at` and `used_at` are monotonic seconds."""
+    """A session of `user`, "" before a login. `began_at` and `used_at` are monotonic seconds.
+
+    `authorization` is the header of the login, None if the console forgets logins.
+    """
 
     name: str
     user: str
     began_at: float
     used_at: float
+    authorization: str | None = field(default=None, repr=False)
 
 
 class SessionStore:
@@ -45,10 +49,10 @@ class SessionStore:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, user: str) -> ConsoleSession:
+    def begin(self, user: str, authorization: str | None = None) -> ConsoleSession:
         """A new session with a new name."""
         now = self._clock.monotonic()
-        session = ConsoleSession(secrets.token_urlsafe(32), user, now, now)
+        session = ConsoleSession(secrets.token_urlsafe(32), user, now, now, authorization)
         with self._lock:
             own = [one.name for one in self._sessions.values() if one.user == user] if user else []
             for name in own[: max(0, len(own) + 1 - self._most_of_user)]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM, Clock
+from twinlog.connect.rest.middleware import CONSOLE_ROOT
 from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Users
 from twinlog.ui.assets import ConsoleAssets
@@ -14,7 +15,7 @@ from twinlog.ui.rendering import PageRenderer
 from twinlog.ui.sessions import SessionStore
 from twinlog.ui.sources import ConsoleSources
 
-ROOT = "/ui"
+ROOT = CONSOLE_ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class ConsoleSettings:
     A session ends `idle_s` seconds after the last request of its user, and `absolute_s` seconds after its login. A form
     has at most `body_bytes` bytes, and `body_s` seconds to arrive. `streams` browsers get live figures at a time. A
     page waits `first_read_s` seconds for the first answer of the clusters, an action `action_s` for its outcome. With
-    `actions` False every page only shows. With `records` False the console leaves keys and values of records out.
+    `actions` False every page only shows. With `records` False the console leaves keys and values of records out. With
+    `keeps_logins` a session keeps the login of its user, in memory, for requests to the worker's REST API.
     """
 
     users: Users | None = None
@@ -39,6 +41,7 @@ class ConsoleSettings:
     action_s: float = 10.0
     actions: bool = True
     records: bool = True
+    keeps_logins: bool = False
 
     @property
     def needs_login(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.options import at_work
 from twinlog.errors import OptionError, RequestError, TwinlogError
@@ -34,41 +36,65 @@ class ConsoleSources:
         clock: Clock = SYSTEM,
     ) -> None:
         """`worker` is the way to a Connect worker's REST API. Raises OptionError if two flows have the same name."""
-        found: dict[str, FlowSettings] = {}
-        self._files: dict[str, FlowsOfFile] = {}
-        for file in files:
-            for flow in at_work(file.flows):
-                if flow.name in found:
-                    raise OptionError(f"two files have a flow {flow.name}: start a console for each of them")
-                found[flow.name] = flow
-                self._files[flow.name] = file
-        self.flows: Mapping[str, FlowSettings] = found
+        self._given = files
         self._worker = worker
         self._connect = connect
         self._clock = clock
+        self._indexed: tuple[Sequence[FlowsOfFile], Mapping[str, tuple[FlowSettings, FlowsOfFile]]] = ((), {})
+        names = [flow.name for file in files for flow in at_work(file.flows)]
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise OptionError(f"two files have a flow {twice}: start a console for each of them")
+
+    def files(self) -> Sequence[FlowsOfFile]:
+        """The flows of now, the same object while they stay the same; any thread may ask."""
+        return self._given
+
+    def worker(self) -> Access | None:
+        """The way to the Connect worker; None if the console knows none."""
+        return self._worker
+
+    @property
+    def flows(self) -> Mapping[str, FlowSettings]:
+        """The enabled flows by name."""
+        return {name: flow for name, (flow, _) in self._index().items()}
 
     def flow(self, name: str) -> FlowSettings:
         """The settings of a flow. Raises RequestError 404 for an unknown name."""
-        found = self.flows.get(name)
+        return self._find(name)[0]
+
+    def _find(self, name: str) -> tuple[FlowSettings, FlowsOfFile]:
+        found = self._index().get(name)
         if found is None:
-            raise RequestError(404, f"The flow {name!r} is unknown; the flows are {', '.join(self.flows) or 'none'}.")
+            known = ", ".join(self.flows) or "none"
+            raise RequestError(404, f"The flow {name!r} is unknown; the flows are {known}.")
         return found
+
+    def _index(self) -> Mapping[str, tuple[FlowSettings, FlowsOfFile]]:
+        files = self.files()
+        indexed, index = self._indexed
+        if indexed is not files:
+            index = {flow.name: (flow, file) for file in files for flow in at_work(file.flows)}
+            self._indexed = files, index
+        return index
 
     def follower(self, name: str) -> Follower | None:
         """The flow with the flows that copy for it; None if the flow leaves consumer groups alone."""
-        wanted = self.flow(name)
+        wanted, file = self._find(name)
         try:
-            return next((one for one in followers(self._files[name].flows) if one.settings is wanted), None)
+            return next((one for one in followers(file.flows) if one.settings is wanted), None)
         except TwinlogError:
             return None
 
     def open_flow(self, name: str) -> FlowReader:
         """The reader of a flow's state."""
-        return FlowReader(self.flow(name), self._files[name].worker, connect=self._connect)
+        flow, file = self._find(name)
+        return FlowReader(flow, file.worker, connect=self._connect)
 
     def open_topics(self, name: str) -> TopicsReader:
         """The reader of a flow's topics, which also submits commands for topics."""
-        return TopicsReader(self.flow(name), self._files[name].worker, connect=self._connect)
+        flow, file = self._find(name)
+        return TopicsReader(flow, file.worker, connect=self._connect)
 
     def open_groups(self, name: str) -> GroupsReader:
         """The reader of a flow's consumer groups. Raises RequestError 404 if the flow leaves consumer groups alone."""
@@ -79,19 +105,52 @@ class ConsoleSources:
 
     def open_rehearsal(self, name: str) -> RehearsalReader:
         """The reader that rehearses a switchover from the source of a flow to its target. Raises TwinlogError."""
-        settings, flows = self.flow(name), self._files[name].flows
-        flow, follows, back = flows_between(flows, settings.source, settings.target)
-        aliases = {alias for one in flows for alias in (one.source_name, one.target_name)}
+        settings, file = self._find(name)
+        flow, follows, back = flows_between(file.flows, settings.source, settings.target)
+        aliases = {alias for one in file.flows for alias in (one.source_name, one.target_name)}
         return RehearsalReader(flow, follows, back, aliases)
 
     def open_both_sides(self, name: str) -> BothSidesReader:
         """The reader of records and settings on both sides of a flow."""
         return BothSidesReader(self.flow(name), connect=self._connect)
 
-    def open_rest(self) -> ConnectRest | None:
-        """The REST API of the Connect worker; None if the console knows none."""
-        if self._worker is None:
+    def open_rest(self, authorization: str | None = None) -> ConnectRest | None:
+        """The REST API of the Connect worker, with the login of a header; None if the console knows none."""
+        worker = self.worker()
+        if worker is None:
             return None
+        if authorization is not None:
+            worker = replace(worker, authorization=authorization)
         return ConnectRest(
-            self._worker, lambda _: None, patience_s=REST_PATIENCE_S, request_s=REST_REQUEST_S, clock=self._clock
+            worker, lambda _: None, patience_s=REST_PATIENCE_S, request_s=REST_REQUEST_S, clock=self._clock
         )
+
+
+class ProcessSources(ConsoleSources):
+    """The flows that a process runs now, and the process's own REST API.
+
+    The flows are read at most once in `EVERY_S`: they change by a reload, or by requests for connectors.
+    """
+
+    EVERY_S = 1.0
+
+    def __init__(
+        self, read_flows: Callable[[], FlowsOfFile], find_worker: Callable[[], Access] | None, clock: Clock = SYSTEM
+    ) -> None:
+        super().__init__((), clock=clock)
+        self._read_flows = read_flows
+        self._find_worker = find_worker
+        self._files: tuple[FlowsOfFile, ...] = ()
+        self._read_at = LONG_AGO
+
+    def files(self) -> Sequence[FlowsOfFile]:
+        now = self._clock.monotonic()
+        if now - self._read_at >= self.EVERY_S:
+            found = (self._read_flows(),)
+            if found != self._files:
+                self._files = found
+            self._read_at = now
+        return self._files
+
+    def worker(self) -> Access | None:
+        return None if self._find_worker is None else self._find_worker()

@@ -174,6 +174,7 @@ class ConsoleEndpoint:
         await self._site.logins.check(login, address_of(request))
         session = transient_session()
         session.user = login.user
+        session.authorization = login.authorization if self._site.settings.keeps_logins else None
         return session
 
     async def _form(self, request: Request) -> Mapping[str, str]:

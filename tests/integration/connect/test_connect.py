@@ -51,6 +51,21 @@ def copied(cluster: KafkaCluster, topic: str, count: int) -> None:
     )
 
 
+def shown(worker: ConnectWorker, names: Mapping[str, str]) -> None:
+    """The console of the worker has the connectors of its API and their flows."""
+    _, connectors = worker.ask("GET", "/ui/api/connectors")
+    assert {row["name"]: row["state"] for row in connectors["connectors"]["rows"]} == dict.fromkeys(
+        names.values(), "RUNNING"
+    )
+
+    def copies() -> bool:
+        _, overview = worker.ask("GET", "/ui/api/overview")
+        states = {row["flow"]: row["state"] for row in overview["flows"]}
+        return states.get(names["Source"]) == "running"
+
+    wait_for(copies, COPIED_S, "the console shows the flow as running", every_s=1.0)
+
+
 def standing(cluster: KafkaCluster, group: str) -> dict[Place, int]:
     """Where a group goes on."""
     return {place: committed.offset for place, committed in group_offsets(cluster, [group]).get(group, {}).items()}
@@ -97,6 +112,7 @@ def test_the_three_connectors(
     wait_for(lambda: standing(target, group) == {(remote, 1): 40}, COPIED_S, "the group was translated", every_s=0.5)
     assert "heartbeats" in topics(target)
     measured(here, alias, remote, group)
+    shown(here, names)
     source_path = path_of(names["Source"])
 
     # Stopped, it has no tasks, and its offsets can be deleted; then it begins anew.

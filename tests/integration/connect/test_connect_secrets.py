@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psutil
 import pytest
@@ -276,6 +277,9 @@ def test_secrets_are_nowhere_else(stage: Stage, topic_name: str, new_name: Calla
     for kind in ("Source", "Checkpoint", "Heartbeat"):
         stage.ask("GET", f"/connector-plugins/Mirror{kind}Connector/config")
     stage.ask("GET", "/connectors?expand=info", holds_config=True)
+    for name in stage.ask("GET", "/connectors"):
+        stage.ask("GET", f"/ui/api/connector?name={quote(name, safe='')}")
+    assert stage.ask("GET", "/ui/api/overview")["flows"]
     stage.ask("POST", "/connectors/refused/restart?includeTasks=true")
 
     every = stage.literal | stage.referenced

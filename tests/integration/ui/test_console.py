@@ -76,6 +76,8 @@ class Scene:
             **GROUPS_EVERY_SECOND,
         }
         lines = flow_properties(self.flow, self.left, self.right, settings)
+        self.own_port = claim_port()
+        lines += f"twinlog.metrics.listeners = http://127.0.0.1:{self.own_port}\n"
         self.run = MirrorProcess(home, f"{here}, {there}", lines)
         self.port = claim_port()
         listen = f"127.0.0.1:{self.port}"
@@ -93,6 +95,7 @@ class Scene:
         self.console.kill()
         self.run.kill()
         release_port(self.port)
+        release_port(self.own_port)
 
     def overview(self) -> Any:
         (found,) = self.visitor.json("/overview")["flows"]
@@ -138,6 +141,11 @@ def test_pages_have_the_answers_of_the_brokers_and_actions_are_done(scene: Scene
     def group_is_there() -> bool:
         found = visitor.json("/group", flow=scene.flow, group=scene.group)["partitions"]["rows"]
         return [(one["source_offset"], one["target_offset"]) for one in found] == [(10, 10)]
+
+    # The process that copies serves the same pages.
+    own = Visitor(scene.own_port)
+    wait_for(lambda: own.json("/overview")["flows"][0]["state"] == "running", LOOK_S, "the run's own console shows it")
+    assert own.json("/topic", flow=scene.flow, topic=scene.topic)["partitions"]["rows"]
 
     wait_for(group_is_there, LOOK_S, "the page of the group shows its offsets on both sides")
     page = visitor.page("/records", flow=scene.flow, topic=scene.topic, partition="0", place="offset", value="5")

@@ -13,7 +13,14 @@ from twinlog.settings.oauth import AssertionSettings, TokenSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.tls import TlsSettings
 from twinlog.settings.transform import FailedRecordSettings
-from twinlog.settings.worker import DriverListener, GroupSettings, MetricsSettings, RestSettings, WorkerSettings
+from twinlog.settings.worker import (
+    DriverListener,
+    GroupSettings,
+    MetricsSettings,
+    RestSettings,
+    ServedConsole,
+    WorkerSettings,
+)
 from twinlog.settings.written import key_of, switch_of, written
 
 WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
@@ -31,6 +38,8 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (MetricsSettings, (PROCESS,)),
     (DriverListener, (WORKER_FILE,)),
     (DriverListener, (PROCESS,)),
+    (ServedConsole, (WORKER_FILE,)),
+    (ServedConsole, (PROCESS,)),
     (FailedRecordSettings, (CONNECTOR,)),
 ]
 NOT_WRITTEN = {
@@ -40,7 +49,7 @@ NOT_WRITTEN = {
     # Options of the JAAS line, and claims of several keys.
     *("assertion", "lifetime_s", "extensions", "grant_type", "audience", "username", "password", "refresh_token"),
     *("refresh_token_file", "assertion_type", "text", "may_be_opaque", "longest_s", "claims", "ready"),
-    *("group", "rest", "metrics", "driver", "https", "admin_https", "client_auth"),
+    *("group", "rest", "metrics", "driver", "console", "https", "admin_https", "client_auth"),
     "failed_records",
 }
 

@@ -268,5 +268,5 @@ class FakeSources(ConsoleSources):
     def open_both_sides(self, name: str) -> BothSidesReader:
         return FakeBothSides(self.answers[name])
 
-    def open_rest(self) -> ConnectRest | None:
+    def open_rest(self, authorization: str | None = None) -> ConnectRest | None:
         return self.rest

@@ -21,7 +21,7 @@ from twinlog.config.keys.key import (
     ValueForm,
     setting,
 )
-from twinlog.settings.worker import DriverListener, MetricsSettings, RestSettings, WorkerSettings
+from twinlog.settings.worker import DriverListener, MetricsSettings, RestSettings, ServedConsole, WorkerSettings
 
 BOOL = KeyType.BOOL
 INT, LIST, STRING, ENUM = KeyType.INT, KeyType.LIST, KeyType.STRING, KeyType.ENUM
@@ -93,6 +93,34 @@ METRICS_KEYS = (
         "Metrics Reporter.",
         choices=("exporter", "reporter"),
         update=RESTART,
+    ),
+)
+
+CONSOLE_KEYS = (
+    _setting(
+        ServedConsole,
+        "twinlog.console.enabled",
+        BOOL,
+        "Serves the [console](console.md) at `/ui` of `twinlog.metrics.listeners` and of a worker's `listeners`. "
+        "Without users it serves only browsers of the same machine.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        ServedConsole,
+        "twinlog.console.actions.enabled",
+        BOOL,
+        "Lets the console pause, resume and restart; with `false` it only shows.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        ServedConsole,
+        "twinlog.console.records.enabled",
+        BOOL,
+        "Lets the console show keys, values and headers of records.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
     ),
 )
 
@@ -184,5 +212,6 @@ PROCESS_KEYS = (
         effect=JVM,
     ),
     *METRICS_KEYS,
+    *CONSOLE_KEYS,
     *REST_KEYS,
 )

@@ -16,9 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from twinlog.connect.rest.api import RestApi, RestMethod, resource
+from twinlog.connect.rest.middleware import BesideConsole
 from twinlog.connect.rest.serving import BoundListener, Limits, ServerThread, bind, close, servers
 from twinlog.connect.rest.worker import HEALTH, health_response
 from twinlog.connectors.model import Health, HealthStatus
@@ -73,8 +74,10 @@ class MetricsServer:
         listeners: Sequence[ListenerAddress],
         tls: ssl.SSLContext | None = None,
         health: Callable[[], HealthStatus] | None = None,
+        console: ASGIApp | None = None,
     ) -> None:
-        """With `health` the server also serves the health of a worker."""
+        """With `health` the server also serves the health of a worker; `console` serves paths below `/ui`."""
+        self._console = console
         self._pages = pages
         self._listeners = listeners
         self._tls = tls
@@ -93,8 +96,10 @@ class MetricsServer:
         routes = [Route(TEXT, self._text), Route(JSON, self._json)]
         if self._asked_health is not None:
             routes += [Route(HEALTH, self._health), Route(LIVE, self._live)]
-        router = Router(routes, redirect_slashes=False, default=_unknown)
-        if not self._serving.begin(servers(self._bound, router, self._tls, Limits())):
+        app: ASGIApp = Router(routes, redirect_slashes=False, default=_unknown)
+        if self._console is not None:
+            app = BesideConsole(app, self._console)
+        if not self._serving.begin(servers(self._bound, app, self._tls, Limits())):
             self.stop()
             raise OSError("the server of the metrics failed to start; the log has the reason")
         _LOG.info("metrics are served at %s", ", ".join(f"{url}{TEXT}" for url in self.urls))
@@ -130,11 +135,14 @@ async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def metrics_server(
-    settings: MetricsSettings, pages: Pages, health: Callable[[], HealthStatus] | None = None
+    settings: MetricsSettings,
+    pages: Pages,
+    health: Callable[[], HealthStatus] | None = None,
+    console: ASGIApp | None = None,
 ) -> MetricsServer:
-    """Build the server for `twinlog.metrics.listeners`, also of a worker's `health`.
+    """Build the server for `twinlog.metrics.listeners`, also of a worker's `health`, and of a console.
 
     Raises ssl.SSLError for invalid certificates.
     """
     tls = None if settings.https is None else server_context(settings.https, settings.client_auth)
-    return MetricsServer(pages, settings.listeners, tls, health)
+    return MetricsServer(pages, settings.listeners, tls, health, console)

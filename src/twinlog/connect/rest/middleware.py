@@ -37,6 +37,22 @@ A preflight request never has a login.
 """
 
 
+CONSOLE_ROOT = "/ui"
+
+
+class BesideConsole:
+    """Passes requests for `/ui`, and below it, to `console`, and all others to `app`."""
+
+    def __init__(self, app: ASGIApp, console: ASGIApp) -> None:
+        self._app = app
+        self._console = console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        below = path == CONSOLE_ROOT or path.startswith(f"{CONSOLE_ROOT}/")
+        await (self._console if below else self._app)(scope, receive, send)
+
+
 class AccessLog:
     """Logs the answers of `app`: user, request, status, bytes of the body, and duration."""
 

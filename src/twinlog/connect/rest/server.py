@@ -26,7 +26,7 @@ from twinlog.connect.rest.connectors import (
     TasksResource,
 )
 from twinlog.connect.rest.metrics import MetricsResource
-from twinlog.connect.rest.middleware import AccessLog, CrossOrigin, ResponseHeaders
+from twinlog.connect.rest.middleware import AccessLog, BesideConsole, CrossOrigin, ResponseHeaders
 from twinlog.connect.rest.serving import BoundListener, ServerThread, bind, close, servers
 from twinlog.connect.rest.topics import OffsetsResource, TopicControlResource, TopicsResource
 from twinlog.connect.rest.worker import ConnectorPluginsResource, LoggingResource, RootResource
@@ -75,8 +75,11 @@ def normalize_path(raw_path: bytes) -> str | None:
 register_encoded_segments()
 
 
-def public_app(api: RestApi) -> ASGIApp:
-    """The application of `listeners`: all paths; `/admin` only while `admin.listeners` is unset."""
+def public_app(api: RestApi, console: ASGIApp | None = None) -> ASGIApp:
+    """The application of `listeners`: all paths; `/admin` only while `admin.listeners` is unset.
+
+    `console` is the application for paths below `/ui`.
+    """
     settings = api.settings
     internal = InternalConnectResource(api)
     routes = [
@@ -99,7 +102,8 @@ def public_app(api: RestApi) -> ASGIApp:
         app = ResponseHeaders(app, settings.response_headers, api.clock)
     if settings.allow_origin.strip():
         app = CrossOrigin(app, settings.allow_origin, settings.allow_methods)
-    return AccessLog(app, api.clock)
+    app = AccessLog(app, api.clock)
+    return app if console is None else BesideConsole(app, console)
 
 
 def admin_app(api: RestApi) -> ASGIApp:
@@ -149,6 +153,7 @@ class RestServer:
 
     def __init__(self, api: RestApi, tls: Tls | None = None) -> None:
         self._api = api
+        self._console: ASGIApp | None = None
         self._tls = tls or Tls()
         self._public: list[BoundListener] = []
         self._admin: list[BoundListener] = []
@@ -156,6 +161,10 @@ class RestServer:
         self._own_address = ""
 
     # -- life cycle
+
+    def mount_console(self, console: ASGIApp) -> None:
+        """Serve the application for paths below `/ui` from `start` on, at all but `admin.listeners`."""
+        self._console = console
 
     def start(self) -> None:
         """Listen, and return once every address answers.
@@ -177,7 +186,7 @@ class RestServer:
         self._own_address = _own_address()
         limits = self._api.limits
         found = [
-            *servers(self._public, public_app(self._api), self._tls.public, limits),
+            *servers(self._public, public_app(self._api, self._console), self._tls.public, limits),
             *servers(self._admin, admin_app(self._api), self._tls.admin, limits),
         ]
         if not self._serving.begin(found):

@@ -31,6 +31,11 @@ class Credentials:
     user: str
     password: str = field(repr=False)
 
+    @property
+    def authorization(self) -> str:
+        """The header `Authorization` of HTTP basic authentication (RFC 7617)."""
+        return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+
 
 def credentials(header: str | None) -> Credentials | None:
     """The credentials of an `Authorization` header; None for another scheme or a malformed header."""

@@ -62,7 +62,7 @@ class ConnectorsPages:
 
     async def show(self, visit: Visit) -> ConsolePage:
         """All connectors of the worker; without a worker the way to name it."""
-        rest = self._site.sources.open_rest()
+        rest = self._site.sources.open_rest(visit.session.authorization)
         query = ListQuery.of(visit.request.query_params, [one.name for one in COLUMNS])
         rows = [] if rest is None else await self._call(lambda: _rows(rest))
         data = {
@@ -73,7 +73,7 @@ class ConnectorsPages:
 
     async def show_connector(self, visit: Visit) -> ConsolePage:
         """A connector with its tasks. Raises RequestError 404 for an unknown connector."""
-        rest, name = self._rest(), visit.query("name")
+        rest, name = self._rest(visit), visit.query("name")
         data = await self._call(lambda: _connector(rest, name))
         verbs = [{"verb": verb, "title": title} for verb, title in VERBS.items()]
         data |= {"verbs": verbs if self._site.settings.actions else [], "actions": self._site.settings.actions}
@@ -83,7 +83,7 @@ class ConnectorsPages:
         """Do an action, and lead back to the page of the connector."""
         if not self._site.settings.actions:
             raise RequestError(403, "This console only shows: it was started with --read-only.")
-        rest, name, verb = self._rest(), visit.form.get("name", ""), visit.form.get("verb", "")
+        rest, name, verb = self._rest(visit), visit.form.get("name", ""), visit.form.get("verb", "")
         if not name or (verb not in VERBS and verb != DELETE):
             raise RequestError(400, f"The action {verb!r} is unknown; the actions are {', '.join((*VERBS, DELETE))}.")
         if verb == DELETE and visit.form.get("typed", "") != name:
@@ -97,8 +97,8 @@ class ConnectorsPages:
         path = "/connectors" if verb == DELETE else f"/connector?name={quoted(name)}"
         return RedirectResponse(f"{self._site.root}{path}", 303)
 
-    def _rest(self) -> ConnectRest:
-        found = self._site.sources.open_rest()
+    def _rest(self, visit: Visit) -> ConnectRest:
+        found = self._site.sources.open_rest(visit.session.authorization)
         if found is None:
             raise RequestError(404, "The console knows no Connect worker: start it with --connect URL.")
         return found

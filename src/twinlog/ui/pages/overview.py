@@ -7,7 +7,7 @@ from typing import Any
 from starlette.routing import Route
 
 from twinlog.ops.status.status_text import flow_json
-from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.live_flows import MOST_READINGS, LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
@@ -29,7 +29,7 @@ class OverviewPage:
 
     async def show(self, visit: Visit) -> ConsolePage:
         """All flows by their newest readings."""
-        flows = list(self._site.live.flows.values())
+        flows = self._site.live.flows()
         await wait_states(self._site, flows)
         troubles = sorted_by_urgency(
             one
@@ -43,7 +43,13 @@ class OverviewPage:
             "attention": attention_rows(troubles[:MOST_ATTENTIONS]),
             "more_attention": max(0, len(troubles) - MOST_ATTENTIONS),
         }
-        return ConsolePage("overview.html", "overview", "Overview", data, live=tuple(self._site.live.flows))
+        return ConsolePage(
+            "overview.html",
+            "overview",
+            "Overview",
+            data,
+            live=tuple(flow.settings.name for flow in flows[:MOST_READINGS]),
+        )
 
 
 async def wait_states(site: ConsoleSite, flows: list[LiveFlow]) -> None:
