@@ -15,9 +15,11 @@ from twinlog.ui.login import LoginPages
 from twinlog.ui.pages.connectors import ConnectorsPages
 from twinlog.ui.pages.flow import FlowPage
 from twinlog.ui.pages.groups import GroupsPages
+from twinlog.ui.pages.migration import MigrationPages
 from twinlog.ui.pages.overview import OverviewPage
 from twinlog.ui.pages.readiness import ReadinessPage
 from twinlog.ui.pages.records import RecordsPages
+from twinlog.ui.pages.switchover import SwitchoverPages
 from twinlog.ui.pages.topic import TopicPage
 from twinlog.ui.pages.topic_actions import TopicActionPages
 from twinlog.ui.pages.topics import TopicsPage
@@ -47,7 +49,9 @@ class ConsoleApp:
             *TopicActionPages(site).routes(),
             *GroupsPages(site).routes(),
             *ReadinessPage(site).routes(),
+            *SwitchoverPages(site).routes(),
             *RecordsPages(site).routes(),
+            *MigrationPages(site).routes(),
             *ConnectorsPages(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),

@@ -65,7 +65,7 @@ def read_files(paths: Sequence[Path], secrets: Path | None) -> list[FlowsOfFile]
 
 
 def console(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)] = None,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Serve the console at this address.")
     ] = DEFAULT_LISTEN,
@@ -106,24 +106,38 @@ def console(
     no_records: Annotated[
         bool, typer.Option("--no-records", help="Leave out the page with keys and values of records.")
     ] = False,
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--output-dir",
+            metavar="DIR",
+            help="Write the files of migrations into this folder.",
+            exists=True,
+            file_okay=False,
+            writable=True,
+        ),
+    ] = Path(),
     secrets: Secrets = None,
 ) -> None:
     """Show flows in a browser, wherever they run, and steer their topics.
 
     All figures come from the clusters, as for `twinlog status`, also for flows of MirrorMaker 2. Clusters are read only
-    while a browser shows the console. Without --users it serves only this machine.
+    while a browser shows the console. Without --users it serves only this machine. Without FILE the console begins with
+    a migration: it takes the addresses of two clusters, and writes and runs the file.
 
     Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the console; 2 a FILE or an option is wrong; 3 another process has
     the address.
 
     Example: twinlog console mm2.properties
 
+    Example: twinlog console --output-dir migrations
+
     Example: twinlog console connect-distributed.properties source.json --listen 0.0.0.0:8081 --users users.properties
     """
     address = parse_listen(listen, tls=tls_cert is not None)
     context = _tls(tls_cert, tls_key)
     with ends_if_wrong(WRONG):
-        known = read_files(files, secrets)
+        known = read_files(files or [], secrets)
         login = _users(users)
         worker = None if connect is None else access(connect, TlsFiles(cacert=connect_cacert), warn=log.warning)
     for one in known:
@@ -142,9 +156,12 @@ def console(
         sources = ConsoleSources(known, worker=worker)
     except OptionError as error:
         raise typer.BadParameter(str(error), param_hint="FILE") from None
-    if not sources.flows:
-        raise typer.BadParameter("all flows of the files are disabled", param_hint="FILE")
-    settings = ConsoleSettings(login, actions=not read_only, records=not no_records)
+    if not sources.flows and (files or read_only):
+        text = "all flows of the files are disabled" if files else "a console that only shows needs a file"
+        raise typer.BadParameter(text, param_hint="FILE")
+    settings = ConsoleSettings(
+        login, actions=not read_only, records=not no_records, migrations=None if read_only else folder.absolute()
+    )
     raise typer.Exit(_serve(sources, address, context, settings))
 
 

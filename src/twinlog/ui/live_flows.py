@@ -6,7 +6,7 @@ The states of the last hour are kept as points for the charts of a flow's page.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -15,6 +15,7 @@ from twinlog.clock import Clock, wall_ms
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.topics.reader import TopicsReader, TopicsSnapshot
+from twinlog.ui.conducting import SwitchoverReader, SwitchoverReading
 from twinlog.ui.live import LivePoller
 from twinlog.ui.rehearsal import REHEARSE_EVERY_S, Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
@@ -31,10 +32,13 @@ TOPICS_EVERY_S = 10.0
 
 GROUPS_EVERY_S = 10.0
 
+SWITCHOVER_EVERY_S = 1.0
+"""The journal is a small topic, which is read while a browser shows a switchover."""
+
 MOST_READINGS = 100
 """The most readings that a page follows."""
 
-KINDS = ("topics", "groups", "rehearsal")
+KINDS = ("topics", "groups", "rehearsal", "switchover")
 """The readings of a flow beside its state."""
 
 
@@ -137,15 +141,26 @@ class LiveFlow:
             REHEARSE_EVERY_S,
             clock,
         )
+        self.switchover: LivePoller[SwitchoverReader, SwitchoverReading] = LivePoller(
+            f"switchover of {name}",
+            lambda: SwitchoverReader(sources.open_clusters(name)),
+            lambda reader: reader.read(),
+            SWITCHOVER_EVERY_S,
+            clock,
+        )
+        self._of_kinds: Mapping[str, LivePoller[Any, Any]] = {
+            "topics": self.topics,
+            "groups": self.groups,
+            "rehearsal": self.rehearsal,
+            "switchover": self.switchover,
+        }
 
     def poller(self, kind: str) -> LivePoller[Any, Any]:
         """The poller of a kind of `KINDS`."""
-        if kind == "topics":
-            return self.topics
-        return self.rehearsal if kind == "rehearsal" else self.groups
+        return self._of_kinds[kind]
 
     def close(self) -> None:
-        for poller in (self.state, self.topics, self.groups, self.rehearsal):
+        for poller in (self.state, *self._of_kinds.values()):
             poller.close()
 
 

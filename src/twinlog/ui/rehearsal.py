@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.model.types import Alias
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions
 from twinlog.ops.switchover.preflight import rehearsal_json, rehearse
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.session import stands
-from twinlog.settings.flow import FlowSettings
 
 REHEARSE_EVERY_S = 15.0
 """The pre-flight measures the speed of copying for two seconds, and reads all groups."""
@@ -38,11 +36,8 @@ class Rehearsal:
 class RehearsalReader(ClustersReader):
     """Rehearses a planned switchover from the source of a flow to its target; both clusters stay as they are."""
 
-    def __init__(
-        self, flow: FlowSettings, follows: FlowSettings, back: FlowSettings, aliases: Collection[Alias]
-    ) -> None:
-        """The flow, the flow that follows its groups, and the flow back."""
-        self._flow, self._follows, self._back, self._aliases = flow, follows, back, aliases
+    def __init__(self, open_clusters: Callable[[], LiveClusters]) -> None:
+        self._open = open_clusters
         self._world: LiveClusters | None = None
         super().__init__([])
 
@@ -62,7 +57,7 @@ class RehearsalReader(ClustersReader):
     def _read(self) -> Rehearsal:
         world = self._world
         if world is None:
-            world = self._world = LiveClusters(self._flow, self._back, self._aliases, follows=self._follows)
+            world = self._world = self._open()
             world.connect(LOOK_CONNECT_S)
         entries = world.journal.read()
         preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))

@@ -29,6 +29,7 @@ NAVIGATION = (
     ("readiness", "Readiness", "/readiness"),
     ("records", "Records", "/records"),
     ("connectors", "Connectors", "/connectors"),
+    ("migration", "Migrate", "/migration"),
 )
 """The sections of the console: name, title, and path below the root."""
 

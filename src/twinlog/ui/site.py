@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.connect.rest.middleware import CONSOLE_ROOT
 from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Users
 from twinlog.ui.assets import ConsoleAssets
+from twinlog.ui.conducting import SwitchoverConductor
 from twinlog.ui.live_flows import LiveFlows
 from twinlog.ui.login_check import LoginCheck
+from twinlog.ui.migration.migrations import MigrationStore
 from twinlog.ui.rendering import PageRenderer
 from twinlog.ui.sessions import SessionStore
 from twinlog.ui.sources import ConsoleSources
@@ -26,7 +29,8 @@ class ConsoleSettings:
     has at most `body_bytes` bytes, and `body_s` seconds to arrive. `streams` browsers get live figures at a time. A
     page waits `first_read_s` seconds for the first answer of the clusters, an action `action_s` for its outcome. With
     `actions` False every page only shows. With `records` False the console leaves keys and values of records out. With
-    `keeps_logins` a session keeps the login of its user, in memory, for requests to the worker's REST API.
+    `keeps_logins` a session keeps the login of its user, in memory, for requests to the worker's REST API. The files of
+    migrations go to the folder `migrations`; None turns migrations off.
     """
 
     users: Users | None = None
@@ -34,7 +38,7 @@ class ConsoleSettings:
     absolute_s: float = 12 * 3600.0
     sessions: int = 1000
     sessions_of_user: int = 20
-    body_bytes: int = 64 * 1024
+    body_bytes: int = 512 * 1024
     body_s: float = 15.0
     streams: int = 64
     first_read_s: float = 3.0
@@ -42,6 +46,7 @@ class ConsoleSettings:
     actions: bool = True
     records: bool = True
     keeps_logins: bool = False
+    migrations: Path | None = None
 
     @property
     def needs_login(self) -> bool:
@@ -71,6 +76,7 @@ class ConsoleSite:
         self.clock = clock
         self.root = ROOT
         self.live = LiveFlows(sources, clock)
+        self.conductor = SwitchoverConductor(sources, clock)
         self.sessions = SessionStore(
             clock,
             idle_s=settings.idle_s,
@@ -78,6 +84,7 @@ class ConsoleSite:
             most=settings.sessions,
             most_of_user=settings.sessions_of_user,
         )
+        self.migrations = None if settings.migrations is None else MigrationStore(sources, settings.migrations)
         self.threads = ConsoleThreads()
         self.logins = LoginCheck(settings.users, self.threads.login, clock)
         self.assets = ConsoleAssets(ROOT)
@@ -87,5 +94,8 @@ class ConsoleSite:
     def close(self) -> None:
         """End the live readings, the streams of browsers, and the threads."""
         self.closed = True
+        self.conductor.close()
         self.live.close()
         self.threads.close()
+        if self.migrations is not None:
+            self.migrations.close()

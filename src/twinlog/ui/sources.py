@@ -14,6 +14,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.reader import Follower, GroupsReader, followers
 from twinlog.ops.status.flow import FlowReader
+from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.command import flows_between
 from twinlog.ops.topics.reader import TopicsReader
 from twinlog.settings.flow import FlowSettings
@@ -41,10 +42,13 @@ class ConsoleSources:
         self._connect = connect
         self._clock = clock
         self._indexed: tuple[Sequence[FlowsOfFile], Mapping[str, tuple[FlowSettings, FlowsOfFile]]] = ((), {})
-        names = [flow.name for file in files for flow in at_work(file.flows)]
-        twice = next((name for name, count in Counter(names).items() if count > 1), None)
-        if twice is not None:
-            raise OptionError(f"two files have a flow {twice}: start a console for each of them")
+        _require_unique(files)
+
+    def add_file(self, file: FlowsOfFile) -> None:
+        """Show the flows of a further file. Raises OptionError if a flow has the name of another flow."""
+        files = (*self._given, file)
+        _require_unique(files)
+        self._given = files
 
     def files(self) -> Sequence[FlowsOfFile]:
         """The flows of now, the same object while they stay the same; any thread may ask."""
@@ -105,10 +109,14 @@ class ConsoleSources:
 
     def open_rehearsal(self, name: str) -> RehearsalReader:
         """The reader that rehearses a switchover from the source of a flow to its target. Raises TwinlogError."""
+        return RehearsalReader(lambda: self.open_clusters(name))
+
+    def open_clusters(self, name: str) -> LiveClusters:
+        """The clusters of a switchover from the source of a flow to its target. Raises TwinlogError."""
         settings, file = self._find(name)
         flow, follows, back = flows_between(file.flows, settings.source, settings.target)
         aliases = {alias for one in file.flows for alias in (one.source_name, one.target_name)}
-        return RehearsalReader(flow, follows, back, aliases)
+        return LiveClusters(flow, back, aliases, follows=follows)
 
     def open_both_sides(self, name: str) -> BothSidesReader:
         """The reader of records and settings on both sides of a flow."""
@@ -124,6 +132,13 @@ class ConsoleSources:
         return ConnectRest(
             worker, lambda _: None, patience_s=REST_PATIENCE_S, request_s=REST_REQUEST_S, clock=self._clock
         )
+
+
+def _require_unique(files: Sequence[FlowsOfFile]) -> None:
+    names = [flow.name for file in files for flow in at_work(file.flows)]
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise OptionError(f"two files have a flow {twice}: start a console for each of them")
 
 
 class ProcessSources(ConsoleSources):

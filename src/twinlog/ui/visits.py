@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote
 
@@ -27,7 +27,11 @@ LIVE_HEADER = "x-live"
 """Marks a request of a script that keeps a page up to date: the session ends at the same time as before."""
 
 _FORM = "application/x-www-form-urlencoded"
-_MOST_FIELDS = 100
+_MOST_FIELDS = 5_000
+"""A form of a migration has a box for each topic and each group."""
+
+_OPEN_BYTES, _OPEN_FIELDS = 64 * 1024, 100
+"""The bounds of a form that everyone may send."""
 _TITLES = {
     400: "The request is wrong",
     401: "Please log in",
@@ -42,11 +46,12 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request with its session; `form` has the fields of a form that was sent."""
+    """A request with its session; `form` has the fields of a form that was sent, `fields` all values of each field."""
 
     request: Request
     session: ConsoleSession
     form: Mapping[str, str]
+    fields: Sequence[tuple[str, str]] = ()
 
     @property
     def user(self) -> str:
@@ -59,6 +64,10 @@ class Visit:
     def query(self, name: str, default: str = "") -> str:
         """A parameter of the URL."""
         return self.request.query_params.get(name, default)
+
+    def ticked(self, name: str) -> tuple[str, ...]:
+        """The values of the boxes of a form that the user ticked."""
+        return tuple(value for field, value in self.fields if field == name)
 
     @property
     def url(self) -> str:
@@ -139,13 +148,14 @@ class ConsoleEndpoint:
         session, new = await self._session(request)
         if session is None:
             return self._ask_login(request)
-        form: Mapping[str, str] = {}
+        fields: Sequence[tuple[str, str]] = ()
         if request.method == "POST":
             require_same_origin(request)
-            form = await self._form(request)
-            if not self._open and not self._is_own(request, session, form):
-                raise RequestError(403, "The form is of an earlier session: go back, load the page again, and send it.")
-        visit = Visit(request, session, form)
+            fields = await self._fields(request)
+        form = dict(fields)
+        if request.method == "POST" and not self._open and not self._is_own(request, session, form):
+            raise RequestError(403, "The form is of an earlier session: go back, load the page again, and send it.")
+        visit = Visit(request, session, form, fields)
         found = await handler(visit)
         response = self._render(visit, found) if isinstance(found, ConsolePage) else found
         if new:
@@ -177,14 +187,15 @@ class ConsoleEndpoint:
         session.authorization = login.authorization if self._site.settings.keeps_logins else None
         return session
 
-    async def _form(self, request: Request) -> Mapping[str, str]:
+    async def _fields(self, request: Request) -> Sequence[tuple[str, str]]:
         settings = self._site.settings
         content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = await read_body(request, settings.body_bytes, settings.body_s)
+        most_bytes, most_fields = (_OPEN_BYTES, _OPEN_FIELDS) if self._open else (settings.body_bytes, _MOST_FIELDS)
+        body = await read_body(request, most_bytes, settings.body_s)
         if body and content != _FORM:
             raise RequestError(415, f"A form is sent as {_FORM}.")
         try:
-            return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+            return parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=most_fields)
         except ValueError:
             raise RequestError(400, "The form is malformed.") from None
 

@@ -57,7 +57,7 @@ def hold_up(running: RunningCopier, topic: str, stuck: bool) -> None:
     running._loop.run(stop)
 
 
-@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize("mode", [pytest.param("disabled", marks=pytest.mark.scenario), "enabled"])
 def test_partitions_that_are_stuck_stop_no_other(copy_flow: CopyFlow, topic_name: str, mode: str) -> None:
     stuck = f"{topic_name}-stuck"
     remotes = {copy_flow.create(stuck, 8): stuck, copy_flow.create(topic_name): topic_name}

@@ -109,7 +109,7 @@ def test_records_settings_and_groups_are_mirrored(
 
 
 @before_2_4
-@pytest.mark.parametrize("policy", ["hold", "skip"])
+@pytest.mark.parametrize("policy", ["hold", pytest.param("skip", marks=pytest.mark.scenario)])
 def test_a_record_without_a_key_for_a_compacted_topic_is_named_as_the_refused_record(
     old_cluster: ZooKeeperCluster,
     source_cluster: KafkaCluster,
@@ -156,6 +156,7 @@ def test_a_plan_names_the_smaller_records_that_an_old_target_takes(
     )
 
 
+@pytest.mark.scenario
 def test_a_request_to_reload_is_for_the_processes_that_run_then(
     old_cluster: ZooKeeperCluster, source_cluster: KafkaCluster, run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:

@@ -26,6 +26,8 @@ from twinlog.cli.main import app
 
 log = logging.getLogger(__name__)
 
+pytestmark = pytest.mark.scenario
+
 DEADLINE_S = 240.0
 TOPIC, OTHER, GROUP = "n-seed", "n-soil", "n-gardener"
 COPY, CANARY_COPY = f"nest.{TOPIC}", f"nest-canary.{TOPIC}"

@@ -140,7 +140,7 @@ def moves(answer: Mapping[str, Any]) -> dict[tuple[str, int], tuple[int | None, 
     }
 
 
-@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+@pytest.mark.parametrize("exactly_once", [pytest.param("disabled", marks=pytest.mark.scenario), "enabled"])
 def test_pause_and_resume_under_load_lose_and_repeat_nothing(
     scene: Scene, new_name: Callable[[str], str], exactly_once: str
 ) -> None:
@@ -174,7 +174,7 @@ def consume_of(scene: Scene, topic: str) -> list[Any]:
     return consume(scene.target, remote) if remote in topics(scene.target) else []
 
 
-@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+@pytest.mark.parametrize("exactly_once", [pytest.param("disabled", marks=pytest.mark.scenario), "enabled"])
 def test_restart_of_one_partition_copies_its_records_once_more_and_no_others(
     scene: Scene, new_name: Callable[[str], str], exactly_once: str
 ) -> None:

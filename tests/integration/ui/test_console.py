@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import json
-import re
 import sys
 import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from http.cookiejar import CookieJar
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,37 +19,10 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.mirror_process import GROUPS_EVERY_SECOND, MirrorProcess, flow_properties
+from tests.integration.ui.visitor import Visitor
 
 START_S = 180.0
 LOOK_S = 60.0
-FIELD = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
-
-
-class Visitor:
-    """A browser without scripts."""
-
-    def __init__(self, port: int) -> None:
-        self._root = f"http://127.0.0.1:{port}/ui"
-        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-
-    def open(self, path: str, form: Mapping[str, str] | None = None, **query: str) -> Any:
-        url = f"{self._root}{path}?{urllib.parse.urlencode(query)}"
-        body = None if form is None else urllib.parse.urlencode(form).encode()
-        return self._opener.open(urllib.request.Request(url, body), timeout=60)
-
-    def page(self, path: str, **query: str) -> str:
-        with self.open(path, **query) as answer:
-            return str(answer.read().decode())
-
-    def json(self, path: str, **query: str) -> Any:
-        with self.open(f"/api{path}", **query) as answer:
-            return json.loads(answer.read())
-
-    def is_served(self) -> bool:
-        try:
-            return "Overview" in self.page("/")
-        except OSError:
-            return False
 
 
 class Scene:
@@ -107,8 +74,7 @@ class Scene:
 
     def act(self, verb: str) -> str:
         """Confirm an action as its page asks for it; returns the page of the outcome."""
-        page = self.visitor.page("/topic/confirm", flow=self.flow, topic=self.topic, verb=verb)
-        form = {name: html.unescape(value) for name, value in FIELD.findall(page)}
+        form = self.visitor.hidden("/topic/confirm", flow=self.flow, topic=self.topic, verb=verb)
         with self.visitor.open("/topic/act", form) as answer:
             return str(answer.read().decode())
 

@@ -39,6 +39,7 @@ def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> No
         again = leases.renew_lease((frozenset(PARTS[:1]), frozenset(PARTS[1:])))
         wait_for(lambda: sorted(len(copier.held) for copier in copiers) == [1, 3], 60, "the next lease is granted")
         wait_for(lambda: not leases.unclaimed, 60, "the next lease is claimed whole")
+        wait_for(lambda: {copier.lease for copier in copiers} == {again}, 60, "both have claimed it")
 
         for busy in (False, True):
             reports.clear()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from tests.unit.mirror.groups.test_safe_move import STANDS
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ops.status.test_state import NOW, RUNS
+from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import RequestError
@@ -19,6 +20,9 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
+from twinlog.ops.switchover.clusters import LiveClusters
+from twinlog.ops.switchover.journal import JournalEntries, read_entries
+from twinlog.ops.switchover.model import SwitchoverDirection
 from twinlog.ops.topics.reader import (
     PartitionSnapshot,
     TopicSnapshot,
@@ -236,6 +240,35 @@ class FakeRest(ConnectRest):
         return 202, None
 
 
+class ScriptedClusters(ScriptedWorld):
+    """The clusters of a switchover in memory."""
+
+    def __init__(self, brokers: Brokers, kill: Kill, gate: threading.Event) -> None:
+        super().__init__(brokers, kill)
+        self.journal = ScriptedTopicJournal(brokers, kill)
+        self.target = self
+        self._gate = gate
+
+    def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
+        # A reader of the journal connects only to the target.
+        if threading.current_thread().name.startswith("switchover"):
+            assert self._gate.wait(60.0)
+
+    def close(self) -> None: ...
+
+
+class ScriptedTopicJournal(ScriptedJournal):
+    def read(self) -> JournalEntries:
+        self.entries = read_entries(self._brokers.ends, self._brokers.records)
+        return self.entries
+
+    def read_unclaimed(self) -> JournalEntries:
+        return self.read()
+
+    def claim_journal(self) -> JournalEntries:
+        return self.read()
+
+
 class FakeSources(ConsoleSources):
     """Flows with given answers by name; one flow `a->b` without more."""
 
@@ -246,6 +279,11 @@ class FakeSources(ConsoleSources):
         self.fails: Exception | None = None
         """What opening a reader of topics raises."""
         self.rest: FakeRest | None = None
+        self.brokers = Brokers(SwitchoverDirection(SETTINGS.source, SETTINGS.target))
+        self.kill = Kill()
+        self.gate = threading.Event()
+        """A switchover waits for it when it connects."""
+        self.gate.set()
 
     @property
     def only(self) -> FakeAnswers:
@@ -264,6 +302,9 @@ class FakeSources(ConsoleSources):
 
     def open_rehearsal(self, name: str) -> RehearsalReader:
         return FakeRehearsalReader(self.answers[name])
+
+    def open_clusters(self, name: str) -> LiveClusters:
+        return cast(LiveClusters, ScriptedClusters(self.brokers, self.kill, self.gate))
 
     def open_both_sides(self, name: str) -> BothSidesReader:
         return FakeBothSides(self.answers[name])

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -18,9 +19,13 @@ from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import FLOW, HELD, FakeSources, group, rehearsed, snapshot, topic
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.connect.rest.users import Users
+from twinlog.model.types import Alias, GroupId, TopicName
+from twinlog.ops.plan.flow_plan import FlowPlan, GroupPlan, Problem, TopicCopyPlan
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.guards import HEADERS, is_loopback
 from twinlog.ui.login_check import FREE_OF_USER, MOST_ENTRIES, LoginThrottle
+from twinlog.ui.migration.draft import ClusterAddress, MigrationDraft
+from twinlog.ui.migration.migrations import FoundClusters, FoundTopic, Migration, MigrationStore
 from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, SessionStore
 from twinlog.ui.site import ConsoleSettings
 from twinlog.worker.status.report import TopicProgress
@@ -237,6 +242,11 @@ PATHS = (
     "/ui/groups",
     "/ui/group",
     "/ui/readiness",
+    "/ui/switchover",
+    "/ui/switchover/confirm",
+    "/ui/migration",
+    "/ui/migration/choose",
+    "/ui/migration/plan",
     "/ui/nothing",
 )
 HOSTILE = (
@@ -273,6 +283,25 @@ class _Names(HTMLParser):
                 self.links.add(value or "")
 
 
+class _NamedMigrations(MigrationStore):
+    """A single migration, whose clusters have things of this name."""
+
+    def __init__(self, sources: FakeSources, name: str) -> None:
+        super().__init__(sources, Path("migrations"))
+        draft = MigrationDraft(ClusterAddress("east", "east:1"), ClusterAddress("west", "west:1"), topics=(name,))
+        topics = (FoundTopic(TopicName(name), 1, 2, 3, True),)
+        found = FoundClusters(topics, 0, (GroupId(name),), 1, (name,), 1, 1)
+        copy = TopicCopyPlan(TopicName(name), TopicName(name), 1, 2, 3)
+        groups = (GroupPlan(GroupId(name), 1, "stays", name),)
+        problems = (Problem("disk", name),)
+        east, west = Alias("east"), Alias("west")
+        plan = FlowPlan("east->west", east, west, 1.0, copy=(copy,), groups=groups, problems=problems, notes=(name,))
+        self._only = Migration("x", draft, found, plan)
+
+    def find(self, migration_id: str) -> Migration:
+        return self._only
+
+
 def names_of(text: str) -> _Names:
     found = _Names()
     found.feed(text)
@@ -305,6 +334,7 @@ def test_hostile_names_are_text_on_every_page(hostile: str) -> None:
         sources.only.rehearsal = rehearsed(name)
         sources.only.settings = [(name, name, name)]
         app = console_app(sources)
+        app.site.migrations = _NamedMigrations(sources, name)
         browser = Browser(app)
         try:
             query = {"flow": flow.name, "topic": name, "group": name, "search": name, "sort": name, "page": name}

@@ -528,6 +528,16 @@ _SWITCH = Area(
             ),
             look=("twinlog switchover mm2.properties --from east --to west --status",),
         ),
+        Message(
+            "TW-SWITCH-17",
+            "The end of a console interrupts a switchover",
+            "warning",
+            lines=("`switchover east->west is interrupted; continue it on the page of the switchover, or by ...`",),
+            meaning="A switchover that the console carried out was under way when the console ended.",
+            impact="Producers may be fenced. The journal has every finished step.",
+            mend="Start the console, and choose `Continue` or `Undo`; or run `twinlog switchover` with the same file.",
+            look=("twinlog switchover mm2.properties --from east --to west --status",),
+        ),
     ),
 )
 

@@ -1,0 +1,193 @@
+"""Switchovers that the console carries out: the same steps and the same journal as `twinlog switchover`.
+
+Each switchover has a thread of its own, and a flow has a single switchover at a time. The journal has every step, so
+that a console that ends leaves a switchover that the next console, or `twinlog switchover`, continues.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from twinlog.clock import Clock, wall_ms
+from twinlog.errors import RequestError, TwinlogError
+from twinlog.kafka.retry import COMMAND_CONNECT_S, LOOK_CONNECT_S
+from twinlog.message_ids import told
+from twinlog.ops.status.readers import ClustersReader
+from twinlog.ops.switchover.clusters import LiveClusters
+from twinlog.ops.switchover.journal import JournalEntries
+from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind, SwitchoverOptions, TooLongError
+from twinlog.ops.switchover.report import report
+from twinlog.ops.switchover.session import require_free, stands, this_process
+from twinlog.ui.audit import audit
+from twinlog.ui.faults import log_fault
+from twinlog.ui.sources import ConsoleSources
+
+_LOG = logging.getLogger(__name__)
+MOST_LINES = 200
+
+
+class SwitchoverMode(StrEnum):
+    """What a switchover does: all steps that are left, the way back of each step, or the end of its fence."""
+
+    RUN = "run"
+    ABORT = "abort"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchoverRequest:
+    """A switchover that a user asks for; `user` and `address` are for the audit log."""
+
+    flow: str
+    mode: SwitchoverMode
+    options: SwitchoverOptions
+    take_over: bool
+    user: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """The words of a step at a moment (ms since 1970)."""
+
+    at_ms: int
+    step: str
+    words: str
+
+
+@dataclass(slots=True)
+class ConductedSwitchover:
+    """A switchover of this console: its shown steps so far, and its end."""
+
+    request: SwitchoverRequest
+    runs: bool = True
+    trouble: str | None = None
+    problems: tuple[str, ...] = ()
+    lines: deque[ShownStep] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
+    version: int = 0
+
+    def show(self, line: ShownStep) -> None:
+        """Add a line; further words of the last step replace its line, as on a terminal."""
+        if self.lines and self.lines[-1].step == line.step:
+            self.lines.pop()
+        self.lines.append(line)
+        self.version += 1
+
+
+class SwitchoverConductor:
+    """Carries switchovers out, for each flow a single switchover at a time."""
+
+    def __init__(self, sources: ConsoleSources, clock: Clock) -> None:
+        self._sources = sources
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._conducted: dict[str, ConductedSwitchover] = {}
+
+    def find(self, flow: str) -> ConductedSwitchover | None:
+        """The last switchover of a flow by this console."""
+        return self._conducted.get(flow)
+
+    def begin(self, request: SwitchoverRequest) -> None:
+        """Begin, and return at once. Raises RequestError 409 while this console works on a switchover of the flow, in
+        either direction."""
+        settings = self._sources.flow(request.flow)
+        with self._lock:
+            for one in self._conducted.values():
+                other = self._sources.flows.get(one.request.flow)
+                same = other is not None and {other.source, other.target} == {settings.source, settings.target}
+                if one.runs and same:
+                    raise RequestError(409, f"The console works on switchover {one.request.flow} already.")
+            made = self._conducted[request.flow] = ConductedSwitchover(request)
+        name = f"switchover {request.flow}"
+        threading.Thread(target=self._conduct, args=(made,), name=name, daemon=True).start()
+
+    def close(self) -> None:
+        """Log the switchovers that the end of the process interrupts."""
+        for one in self._conducted.values():
+            if one.runs:
+                flow = self._sources.flow(one.request.flow)
+                _LOG.warning(
+                    "TW-SWITCH-17: switchover %s is interrupted; continue it on the page of the switchover, or by "
+                    "`twinlog switchover FILE --from %s --to %s`",
+                    *(one.request.flow, flow.source, flow.target),
+                )
+
+    def _conduct(self, made: ConductedSwitchover) -> None:
+        request = made.request
+        outcome = "done"
+        try:
+            self._act(made)
+        except NotReadyError as error:
+            made.problems = error.problems
+            outcome = made.trouble = "the pre-flight found obstacles, and nothing was changed"
+        except TooLongError as error:
+            source = self._sources.flow(request.flow).source
+            made.trouble = f"{told(error)}; everything was undone, producers may write to {source} again"
+            outcome = "undone"
+        except TwinlogError as error:
+            outcome = made.trouble = told(error)
+        except Exception as error:
+            outcome = made.trouble = log_fault(error, f"SWITCHOVER {request.flow}")
+        finally:
+            made.runs = False
+            made.version += 1
+            audit(request.user, request.address, f"{request.mode} switchover", flow=request.flow, outcome=outcome)
+
+    def _act(self, made: ConductedSwitchover) -> None:
+        request = made.request
+        clusters = self._sources.open_clusters(request.flow)
+        try:
+            lost = request.options.kind is SwitchoverKind.EMERGENCY
+            clusters.connect(COMMAND_CONNECT_S, source_lost=lost)
+            journal = clusters.journal
+            if not request.take_over:
+                require_free(journal.read_unclaimed())
+            journal.claim_journal()
+            machine = SwitchoverMachine(
+                clusters,
+                journal,
+                this_process(),
+                lambda step, words: made.show(ShownStep(wall_ms(self._clock), step, words)),
+            )
+            if request.mode is SwitchoverMode.ABORT:
+                machine.abort()
+            elif request.mode is SwitchoverMode.RELEASE:
+                machine.release_fence()
+            else:
+                machine.run(request.options)
+        finally:
+            clusters.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchoverReading:
+    """The newest switchover of a journal, its report, {} before the first, and its state in words."""
+
+    entries: JournalEntries
+    report: Data
+    stands: str
+
+
+class SwitchoverReader(ClustersReader):
+    """Reads the journal of a flow's switchovers; a silent source is accepted."""
+
+    def __init__(self, clusters: LiveClusters) -> None:
+        self._both = clusters
+        self._connected = False
+        super().__init__([])
+
+    def close(self) -> None:
+        self._both.close()
+
+    def read(self) -> SwitchoverReading:
+        """Read the journal. Raises ClusterError."""
+        if not self._connected:
+            self._both.target.connect(LOOK_CONNECT_S)
+            self._connected = True
+        entries = self._both.journal.read()
+        return SwitchoverReading(entries, report(entries), stands(entries))

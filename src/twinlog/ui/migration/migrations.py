@@ -1,0 +1,252 @@
+"""The migrations of a console: what both clusters have, the draft, its plan, its file, and the process that runs it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from twinlog.config import load
+from twinlog.console.flow_files import FlowsOfFile
+from twinlog.errors import ConfigError, OptionError, RefusedError, RequestError
+from twinlog.kafka.admin.cluster import both_clusters
+from twinlog.kafka.retry import LOOK_CONNECT_S
+from twinlog.mirror.topics.checks import common_broker
+from twinlog.mirror.topology.plugins import group_filter_of
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.inventory import Content, Inventory, read_inventory
+from twinlog.ops.plan.flow_plan import FlowPlan
+from twinlog.ops.plan.planner import FlowPlanner
+from twinlog.settings.flow import FlowSettings
+from twinlog.ui.migration.draft import MOST_REPLICAS, MigrationDraft
+from twinlog.ui.sources import ConsoleSources
+
+MOST = 20
+"""Migrations that a console remembers; a further migration forgets the oldest."""
+
+RATE = 50e6
+"""Bytes a second of the network, for the estimate of a plan; that of `twinlog plan`."""
+
+END_S = 30.0
+_FILE = "mm2.properties"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """A topic of the source that can be mirrored; `bytes` is None if sizes are unreadable."""
+
+    name: TopicName
+    partitions: int
+    records: int
+    bytes: int | None
+    there: bool
+    """Whether the target has a topic of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundClusters:
+    """The content of both clusters that a migration can move."""
+
+    topics: tuple[FoundTopic, ...]
+    left_out: int
+    groups: tuple[GroupId, ...]
+    acls: int | None
+    """The ACLs of the source; None without an authorizer, or if they are unreadable."""
+    unread: tuple[str, ...]
+    source_brokers: int
+    target_brokers: int
+
+
+@dataclass(slots=True)
+class Migration:
+    """A migration; `plan` and `file` belong to the newest draft."""
+
+    id: str
+    draft: MigrationDraft
+    found: FoundClusters
+    plan: FlowPlan | None = None
+    file: Path | None = None
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path | None:
+        """The log of the process that runs it."""
+        return None if self.file is None else self.file.with_suffix(".log")
+
+
+class MigrationStore:
+    """The migrations of a console; files are written into `home`."""
+
+    def __init__(self, sources: ConsoleSources, home: Path) -> None:
+        self.home = home
+        self._sources = sources
+        self._lock = threading.Lock()
+        self._migrations: OrderedDict[str, Migration] = OrderedDict()
+
+    def find(self, migration_id: str) -> Migration:
+        """The migration of this id. Raises RequestError 404."""
+        found = self._migrations.get(migration_id)
+        if found is None:
+            raise RequestError(404, "The migration is unknown: begin again, the console remembers the last 20.")
+        return found
+
+    def begin_migration(self, draft: MigrationDraft) -> Migration:
+        """Read both clusters. Raises ConfigError, ClusterError, and RefusedError, also for twice the same cluster."""
+        flow = flows_of(draft)[0]
+        found = self.read_clusters(flow)
+        here, there = (max(1, min(MOST_REPLICAS, count)) for count in (found.source_brokers, found.target_brokers))
+        made = Migration(secrets.token_urlsafe(12), replace(draft, source_replicas=here, target_replicas=there), found)
+        with self._lock:
+            self._migrations[made.id] = made
+            while len(self._migrations) > MOST:
+                oldest = next(iter(self._migrations))
+                if self._migrations[oldest].process is not None:
+                    self._migrations.move_to_end(oldest)
+                    if all(one.process is not None for one in self._migrations.values()):
+                        break
+                    continue
+                del self._migrations[oldest]
+        return made
+
+    def make_plan(self, migration: Migration, draft: MigrationDraft) -> None:
+        """Plan the draft; both clusters stay as they are. Raises ConfigError, ClusterError and RefusedError."""
+        plan = self.read_plan(flows_of(draft))
+        with self._lock:
+            migration.draft, migration.plan, migration.file = draft, plan, None
+
+    def read_clusters(self, flow: FlowSettings) -> FoundClusters:
+        """The content of both clusters of a flow. Raises ClusterError and RefusedError."""
+        return _look(flow)
+
+    def read_plan(self, flows: Sequence[FlowSettings]) -> FlowPlan:
+        """The plan of the first flow. Raises ClusterError and RefusedError."""
+        with FlowPlanner(flows[0], flows, connect_s=LOOK_CONNECT_S) as planner:
+            return planner.plan(RATE)
+
+    def keep_file(self, migration: Migration) -> Path:
+        """Write the file of the newest draft, readable by its owner only, beside earlier files. Raises RequestError."""
+        with self._lock:
+            if migration.file is None:
+                migration.file = self._write(migration.draft)
+            return migration.file
+
+    def _write(self, draft: MigrationDraft) -> Path:
+        name = draft.flow.replace("->", "-to-")
+        for number in range(1, 1000):
+            path = self.home / f"{name}{'' if number == 1 else f'-{number}'}.properties"
+            try:
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileExistsError:
+                if path.read_text(encoding="utf-8", errors="replace") == draft.text():
+                    return path
+                continue
+            except OSError as error:
+                raise RequestError(
+                    500, f"{self.home} refuses the file: {error.strerror}; start the console with --output-dir DIR."
+                ) from None
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(draft.text())
+            return path
+        raise RequestError(409, f"{self.home} has 1000 files of {draft.flow}.")
+
+    def run(self, migration: Migration) -> None:
+        """Run the file in a process beside the console, which ends with the console; its flow joins the pages.
+
+        Raises RequestError 409 if the console shows a flow of this name.
+        """
+        path = self.keep_file(migration)
+        flows = flows_of(migration.draft)
+        try:
+            self._sources.add_file(FlowsOfFile(flows))
+        except OptionError:
+            raise RequestError(409, f"The console shows a flow {migration.draft.flow} already.") from None
+        command = [sys.executable, "-m", "twinlog", "run", str(path)]
+        with path.with_suffix(".log").open("ab") as log:
+            migration.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        _LOG.info("process %d runs %s; its log is %s", migration.process.pid, path, migration.log)
+
+    def close(self) -> None:
+        """End the processes in order: what they copied stays, and their next start continues there."""
+        running = [one.process for one in self._migrations.values() if one.process is not None]
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def flows_of(draft: MigrationDraft) -> list[FlowSettings]:
+    """The flows of a draft, the flow of the migration first. Raises ConfigError, whose problems name the keys."""
+    with tempfile.TemporaryDirectory(prefix="twinlog-draft-") as home:
+        path = Path(home, _FILE)
+        path.touch(0o600)
+        path.write_text(draft.text(), encoding="utf-8")
+        try:
+            flows = list(load(path).flows)
+        except ConfigError as error:
+            problems = [replace(one, file=_FILE) for one in error.problems]
+            raise ConfigError(problems) from None
+    return sorted(flows, key=lambda flow: flow.name != draft.flow)
+
+
+def _look(flow: FlowSettings) -> FoundClusters:
+    topology, takes_group = topology_of(flow), group_filter_of(flow).accepts
+    source, target = both_clusters(flow)
+    try:
+        source.connect(LOOK_CONNECT_S)
+        target.connect(LOOK_CONNECT_S)
+        broker = common_broker(source, target)
+        if broker is not None:
+            raise RefusedError(
+                f"{flow.source} and {flow.target} are the same cluster (broker {broker}): give the addresses of two",
+                message_id="TW-CLUSTER-03",
+            )
+        parts = Content.LOGS | Content.SIZES | Content.ACLS | Content.GROUPS
+        here = read_inventory(source, parts, wanted=lambda name: topology.refusal(name) is None)
+        there = read_inventory(target, Content(0))
+    finally:
+        source.close()
+        target.close()
+    topics = _topics(here, there, [name for name in sorted(here.topics) if topology.refusal(name) is None])
+    groups = sorted(group for group in here.groups if takes_group(group))
+    return FoundClusters(
+        tuple(topics),
+        len(here.topics) - len(topics),
+        tuple(groups),
+        None if here.acls is None else len(here.acls),
+        here.unread,
+        len(here.brokers),
+        len(there.brokers),
+    )
+
+
+def _topics(here: Inventory, there: Inventory, names: Sequence[TopicName]) -> list[FoundTopic]:
+    records: dict[TopicName, int] = defaultdict(int)
+    sizes: dict[TopicName, int] = defaultdict(int)
+    for where, log in here.logs.items():
+        records[where.topic] += log.offsets
+        sizes[where.topic] += 0 if here.sizes is None else here.sizes.get(where, 0)
+    return [
+        FoundTopic(
+            name,
+            here.topics[name].topic.partitions,
+            records[name],
+            None if here.sizes is None else sizes[name],
+            name in there.topics,
+        )
+        for name in names
+    ]

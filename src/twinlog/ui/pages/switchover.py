@@ -1,0 +1,224 @@
+"""The page of a switchover: its steps while it runs, its report, and the forms that begin, undo and end it.
+
+The steps, the journal and the report are those of `twinlog switchover` and `switchback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from twinlog.errors import RequestError
+from twinlog.ops.switchover.machine import ENDED
+from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions, SwitchoverState
+from twinlog.settings.flow import FlowSettings
+from twinlog.ui.audit import audit
+from twinlog.ui.conducting import ConductedSwitchover, SwitchoverMode, SwitchoverReading, SwitchoverRequest
+from twinlog.ui.pages.topics import copying_flows
+from twinlog.ui.rendering import ConsolePage, quoted
+from twinlog.ui.site import ConsoleSite
+from twinlog.ui.visits import Visit, page_routes
+
+MOST_ROWS = 100
+"""The most partitions and groups of a report on the page; `twinlog switchover --status` prints all."""
+
+_DEFAULTS = SwitchoverOptions(SwitchoverKind.PLANNED)
+_MOST_NEAR, _MOST_S = 10**12, 86_400.0
+
+TITLES: Mapping[SwitchoverKind, str] = {
+    SwitchoverKind.PLANNED: "Switch over",
+    SwitchoverKind.EMERGENCY: "Fail over without the source",
+    SwitchoverKind.BACK: "Switch back",
+}
+
+EFFECTS: Mapping[SwitchoverKind, str] = {
+    SwitchoverKind.PLANNED: "Producers are kept from {source} until every record is copied, and groups continue on "
+    "{target}.",
+    SwitchoverKind.EMERGENCY: "{source} is lost: groups continue on {target} at the records that were copied.",
+    SwitchoverKind.BACK: "After a switchover {target}->{source}: the records since then are copied to {target}, and "
+    "producers and groups return.",
+}
+
+
+class SwitchoverPages:
+    """`/ui/switchover?flow=NAME`, `/ui/switchover/confirm`, and `/ui/switchover/act`."""
+
+    def __init__(self, site: ConsoleSite) -> None:
+        self._site = site
+
+    def routes(self) -> list[Route]:
+        return [
+            *page_routes(self._site, "/switchover", self.show),
+            *page_routes(self._site, "/switchover/confirm", self.confirm),
+            *page_routes(self._site, "/switchover/act", None, self.act),
+        ]
+
+    async def show(self, visit: Visit) -> ConsolePage:
+        """The state of the newest switchover of a flow, and the forms that are possible now."""
+        names = copying_flows(self._site)
+        name = visit.query("flow") or next(iter(names), "")
+        flow = self._site.live.flow(name)
+        poller = flow.switchover
+        poller.touch()
+        if poller.reading.version == 0:
+            wait_s = self._site.settings.first_read_s
+            await self._site.threads.read.run(lambda: poller.wait_reading(wait_s))
+        reading, conducted = poller.reading, self._site.conductor.find(name)
+        found = reading.value
+        runs = conducted is not None and conducted.runs
+        data = {
+            "flow": name,
+            "flows": names,
+            "from": flow.settings.source,
+            "to": flow.settings.target,
+            "read_at_ms": reading.at_ms,
+            "trouble": reading.trouble,
+            "stands": None if found is None else found.stands,
+            "conducted": None if conducted is None else _conducted(conducted),
+            "offers": [] if runs or not self._site.settings.actions else offers(flow.settings, found),
+            "report": {} if found is None else _bounded(found.report),
+        }
+        return ConsolePage("switchover.html", "readiness", f"Switchover {name}", data, live=(f"switchover:{name}",))
+
+    async def confirm(self, visit: Visit) -> ConsolePage:
+        """The effect of an action, its options, and the form that begins it."""
+        self._require_actions()
+        name, mode, kind = visit.query("flow"), _mode(visit.query("mode")), _kind(visit.query("kind", "planned"))
+        settings = self._site.sources.flow(name)
+        rehearsed = self._site.live.flow(name).rehearsal.reading.value
+        plain = mode is SwitchoverMode.RUN and kind is SwitchoverKind.PLANNED and rehearsed is not None
+        data = {
+            "flow": name,
+            "mode": mode,
+            "kind": kind,
+            "title": _title(mode, kind),
+            "effect": _effect(mode, kind, settings),
+            "from": settings.source,
+            "to": settings.target,
+            "fences": [one.value for one in FenceMethod],
+            "near": _DEFAULTS.near,
+            "timeout": int(_DEFAULTS.at_most_s),
+            "problems": rehearsed.data["problems"] if plain and rehearsed is not None else [],
+            "seconds_without_producers": (
+                rehearsed.data["seconds_without_producers"] if plain and rehearsed is not None else None
+            ),
+        }
+        return ConsolePage("switchover_confirm.html", "readiness", f"{data['title']} {name}", data)
+
+    async def act(self, visit: Visit) -> Response:
+        """Begin an action, and lead to the page that shows its steps."""
+        self._require_actions()
+        form = visit.form
+        name, mode, kind = form.get("flow", ""), _mode(form.get("mode", "")), _kind(form.get("kind", ""))
+        settings = self._site.sources.flow(name)
+        if form.get("typed", "").strip() != settings.target:
+            raise RequestError(400, f"Nothing was changed: type the name {settings.target} to confirm it.")
+        request = SwitchoverRequest(
+            name, mode, _options(kind, form), form.get("take_over") == "yes", visit.user, visit.address
+        )
+        audit(visit.user, visit.address, f"{mode} switchover", flow=name, kind=kind, outcome="begins")
+        self._site.conductor.begin(request)
+        self._site.live.flow(name).switchover.hurry()
+        return RedirectResponse(f"{self._site.root}/switchover?flow={quoted(name)}", 303)
+
+    def _require_actions(self) -> None:
+        if not self._site.settings.actions:
+            raise RequestError(403, "This console only shows: it was started with --read-only.")
+
+
+def offers(settings: FlowSettings, found: SwitchoverReading | None) -> list[dict[str, Any]]:
+    """The actions that are possible by the journal; without a journal the failover, as the target may answer later."""
+    run = None if found is None else found.entries.run
+    if found is None or run is None or run.state in ENDED:
+        kinds = [_offer(settings, SwitchoverMode.RUN, kind) for kind in SwitchoverKind]
+        done = run is not None and run.state is SwitchoverState.DONE
+        fenced = done and found is not None and found.entries.done("release") is None
+        release = [_offer(settings, SwitchoverMode.RELEASE, SwitchoverKind.PLANNED)] if fenced else []
+        return [*kinds, *release]
+    abort = _offer(settings, SwitchoverMode.ABORT, run.options.kind)
+    if run.state is SwitchoverState.ABORTING:
+        return [abort]
+    again = {**_offer(settings, SwitchoverMode.RUN, run.options.kind), "title": "Continue"}
+    return [again] if found.entries.done("open") is not None else [again, abort]
+
+
+def _offer(settings: FlowSettings, mode: SwitchoverMode, kind: SwitchoverKind) -> dict[str, Any]:
+    return {"mode": mode, "kind": kind, "title": _title(mode, kind), "effect": _effect(mode, kind, settings)}
+
+
+def _title(mode: SwitchoverMode, kind: SwitchoverKind) -> str:
+    return {SwitchoverMode.ABORT: "Undo", SwitchoverMode.RELEASE: "Lift the fence"}.get(mode) or TITLES[kind]
+
+
+def _effect(mode: SwitchoverMode, kind: SwitchoverKind, settings: FlowSettings) -> str:
+    if mode is SwitchoverMode.ABORT:
+        return f"All steps are undone, and producers may write to {settings.source} again."
+    if mode is SwitchoverMode.RELEASE:
+        return f"Producers may write to {settings.source} again, though they stay on {settings.target} for good."
+    return EFFECTS[kind].format(source=settings.source, target=settings.target)
+
+
+def _mode(text: str) -> SwitchoverMode:
+    try:
+        return SwitchoverMode(text)
+    except ValueError:
+        raise RequestError(400, f"The action {text!r} is unknown; it is {', '.join(SwitchoverMode)}.") from None
+
+
+def _kind(text: str) -> SwitchoverKind:
+    try:
+        return SwitchoverKind(text)
+    except ValueError:
+        raise RequestError(400, f"The kind {text!r} is unknown; it is {', '.join(SwitchoverKind)}.") from None
+
+
+def _options(kind: SwitchoverKind, form: Mapping[str, str]) -> SwitchoverOptions:
+    """The options of a form. Raises RequestError 400 with the wrong field."""
+    fence = form.get("fence", "")
+    if fence and fence not in list(FenceMethod):
+        raise RequestError(400, f"The fence {fence!r} is unknown; it is {', '.join(FenceMethod)}.")
+    near = _number(form.get("near") or str(_DEFAULTS.near), "records left to copy", 0, _MOST_NEAR)
+    seconds = _number(form.get("timeout") or str(int(_DEFAULTS.at_most_s)), "seconds", 1, int(_MOST_S))
+    return SwitchoverOptions(kind, FenceMethod(fence) if fence else None, near, float(seconds))
+
+
+def _number(text: str, what: str, least: int, most: int) -> int:
+    text = text.strip()
+    if not (text.isascii() and text.isdecimal() and len(text) < 16 and least <= int(text) <= most):
+        raise RequestError(400, f"Write the {what} as a number from {least} to {most}; found {text!r}.")
+    return int(text)
+
+
+def _conducted(one: ConductedSwitchover) -> dict[str, Any]:
+    return {
+        "title": _title(one.request.mode, one.request.options.kind),
+        "runs": one.runs,
+        "trouble": one.trouble,
+        "problems": list(one.problems),
+        "lines": [{"at_ms": line.at_ms, "step": line.step, "words": line.words} for line in list(one.lines)],
+    }
+
+
+def _bounded(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The report with a bounded number of partitions and groups, those with a loss first."""
+    if not report:
+        return {}
+    groups = [{"group": name, **one} for name, one in report["groups"].items()]
+    groups.sort(key=lambda one: (one["skipped"] == 0, one["repeated"] == 0, one["group"]))
+    shown = {name: value for name, value in report.items() if name not in ("groups", "partitions", "late", "tail")}
+    return {
+        **shown,
+        "partitions": report["partitions"][:MOST_ROWS],
+        "more_partitions": max(0, len(report["partitions"]) - MOST_ROWS),
+        "groups": [
+            {name: one[name] for name in ("group", "skipped", "repeated", "members_on_source", "trouble")}
+            for one in groups[:MOST_ROWS]
+        ],
+        "more_groups": max(0, len(groups) - MOST_ROWS),
+        "skipped": sum(one["skipped"] or 0 for one in groups),
+        "repeated": sum(one["repeated"] or 0 for one in groups),
+        "unknown_groups": sum(one["skipped"] is None for one in groups),
+    }

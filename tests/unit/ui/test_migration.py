@@ -1,0 +1,270 @@
+"""A migration from two addresses: the draft as a file, and the pages up to the run."""
+
+from __future__ import annotations
+
+import html
+import logging
+import re
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.ui.browser import Answer, Browser
+from tests.unit.ui.fakes import FakeSources
+from twinlog.config import load
+from twinlog.errors import ClusterError, ConfigError, RequestError
+from twinlog.model.types import Alias, GroupId, TopicName
+from twinlog.ops.plan.flow_plan import FlowPlan, Problem, TopicCopyPlan
+from twinlog.settings.flow import FlowSettings
+from twinlog.ui.app import ConsoleApp, console_app
+from twinlog.ui.migration.draft import ClusterAddress, MigrationDraft
+from twinlog.ui.migration.migrations import FoundClusters, FoundTopic, MigrationStore, flows_of
+from twinlog.ui.site import ConsoleSettings
+from twinlog.ui.sources import ConsoleSources
+
+EAST = ClusterAddress("east", "east-1:9092, east-2:9092")
+WEST = ClusterAddress("west", "west:9093", "SASL_SSL", "SCRAM-SHA-512", 'o"li\\ver', 'pa"ss\\ =:#!')
+DRAFT = MigrationDraft(EAST, WEST)
+ADDRESSES = {
+    "source_alias": "east",
+    "source_servers": "east-1:9092",
+    "source_protocol": "PLAINTEXT",
+    "target_alias": "west",
+    "target_servers": "west:9093",
+    "target_protocol": "SASL_PLAINTEXT",
+    "target_mechanism": "PLAIN",
+    "target_user": "mover",
+    "target_password": "mover-secret",
+}
+FOUND = FoundClusters(
+    (FoundTopic(TopicName("a.b"), 2, 10, 1000, False), FoundTopic(TopicName("axb"), 1, 5, None, True)),
+    3,
+    (GroupId("shop"), GroupId("till")),
+    7,
+    ("sizes are unread",),
+    3,
+    1,
+)
+
+
+class ScriptedStore(MigrationStore):
+    """Both clusters have given content."""
+
+    def __init__(self, sources: ConsoleSources, home: Path) -> None:
+        super().__init__(sources, home)
+        self.fails: Exception | None = None
+        self.problems: tuple[Problem, ...] = ()
+
+    def read_clusters(self, flow: FlowSettings) -> FoundClusters:
+        if self.fails is not None:
+            raise self.fails
+        return FOUND
+
+    def read_plan(self, flows: Sequence[FlowSettings]) -> FlowPlan:
+        copy = TopicCopyPlan(TopicName("a.b"), TopicName("a.b"), 2, 10, 1000)
+        return FlowPlan(flows[0].name, flows[0].source, flows[0].target, 50e6, copy=(copy,), problems=self.problems)
+
+
+@pytest.fixture
+def store(app: ConsoleApp, sources: FakeSources, tmp_path: Path) -> ScriptedStore:
+    found = ScriptedStore(sources, tmp_path)
+    app.site.migrations = found
+    return found
+
+
+def token(browser: Browser) -> str:
+    return browser.get("/ui/migration").token
+
+
+def look(browser: Browser, **changes: str) -> Answer:
+    return browser.post("/ui/migration/look", {**ADDRESSES, "token": token(browser), **changes})
+
+
+def begun(browser: Browser) -> str:
+    answer = look(browser)
+    assert answer.status == 303, answer.text
+    found = re.fullmatch(r"/ui/migration/choose\?id=([\w-]+)", answer.headers["location"])
+    assert found is not None
+    return found[1]
+
+
+def plan(browser: Browser, migration: str, *fields: tuple[str, str]) -> Answer:
+    pairs = [("token", token(browser)), ("id", migration), *fields]
+    body = "&".join(f"{name}={html.unescape(value)}" for name, value in pairs).encode()
+    return browser.post("/ui/migration/plan", body)
+
+
+def test_a_draft_is_a_file_that_twinlog_takes(tmp_path: Path) -> None:
+    draft = replace(DRAFT, topics=("a.b", "x"), groups=("g.1",), source_replicas=3, target_replicas=2)
+    (path := tmp_path / "f.properties").write_text(draft.text(), encoding="utf-8")
+    (flow,) = [one for one in load(path).flows if one.enabled]
+    assert (flow.name, flow.topics, flow.groups) == ("east->west", ("a[.]b", "x"), ("g[.]1",))
+    assert flow.replication_factor == 2
+    assert flow.offset_storage_replication_factor == 2
+    assert flow.sync_group_offsets_interval_s is not None
+    assert flow.sync_topic_acls_interval_s is None
+    client = flow.target_admin.client
+    assert client.bootstrap_servers == ("west:9093",)
+    assert (client.sasl_username, client.sasl_password) == ('o"li\\ver', 'pa"ss\\ =:#!')
+    assert flow.source_admin.client.bootstrap_servers == ("east-1:9092", "east-2:9092")
+    assert "=:#!" not in draft.text(hides=True)
+    assert "[hidden]" in draft.text(hides=True)
+    trusting = replace(draft, target=replace(draft.target, authorities="-----BEGIN\r\nabc\r\n-----END"))
+    assert r"west.ssl.truststore.certificates = -----BEGIN\nabc\n-----END" in trusting.text()
+    assert "west.ssl.truststore.type = PEM" in trusting.text()
+    assert "=:#!" not in repr(draft)
+
+
+@pytest.mark.parametrize(("kept", "remote"), [(True, "a.b"), (False, "east.a.b")])
+def test_names_are_kept_or_prefixed(kept: bool, remote: str) -> None:
+    from twinlog.mirror.topology.topology import topology_of
+
+    flow = flows_of(replace(DRAFT, keeps_names=kept))[0]
+    assert topology_of(flow).remote_name(TopicName("a.b")) == remote
+
+
+def test_a_wrong_draft_names_the_key_and_no_folder() -> None:
+    with pytest.raises(ConfigError) as wrong:
+        flows_of(replace(DRAFT, source=replace(EAST, servers="nowhere")))
+    assert "mm2.properties" in str(wrong.value)
+    assert "bootstrap.servers" in str(wrong.value)
+    assert "twinlog-draft" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"source_alias": "a->b"}, "The source cluster needs a name of letters, digits, - and _; found 'a->b'."),
+        ({"target_alias": "east"}, "Both clusters are named east: give them two names."),
+        ({"source_servers": ""}, "Write the addresses of east as HOST:PORT"),
+        ({"source_servers": "a:1 b:2"}, "Write the addresses of east as HOST:PORT"),
+        ({"source_protocol": "FTP"}, "The protocol 'FTP' is unknown"),
+        ({"target_mechanism": "GSSAPI"}, "west needs a mechanism"),
+        ({"target_user": ""}, "west needs a mechanism"),
+        ({"target_password": "p" * 20_001}, "A field of west is longer than 20000 characters."),
+        ({"source_servers": "east"}, "east.bootstrap.servers"),
+    ],
+)
+@pytest.mark.usefixtures("store")
+def test_wrong_addresses_are_named(browser: Browser, changes: dict[str, str], text: str) -> None:
+    answer = look(browser, **changes)
+    assert answer.status == 400
+    assert text in html.unescape(answer.text)
+    assert "mover-secret" not in answer.text
+
+
+def test_a_silent_cluster_is_named(browser: Browser, store: ScriptedStore) -> None:
+    store.fails = ClusterError("cluster east: no broker can be reached")
+    answer = look(browser)
+    assert answer.status == 502
+    assert "no broker can be reached" in answer.text
+
+
+def test_topics_are_chosen_planned_and_kept(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "twinlog.audit")
+    migration = begun(browser)
+    page = browser.json(f"/ui/migration/choose?id={migration}")
+    assert [(row["topic"], row["ticked"], row["there"]) for row in page["topics"]] == [
+        ("a.b", True, False),
+        ("axb", True, True),
+    ]
+    assert [row["group"] for row in page["groups"]] == ["shop", "till"]
+    text = browser.get(f"/ui/migration/choose?id={migration}").text
+    assert "sizes are unread" in text
+    assert "mover-secret" not in text
+
+    answer = plan(browser, migration, ("names", "kept"), ("groups", "yes"), ("topic", "a.b"), ("group", "till"))
+    assert answer.status == 303
+    shown = browser.json(f"/ui/migration/plan?id={migration}")
+    assert (shown["records"], shown["bytes"], shown["problems"], shown["file"]) == (10, 1000, [], None)
+    assert "east->west.topics = a[.]b" in shown["text"]
+    assert "east->west.groups = till" in shown["text"]
+    assert "east->west.replication.factor = 1" in shown["text"]
+    assert "east->west.offset-syncs.topic.replication.factor = 3" in shown["text"]
+    assert "mover-secret" not in shown["text"]
+    assert browser.get(f"/ui/migration/plan?id={migration}").status == 200
+
+    form = {"token": token(browser), "id": migration, "mode": "keep"}
+    assert browser.post("/ui/migration/run", form).status == 303
+    (file,) = tmp_path.iterdir()
+    assert file.name == "east-to-west.properties"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert 'password="mover-secret"' in file.read_text()
+    assert browser.json(f"/ui/migration/plan?id={migration}")["file"] == str(file)
+    # Written once more it is the same file; a changed draft is a file beside it.
+    assert browser.post("/ui/migration/run", form).status == 303
+    plan(browser, migration, ("names", "prefixed"), ("topic", "a.b"), ("topic", "axb"))
+    assert browser.post("/ui/migration/run", form).status == 303
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["east-to-west-2.properties", file.name]
+    assert "east->west.topics = .*" in (tmp_path / "east-to-west-2.properties").read_text()
+    assert any("keep migration" in one.getMessage() for one in caplog.records)
+    assert "mover-secret" not in caplog.text
+
+
+def test_wrong_choices_are_named(browser: Browser, store: ScriptedStore) -> None:
+    migration = begun(browser)
+    assert "Tick a topic, or several" in plan(browser, migration, ("names", "kept")).text
+    assert plan(browser, migration, ("topic", "elsewhere")).status == 400
+    assert plan(browser, "unknown", ("topic", "a.b")).status == 404
+    assert browser.get(f"/ui/migration/plan?id={migration}").status == 404
+    form = {"token": token(browser), "id": migration, "mode": "run"}
+    assert browser.post("/ui/migration/run", form).status == 400
+    store.problems = (Problem("disk", "west is too full"),)
+    plan(browser, migration, ("topic", "a.b"))
+    assert "west is too full" in browser.get(f"/ui/migration/plan?id={migration}").text
+
+
+def test_the_run_is_a_process_whose_flow_joins_the_pages(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\necho "$@"\nexec {sys.executable} -c "import time; time.sleep(600)"\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    migration = begun(browser)
+    plan(browser, migration, ("topic", "a.b"))
+    form = {"token": token(browser), "id": migration, "mode": "run"}
+    answer = browser.post("/ui/migration/run", form)
+    assert answer.status == 303
+    assert answer.headers["location"] == "/ui/readiness?flow=east-%3Ewest"
+    assert "east->west" in store._sources.flows
+    shown = browser.json(f"/ui/migration/plan?id={migration}")
+    assert shown["process"]["code"] is None
+    # A second send starts nothing.
+    browser.post("/ui/migration/run", form)
+    assert browser.json(f"/ui/migration/plan?id={migration}")["process"] == shown["process"]
+    store.close()
+    found = store.find(migration)
+    assert found.process is not None
+    assert found.process.poll() is not None
+    assert found.log is not None
+    assert f"-m twinlog run {found.file}" in found.log.read_text()
+    # The console shows a flow of this name already.
+    other = begun(browser)
+    plan(browser, other, ("topic", "a.b"))
+    assert browser.post("/ui/migration/run", form | {"id": other}).status == 409
+
+
+def test_a_console_that_only_shows_has_no_migration(sources: FakeSources, browser: Browser, tmp_path: Path) -> None:
+    assert "has no migrations" in browser.get("/ui/migration").text
+    assert browser.post("/ui/migration/look", {**ADDRESSES, "token": "x"}).status == 403
+    app = console_app(sources, ConsoleSettings(actions=False, migrations=tmp_path))
+    assert "has no migrations" in Browser(app).get("/ui/migration").text
+    app.close()
+
+
+def test_a_console_forgets_old_migrations(tmp_path: Path) -> None:
+    store: Any = ScriptedStore(FakeSources(), tmp_path)
+    first = store.begin_migration(DRAFT)
+    for _ in range(20):
+        store.begin_migration(DRAFT)
+    with pytest.raises(RequestError, match="begin again"):
+        store.find(first.id)
+    assert Alias("east") == first.draft.source.alias

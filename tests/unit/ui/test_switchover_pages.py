@@ -1,0 +1,183 @@
+"""A switchover from its page: the same steps and the same journal as `twinlog switchover`, on scripted clusters."""
+
+from __future__ import annotations
+
+import html
+import logging
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.unit.ui.browser import Answer, Browser
+from tests.unit.ui.fakes import FLOW, FakeSources, rehearsed
+from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.ops.switchover.model import SwitchoverKind
+from twinlog.ui.app import ConsoleApp, console_app
+from twinlog.ui.site import ConsoleSettings
+
+DEADLINE_S = 60.0
+TARGET = str(SETTINGS.target)
+
+
+def confirm(browser: Browser, **query: str) -> Answer:
+    return browser.get(f"/ui/switchover/confirm?{urlencode({'flow': FLOW, 'mode': 'run', 'kind': 'planned', **query})}")
+
+
+def send(browser: Browser, **changes: str) -> Answer:
+    token = confirm(browser).token
+    form = {"flow": FLOW, "mode": "run", "kind": "planned", "typed": TARGET, "token": token}
+    return browser.post("/ui/switchover/act", form | changes)
+
+
+def page(browser: Browser) -> Any:
+    return browser.json(f"/ui/switchover?{urlencode({'flow': FLOW})}")
+
+
+def wait_end(browser: Browser, app: ConsoleApp) -> Any:
+    """The page once the console's switchover has ended and the journal was read after that."""
+    until = time.monotonic() + DEADLINE_S
+    while True:
+        conducted = app.site.conductor.find(FLOW)
+        assert conducted is not None
+        if not conducted.runs:
+            break
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    # A read that began before the end may be the next, so two are waited for.
+    poller = app.site.live.flow(FLOW).switchover
+    for _ in range(2):
+        version = poller.reading.version
+        poller.hurry()
+        assert poller.wait_reading(DEADLINE_S, version).version > version
+    return page(browser)
+
+
+def titles(shown: Any) -> list[str]:
+    return [one["title"] for one in shown["offers"]]
+
+
+def test_a_switchover_runs_to_its_end_and_its_report_is_shown(
+    browser: Browser, app: ConsoleApp, sources: FakeSources, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "twinlog.audit")
+    before = page(browser)
+    assert before["stands"] == "nothing was changed"
+    assert titles(before) == ["Switch over", "Fail over without the source", "Switch back"]
+    assert before["report"] == {}
+    answer = send(browser)
+    assert answer.status == 303
+    assert answer.headers["location"].startswith("/ui/switchover?flow=")
+    after = wait_end(browser, app)
+    assert after["conducted"]["trouble"] is None
+    assert after["conducted"]["lines"][0]["step"] == "check"
+    assert after["report"]["state"] == "done"
+    assert (after["report"]["skipped"], after["report"]["unknown_groups"]) == (0, 0)
+    assert after["report"]["seconds_without_producers"] > 0
+    assert sources.brokers.committed
+    assert titles(after)[-1] == "Lift the fence"
+    shown = browser.get(f"/ui/switchover?{urlencode({'flow': FLOW})}").text
+    assert "Records: the proof of each partition" in shown
+    assert f"point producers to {TARGET}" in shown
+    lines = [one.getMessage() for one in caplog.records if "run switchover" in one.getMessage()]
+    assert ['outcome="begins"' in lines[0], 'outcome="done"' in lines[1]] == [True, True]
+
+    send(browser, mode="release")
+    released = wait_end(browser, app)
+    assert sources.brokers.lifts
+    assert "Lift the fence" not in titles(released)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"typed": "elsewhere"}, f"type the name {TARGET}"),
+        ({"mode": "dance"}, "The action 'dance' is unknown; it is run, abort, release."),
+        ({"kind": "odd"}, "The kind 'odd' is unknown; it is planned, emergency, back."),
+        ({"fence": "rope"}, "The fence 'rope' is unknown; it is acl, quota, none."),
+        ({"near": "-1"}, "Write the records left to copy as a number from 0 to 1000000000000; found '-1'."),
+        ({"timeout": "0"}, "Write the seconds as a number from 1 to 86400; found '0'."),
+        ({"flow": "x->y"}, "The flow 'x->y' is unknown"),
+    ],
+)
+def test_wrong_forms_change_nothing(browser: Browser, sources: FakeSources, changes: dict[str, str], text: str) -> None:
+    answer = send(browser, **changes)
+    assert answer.status in (400, 404)
+    assert text in html.unescape(answer.text)
+    assert sources.brokers.records == []
+
+
+def test_a_form_without_its_token_changes_nothing(browser: Browser, sources: FakeSources) -> None:
+    assert send(browser, token="0" * 64).status == 403
+    assert sources.brokers.records == []
+
+
+def test_a_console_that_only_shows_offers_nothing(sources: FakeSources) -> None:
+    app = console_app(sources, ConsoleSettings(actions=False))
+    browser = Browser(app)
+    assert page(browser)["offers"] == []
+    assert confirm(browser).status == 403
+    app.close()
+
+
+def test_one_switchover_at_a_time(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
+    sources.gate.clear()
+    assert send(browser).status == 303
+    assert page(browser)["offers"] == []
+    assert page(browser)["conducted"]["runs"]
+    again = send(browser)
+    assert again.status == 409
+    assert f"The console works on switchover {FLOW} already" in html.unescape(again.text)
+    sources.gate.set()
+    assert wait_end(browser, app)["report"]["state"] == "done"
+
+
+def test_obstacles_are_shown_and_nothing_changes(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
+    sources.brokers.problems = ("topic orders lacks a copy", "group shop is unknown")
+    sources.only.rehearsal = rehearsed("topic orders lacks a copy")
+    browser.get(f"/ui/readiness?{urlencode({'flow': FLOW})}")
+    assert "topic orders lacks a copy" in confirm(browser).text
+    send(browser)
+    shown = wait_end(browser, app)
+    assert shown["conducted"]["problems"] == ["topic orders lacks a copy", "group shop is unknown"]
+    assert "nothing was changed" in shown["conducted"]["trouble"]
+    assert not sources.brokers.fenced
+
+
+def test_a_failed_step_is_continued_or_undone(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
+    sources.kill.at = 25
+    send(browser)
+    shown = wait_end(browser, app)
+    assert "TW-FAULT-04" in shown["conducted"]["trouble"]
+    assert shown["report"]["state"] == "running"
+    assert titles(shown) == ["Continue", "Undo"]
+    sources.kill.at = -1
+    # The scripted owner is this process, which may continue.
+    send(browser, mode="abort")
+    undone = wait_end(browser, app)
+    assert undone["report"]["state"] == "aborted"
+    assert not sources.brokers.fenced
+    send(browser)
+    assert wait_end(browser, app)["report"]["state"] == "done"
+
+
+def test_options_reach_the_switchover(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
+    send(browser, fence="quota", near="5", timeout="7")
+    conducted = app.site.conductor.find(FLOW)
+    assert conducted is not None
+    options = conducted.request.options
+    assert (options.kind, options.fence, options.near, options.at_most_s) == (SwitchoverKind.PLANNED, "quota", 5, 7.0)
+    wait_end(browser, app)
+
+
+def test_the_end_of_the_console_names_an_interrupted_switchover(
+    sources: FakeSources, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = console_app(sources)
+    browser = Browser(app)
+    sources.gate.clear()
+    send(browser)
+    app.close()
+    assert f"TW-SWITCH-17: switchover {FLOW} is interrupted" in caplog.text
+    sources.gate.set()
