@@ -6,7 +6,7 @@ ENGINE ?= docker
 # Of all that tests draw. Always the same one, so that a red run is due to the change; `make draws` takes others.
 SEED ?= 9
 # Tests with brokers that run at a time on two cores: these tests wait for more than half of the time.
-WORKERS ?= 6
+WORKERS ?= 4
 export WORKERS
 export TWINLOG_CACHE ?= $(CURDIR)/.cache
 # Images set it, and every process of every test would compile all modules anew.

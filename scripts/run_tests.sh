@@ -38,7 +38,7 @@ trap 'exit 130' INT TERM
 make --no-print-directory check || exit
 wait $prepared || exit
 
-$python -m pytest -m "integration and not parity and not scenario and not versions" -n "${WORKERS:-6}" \
+$python -m pytest -m "integration and not parity and not scenario and not versions" -n "${WORKERS:-4}" \
   --dist loadfile --no-loadscope-reorder --randomly-seed="$seed" "${heavy[@]}"
 run=$?
 wait $tested

@@ -20,6 +20,8 @@ def pool() -> Iterator[ThreadPool]:
     pool = ThreadPool("test", 2)
     yield pool
     pool.close()
+    # The threads of the next test have the same names.
+    wait_for(lambda: not threads(), DEADLINE_S, "the threads have ended")
 
 
 def fail(wrong: BaseException) -> None:
