@@ -14,7 +14,7 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
 fi
 
 install() {
-    if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --retries 2 "$@" >"$log" 2>&1; then
+    if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --retries 2 "$@" >"$log" 2>&1; then
         if grep -qiE 'connection|timed out|resolve|network|no matching distribution' "$log"; then
             echo "The packages of requirements/dev.txt could not be fetched: no Python package index is reachable" \
                 "from here; connect to the network, or name a mirror with PIP_INDEX_URL (details in $log)." >&2

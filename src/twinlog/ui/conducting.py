@@ -23,6 +23,7 @@ from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.session import require_free, stands, this_process
+from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
 from twinlog.ui.faults import log_fault
 from twinlog.ui.sources import ConsoleSources
@@ -65,6 +66,7 @@ class ConductedSwitchover:
     """A switchover of this console: its shown steps so far, and its end."""
 
     request: SwitchoverRequest
+    settings: FlowSettings
     runs: bool = True
     trouble: str | None = None
     problems: tuple[str, ...] = ()
@@ -98,11 +100,10 @@ class SwitchoverConductor:
         settings = self._sources.flow(request.flow)
         with self._lock:
             for one in self._conducted.values():
-                other = self._sources.flows.get(one.request.flow)
-                same = other is not None and {other.source, other.target} == {settings.source, settings.target}
+                same = {one.settings.source, one.settings.target} == {settings.source, settings.target}
                 if one.runs and same:
                     raise RequestError(409, f"The console works on switchover {one.request.flow} already.")
-            made = self._conducted[request.flow] = ConductedSwitchover(request)
+            made = self._conducted[request.flow] = ConductedSwitchover(request, settings)
         name = f"switchover {request.flow}"
         threading.Thread(target=self._conduct, args=(made,), name=name, daemon=True).start()
 
@@ -110,7 +111,7 @@ class SwitchoverConductor:
         """Log the switchovers that the end of the process interrupts."""
         for one in self._conducted.values():
             if one.runs:
-                flow = self._sources.flow(one.request.flow)
+                flow = one.settings
                 _LOG.warning(
                     "TW-SWITCH-17: switchover %s is interrupted; continue it on the page of the switchover, or by "
                     "`twinlog switchover FILE --from %s --to %s`",
@@ -126,8 +127,7 @@ class SwitchoverConductor:
             made.problems = error.problems
             outcome = made.trouble = "the pre-flight found obstacles, and nothing was changed"
         except TooLongError as error:
-            source = self._sources.flow(request.flow).source
-            made.trouble = f"{told(error)}; everything was undone, producers may write to {source} again"
+            made.trouble = f"{told(error)}; everything was undone, producers may write to {made.settings.source} again"
             outcome = "undone"
         except TwinlogError as error:
             outcome = made.trouble = told(error)

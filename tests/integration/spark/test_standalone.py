@@ -111,6 +111,7 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
     assert sorted(int(record.value or b"") for record in consume(far, remote)) == list(range(total))
 
 
+@pytest.mark.scenario
 def test_executors_and_workers_die(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,

@@ -237,8 +237,8 @@ def test_the_run_is_a_process_whose_flow_joins_the_pages(
     assert "east->west" in store._sources.flows
     shown = browser.json(f"/ui/migration/plan?id={migration}")
     assert shown["process"]["code"] is None
-    # A second send starts nothing.
-    browser.post("/ui/migration/run", form)
+    assert "and run it" not in browser.get(f"/ui/migration/plan?id={migration}").text
+    assert browser.post("/ui/migration/run", form).status == 409
     assert browser.json(f"/ui/migration/plan?id={migration}")["process"] == shown["process"]
     store.close()
     found = store.find(migration)
@@ -246,6 +246,12 @@ def test_the_run_is_a_process_whose_flow_joins_the_pages(
     assert found.process.poll() is not None
     assert found.log is not None
     assert f"-m twinlog run {found.file}" in found.log.read_text()
+    # An ended process is followed by another, with the same file.
+    assert "and run it again" in browser.get(f"/ui/migration/plan?id={migration}").text
+    before = found.process.pid
+    assert browser.post("/ui/migration/run", form).status == 303
+    assert found.process.pid != before
+    store.close()
     # The console shows a flow of this name already.
     other = begun(browser)
     plan(browser, other, ("topic", "a.b"))

@@ -411,3 +411,8 @@ def test_no_request_gets_a_stack_or_500(locked: ConsoleApp, sources: FakeSources
         assert "Traceback" not in answer.text
         assert ".py" not in answer.text
         browser.cookies = cookies
+
+
+def test_a_browser_sends_the_origin_of_its_own_forms(browser: Browser) -> None:
+    """With the policy `no-referrer` Chromium sends "null", and each action would be refused."""
+    assert browser.get("/ui/connectors").headers["referrer-policy"] == "same-origin"

@@ -162,20 +162,30 @@ class MigrationStore:
     def run(self, migration: Migration) -> None:
         """Run the file in a process beside the console, which ends with the console; its flow joins the pages.
 
-        Raises RequestError 409 if the console shows a flow of this name.
+        An ended process is followed by another. Raises RequestError 409 if the console shows a flow of this name, or
+        while the process runs.
         """
         path = self.keep_file(migration)
-        flows = flows_of(migration.draft)
+        with self._lock:
+            if migration.process is None:
+                self._show_flow(migration.draft)
+            elif migration.process.poll() is None:
+                raise RequestError(409, f"Process {migration.process.pid} runs {path} already.")
+            migration.process = self._start(path)
+        _LOG.info("process %d runs %s; its log is %s", migration.process.pid, path, migration.log)
+
+    def _show_flow(self, draft: MigrationDraft) -> None:
         try:
-            self._sources.add_file(FlowsOfFile(flows))
+            self._sources.add_file(FlowsOfFile(flows_of(draft)))
         except OptionError:
-            raise RequestError(409, f"The console shows a flow {migration.draft.flow} already.") from None
+            raise RequestError(409, f"The console shows a flow {draft.flow} already.") from None
+
+    def _start(self, path: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "twinlog", "run", str(path)]
         with path.with_suffix(".log").open("ab") as log:
-            migration.process = subprocess.Popen(
+            return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        _LOG.info("process %d runs %s; its log is %s", migration.process.pid, path, migration.log)
 
     def close(self) -> None:
         """End the processes in order: what they copied stays, and their next start continues there."""

@@ -164,7 +164,7 @@ class MigrationPages:
         facts = {"flow": one.draft.flow}
         try:
             path = await self._call(lambda: store.keep_file(one))
-            if mode == "run" and one.process is None:
+            if mode == "run":
                 await self._call(lambda: store.run(one))
         except Exception as error:
             audit(visit.user, visit.address, f"{mode} migration", **facts, outcome=type(error).__name__)

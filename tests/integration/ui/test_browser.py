@@ -1,0 +1,172 @@
+"""The pages of the console in Chromium, beside a flow that runs: both themes, a phone and a desk, accessibility.
+
+Chromium is that of the system's packages.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+
+from harness.cluster import KafkaCluster
+from harness.produce import numbered, produce
+from harness.wait import wait_for
+from tests.integration.ui.scene import Scene
+
+REQUIRED = "TWINLOG_BROWSER_REQUIRED"
+"""With this variable a missing Chromium is a failure, as in CI; otherwise these tests are skipped."""
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+LOOK_S = 60.0
+SHIFTS = "document.body.dataset.shift = 0; new PerformanceObserver(list => { for (const one of list.getEntries()) "
+SHIFTS += "{ if (!one.hadRecentInput) document.body.dataset.shift = +document.body.dataset.shift + one.value; } })"
+SHIFTS += ".observe({type: 'layout-shift', buffered: true});"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        assert REQUIRED not in os.environ, "Chromium is missing: apt-get install chromium"
+        pytest.skip("Chromium is missing: apt-get install chromium")
+    with sync_playwright() as play:
+        # A container's root is unable to make Chromium's sandbox.
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def scene(
+    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path, new_name: Callable[[str], str]
+) -> Iterator[Scene]:
+    found = Scene(clusters, tmp_path, new_name)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.close()
+
+
+class WatchedPage:
+    """A page, with all that its browser complained of, and all that it asked of other sites."""
+
+    def __init__(self, context: BrowserContext, root: str) -> None:
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.elsewhere: list[str] = []
+        self._root = root
+        self.page.on("console", self._note)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._look)
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{self.page.url}: {message.text}")
+
+    def _look(self, request: Request) -> None:
+        if not request.url.startswith((self._root, "data:")):
+            self.elsewhere.append(request.url)
+
+    def open(self, path: str, **query: str) -> Page:
+        self.page.goto(f"{self._root}/ui{path}{'?' if query else ''}{urlencode(query)}", wait_until="load")
+        return self.page
+
+
+def paths(scene: Scene) -> list[tuple[str, dict[str, str]]]:
+    flow, topic = {"flow": scene.flow}, {"flow": scene.flow, "topic": scene.topic}
+    place = {"partition": "0", "place": "offset", "value": "5"}
+    return [
+        ("/", {}),
+        ("/flow", flow),
+        ("/topics", flow),
+        ("/topic", topic),
+        ("/topic/settings", topic),
+        ("/topic/confirm", {**topic, "verb": "pause"}),
+        ("/groups", flow),
+        ("/group", {**flow, "group": scene.group}),
+        ("/readiness", flow),
+        ("/switchover", flow),
+        ("/switchover/confirm", {**flow, "mode": "run", "kind": "planned"}),
+        ("/records", {**topic, **place}),
+        ("/connectors", {}),
+        ("/migration", {}),
+    ]
+
+
+def barriers(page: Page) -> list[str]:
+    """The findings of axe: a rule, its help, and the places."""
+    found = Axe().run(page).response["violations"]
+    return [f"{page.url}: {one['id']}: {one['help']}: {[node['target'] for node in one['nodes']]}" for one in found]
+
+
+def require_good_pages(scene: Scene, chromium: Browser, theme: Any, width: int) -> None:
+    """Open each page, and require that it fits the window, that axe finds nothing, and that the browser is content."""
+    context = chromium.new_context(color_scheme=theme, viewport={"width": width, "height": 900}, locale="en-US")
+    watched = WatchedPage(context, f"http://127.0.0.1:{scene.port}")
+    shots = os.environ.get("TWINLOG_SHOTS")
+    problems: list[str] = []
+    for path, query in paths(scene):
+        page = watched.open(path, **query)
+        assert page.locator("h1").count() == 1, path
+        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        if wide > 0:
+            problems.append(f"{path} is {wide} pixels wider than the window of {width}")
+        page.evaluate(SHIFTS)
+        problems += barriers(page)
+        if (shift := float(page.evaluate("document.body.dataset.shift"))) >= 0.1:
+            problems.append(f"{path} moves what it shows: {shift}")
+        if shots:
+            name = path.strip("/").replace("/", "-") or "overview"
+            page.screenshot(path=str(Path(shots, f"{name}-{theme}-{width}.png")), full_page=True)
+    context.close()
+    assert problems == []
+    assert watched.complaints == []
+    assert watched.elsewhere == []
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        [("light", 1440), ("dark", 390)],
+        pytest.param([("dark", 1440), ("light", 390)], marks=pytest.mark.scenario),
+    ],
+    ids=["desk and phone", "dark desk and light phone"],
+)
+def test_every_page_in_a_browser(scene: Scene, chromium: Browser, looks: list[tuple[str, int]]) -> None:
+    for theme, width in looks:
+        require_good_pages(scene, chromium, theme, width)
+
+    context = chromium.new_context()
+    watched = WatchedPage(context, f"http://127.0.0.1:{scene.port}")
+    # Figures follow the flow without a load of the page.
+    page = watched.open("/topic", flow=scene.flow, topic=scene.topic)
+    page.evaluate("window.same = true")
+    produce(scene.left, scene.topic, numbered(5, start=60), partition=1)
+
+    def followed() -> bool:
+        return page.locator("td", has_text="65").count() > 0
+
+    wait_for(followed, LOOK_S, "the page shows the new records", every_s=0.5)
+    assert page.evaluate("window.same")
+
+    # An action by the keyboard alone: the skip link, then the confirmation of a pause.
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page = watched.open("/topic/confirm", flow=scene.flow, topic=scene.topic, verb="pause")
+    page.locator("main button").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/topic/outcome*")
+    wait_for(lambda: {row["state"] for row in scene.partitions()} == {"paused"}, LOOK_S, "both partitions are paused")
+    scene.act("resume")
+    wait_for(lambda: {row["state"] for row in scene.partitions()} == {"copying"}, LOOK_S, "both are copied again")
+    context.close()
+    assert watched.complaints == []
