@@ -31,12 +31,18 @@ SHIFTS += "{ if (!one.hadRecentInput) document.body.dataset.shift = +document.bo
 SHIFTS += ".observe({type: 'layout-shift', buffered: true});"
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+def chromium_program() -> str:
+    """The path of the system's Chromium; skips the test if it is missing."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         assert REQUIRED not in os.environ, "Chromium is missing: apt-get install chromium"
         pytest.skip("Chromium is missing: apt-get install chromium")
+    return program
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = chromium_program()
     with sync_playwright() as play:
         # A container's root is unable to make Chromium's sandbox.
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])

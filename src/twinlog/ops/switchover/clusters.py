@@ -48,7 +48,13 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
 from twinlog.ops.switchover.steps.step import Side
-from twinlog.ops.switchover.target_topics import is_hollow, make_topics, missing_topics, store_start
+from twinlog.ops.switchover.target_topics import (
+    create_positions_topic,
+    is_hollow,
+    make_topics,
+    missing_topics,
+    store_start,
+)
 from twinlog.settings.flow import FlowSettings
 
 MEASURED_S = 2.0
@@ -145,8 +151,10 @@ class LiveClusters:
     def get_ready(
         self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
     ) -> None:
-        # The other journal gets the note of the fence, and the maps to translate groups may take long to read: both
-        # come first.
+        # The other journal gets the note of the fence, the step `seed` stores positions on the source, and the maps to
+        # translate groups may take long to read: producers do not wait for the creation of topics, nor for the maps.
+        if any(topic.keeps_name for topic in topics):
+            create_positions_topic(self._back, self.source)
         if fence is not FenceMethod.NONE:
             self._other_journal.claim_journal()
         self._groups.read_groups(topics, {}, {}, began)

@@ -23,14 +23,22 @@ from twinlog.ops.switchover.model import Data, MovedTopic
 from twinlog.settings.flow import FlowSettings
 
 
-def store_start(flow: FlowSettings, admin: ClusterAdmin, positions: Mapping[TopicPartition, int]) -> None:
-    """See `SwitchoverClusters.seed_positions`; `admin` is connected to the target of the flow."""
+def create_positions_topic(flow: FlowSettings, admin: ClusterAdmin) -> None:
+    """Create the topic of a flow's positions if it is missing, which takes about a second.
+
+    `admin` is connected to the target of the flow. Raises RefusedError and ClusterError.
+    """
     topic = positions_topic(flow)
     found = admin.call(admin.client.refresh, [topic.name])[topic.name]
     if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         require_topics(flow.name, admin, [topic.new()])
     elif error_codes.refused(found.error):
         raise admin.client.lacks("WRITE", f"topic {topic.name}", "storing where the way back begins")
+
+
+def store_start(flow: FlowSettings, admin: ClusterAdmin, positions: Mapping[TopicPartition, int]) -> None:
+    """See `SwitchoverClusters.seed_positions`; `admin` is connected to the target of the flow."""
+    create_positions_topic(flow, admin)
     writer = positions_writer(admin.client, flow)
     stored = {where: Position(SourceOffset(offset)) for where, offset in positions.items()}
     records = list(position_records(flow, stored))

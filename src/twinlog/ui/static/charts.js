@@ -4,13 +4,20 @@
   const box = document.querySelector(".charts[data-points]");
   if (!box || !window.uPlot) return;
   const page = document.documentElement;
-  const HOUR_S = 3600, HEIGHT = 160;
+  const HOUR_S = 3600, LEAST_S = 300, HEIGHT = 160;
   let points = null, charts = [];
 
   const color = (name) => getComputedStyle(page).getPropertyValue(name).trim();
   const short = (value) => value >= 1e9 ? `${+(value / 1e9).toPrecision(3)} G`
     : value >= 1e6 ? `${+(value / 1e6).toPrecision(3)} M`
     : value >= 1e3 ? `${+(value / 1e3).toPrecision(3)} k` : `${+value.toPrecision(3)}`;
+  /* By itself uPlot shows a single point in a scale of years. */
+  const span = (plot) => {
+    const at = plot.data[0];
+    const end = at.length ? at[at.length - 1] : Date.now() / 1000;
+    return [Math.min(at.length ? at[0] : end, end - LEAST_S), end];
+  };
+  const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
   const width = (element) => Math.max(200, Math.floor(element.getBoundingClientRect().width));
 
   function draw() {
@@ -23,8 +30,8 @@
         legend: { show: false },
         cursor: { show: false },
         tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-        scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-        axes: [axis, { ...axis, size: 64, values: (_, values) => values.map(short) }],
+        scales: { x: { range: span }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+        axes: [{ ...axis, values: (_, seconds) => seconds.map(clock) }, { ...axis, size: 64, values: (_, values) => values.map(short) }],
         series: [{}, { stroke: color("--accent"), width: 2, fill: color("--soft"), spanGaps: false }],
       }, [points.at_s, points[element.dataset.series]], element);
       return { plot, element };
