@@ -19,10 +19,9 @@ from twinlog.message_ids import told
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries
-from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.report import report
-from twinlog.ops.switchover.session import require_free, stands, this_process
+from twinlog.ops.switchover.session import carry_out, claim_machine, stands
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
 from twinlog.ui.faults import log_fault
@@ -144,22 +143,12 @@ class SwitchoverConductor:
         try:
             lost = request.options.kind is SwitchoverKind.EMERGENCY
             clusters.connect(COMMAND_CONNECT_S, source_lost=lost)
-            journal = clusters.journal
-            if not request.take_over:
-                require_free(journal.read_unclaimed())
-            journal.claim_journal()
-            machine = SwitchoverMachine(
+            machine = claim_machine(
                 clusters,
-                journal,
-                this_process(),
                 lambda step, words: made.show(ShownStep(wall_ms(self._clock), step, words)),
+                take_over=request.take_over,
             )
-            if request.mode is SwitchoverMode.ABORT:
-                machine.abort()
-            elif request.mode is SwitchoverMode.RELEASE:
-                machine.release_fence()
-            else:
-                machine.run(request.options)
+            carry_out(machine, request.mode, request.options)
         finally:
             clusters.close()
 

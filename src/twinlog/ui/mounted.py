@@ -69,6 +69,9 @@ class MountedConsole:
         # The audit log is complete with -q, too.
         logging.getLogger("twinlog.audit").setLevel(logging.INFO)
         settings = ConsoleSettings(
-            self._users, actions=self._settings.actions, records=self._settings.records, keeps_logins=True
+            self._users,
+            actions=self._settings.actions,
+            records=self._settings.records,
+            keeps_logins=self._find_worker is not None,
         )
         return console_app(ProcessSources(self._read_flows, self._find_worker, self._clock), settings, self._clock)

@@ -9,6 +9,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.connect.rest.middleware import CONSOLE_ROOT
 from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Users
+from twinlog.errors import RequestError
 from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
 from twinlog.ui.live_flows import LiveFlows
@@ -90,6 +91,11 @@ class ConsoleSite:
         self.assets = ConsoleAssets(ROOT)
         self.renderer = PageRenderer(ROOT, self.assets)
         self.closed = False
+
+    def require_actions(self) -> None:
+        """Raise RequestError 403 if every page only shows."""
+        if not self.settings.actions:
+            raise RequestError(403, "This console only shows: it was started with --read-only.")
 
     def close(self) -> None:
         """End the live readings, the streams of browsers, and the threads."""

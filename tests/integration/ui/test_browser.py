@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
-from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.wait import wait_for
 from tests.integration.ui.scene import Scene
@@ -48,18 +47,6 @@ def chromium() -> Iterator[Browser]:
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
-
-
-@pytest.fixture
-def scene(
-    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path, new_name: Callable[[str], str]
-) -> Iterator[Scene]:
-    found = Scene(clusters, tmp_path, new_name)
-    try:
-        found.start()
-        yield found
-    finally:
-        found.close()
 
 
 class WatchedPage:

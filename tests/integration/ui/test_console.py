@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import urllib.error
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import offsets
@@ -18,18 +15,6 @@ from tests.integration.ui.visitor import Visitor
 
 START_S = 180.0
 LOOK_S = 60.0
-
-
-@pytest.fixture
-def scene(
-    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path, new_name: Callable[[str], str]
-) -> Iterator[Scene]:
-    found = Scene(clusters, tmp_path, new_name)
-    try:
-        found.start()
-        yield found
-    finally:
-        found.close()
 
 
 def test_pages_have_the_answers_of_the_brokers_and_actions_are_done(scene: Scene) -> None:

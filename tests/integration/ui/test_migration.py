@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for
-from tests.integration.ui.visitor import Visitor
+from tests.integration.ui.newcomer import START_S, Newcomer
 
-START_S = 180.0
 TOPICS, RECORDS = 3, 100
-
-
-class Newcomer:
-    """A console that knows no file, and its visitor."""
-
-    def __init__(self, home: Path) -> None:
-        self.port = claim_port()
-        listen = f"127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "twinlog", "console", "--output-dir", str(home), "--listen", listen]
-        self.console = Child("console", command, home / "console.log")
-        self.visitor = Visitor(self.port)
-
-    def start(self) -> None:
-        self.console.start()
-        wait_for(self.visitor.is_served, START_S, "the console is served")
-
-    def close(self) -> None:
-        self.console.kill()
-        release_port(self.port)
-
-    def send(self, page: str, path: str, *fields: tuple[str, str], **query: str) -> str:
-        """Send the form of a page with further fields; returns the address of the next page."""
-        hidden = self.visitor.hidden(page, **query)
-        with self.visitor.open(path, [*hidden.items(), *fields]) as answer:
-            return str(answer.geturl())
 
 
 @pytest.fixture

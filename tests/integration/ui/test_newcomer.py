@@ -19,8 +19,8 @@ from harness.groups import commit_offsets, group_offsets
 from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic
+from tests.integration.ui.newcomer import Newcomer
 from tests.integration.ui.test_browser import chromium_program
-from tests.integration.ui.test_migration import Newcomer
 
 pytestmark = pytest.mark.scenario
 

@@ -40,6 +40,7 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import markdown, report
+from twinlog.ops.switchover.steps.step import Show
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.settings.flow import FlowSettings
 
@@ -164,6 +165,25 @@ def require_free(entries: JournalEntries) -> None:
     )
 
 
+def claim_machine(clusters: LiveClusters, show: Show, *, take_over: bool) -> SwitchoverMachine:
+    """The machine of this process, which is the single writer of the journal from now on.
+
+    Raises UnderWayError while another process works, except with `take_over`; RefusedError and ClusterError.
+    """
+    journal = clusters.journal
+    if not take_over:
+        require_free(journal.read_unclaimed())
+    journal.claim_journal()
+    return SwitchoverMachine(clusters, journal, this_process(), show)
+
+
+def carry_out(machine: SwitchoverMachine, mode: str, options: SwitchoverOptions) -> JournalEntries:
+    """Run, abort or release, by the word `mode`; returns the journal. Raises the errors of the machine."""
+    if mode == "abort":
+        return machine.abort()
+    return machine.release_fence() if mode == "release" else machine.run(options)
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchoverArguments:
     """The arguments of the command line. `mode` is run, rehearse, abort, release or status."""
@@ -238,14 +258,9 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         entries = journal.read()
         print_report(entries, None, asked.output)
         return 0 if entries.run is not None else FOUND
-    if not asked.take_over:
-        require_free(journal.read_unclaimed())
-    journal.claim_journal()
+    machine = claim_machine(clusters, StepLines(), take_over=asked.take_over)
     signals.call(lambda number: _interrupted(number, journal))
-    machine = SwitchoverMachine(clusters, journal, this_process(), StepLines())
-    act = {"run": lambda: machine.run(options), "abort": machine.abort, "release": machine.release_fence}[asked.mode]
-    entries = act()
-    print_report(entries, asked.report, asked.output)
+    print_report(carry_out(machine, asked.mode, options), asked.report, asked.output)
     return 0
 
 

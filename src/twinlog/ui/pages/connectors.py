@@ -81,8 +81,7 @@ class ConnectorsPages:
 
     async def act(self, visit: Visit) -> Response:
         """Do an action, and lead back to the page of the connector."""
-        if not self._site.settings.actions:
-            raise RequestError(403, "This console only shows: it was started with --read-only.")
+        self._site.require_actions()
         rest, name, verb = self._rest(visit), visit.form.get("name", ""), visit.form.get("verb", "")
         if not name or (verb not in VERBS and verb != DELETE):
             raise RequestError(400, f"The action {verb!r} is unknown; the actions are {', '.join((*VERBS, DELETE))}.")

@@ -85,11 +85,11 @@ class SwitchoverPages:
 
     async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of an action, its options, and the form that begins it."""
-        self._require_actions()
+        self._site.require_actions()
         name, mode, kind = visit.query("flow"), _mode(visit.query("mode")), _kind(visit.query("kind", "planned"))
         settings = self._site.sources.flow(name)
-        rehearsed = self._site.live.flow(name).rehearsal.reading.value
-        plain = mode is SwitchoverMode.RUN and kind is SwitchoverKind.PLANNED and rehearsed is not None
+        planned = mode is SwitchoverMode.RUN and kind is SwitchoverKind.PLANNED
+        rehearsed = self._site.live.flow(name).rehearsal.reading.value if planned else None
         data = {
             "flow": name,
             "mode": mode,
@@ -101,16 +101,14 @@ class SwitchoverPages:
             "fences": [one.value for one in FenceMethod],
             "near": _DEFAULTS.near,
             "timeout": int(_DEFAULTS.at_most_s),
-            "problems": rehearsed.data["problems"] if plain and rehearsed is not None else [],
-            "seconds_without_producers": (
-                rehearsed.data["seconds_without_producers"] if plain and rehearsed is not None else None
-            ),
+            "problems": [] if rehearsed is None else rehearsed.data["problems"],
+            "seconds_without_producers": None if rehearsed is None else rehearsed.data["seconds_without_producers"],
         }
         return ConsolePage("switchover_confirm.html", "readiness", f"{data['title']} {name}", data)
 
     async def act(self, visit: Visit) -> Response:
         """Begin an action, and lead to the page that shows its steps."""
-        self._require_actions()
+        self._site.require_actions()
         form = visit.form
         name, mode, kind = form.get("flow", ""), _mode(form.get("mode", "")), _kind(form.get("kind", ""))
         settings = self._site.sources.flow(name)
@@ -123,10 +121,6 @@ class SwitchoverPages:
         self._site.conductor.begin(request)
         self._site.live.flow(name).switchover.hurry()
         return RedirectResponse(f"{self._site.root}/switchover?flow={quoted(name)}", 303)
-
-    def _require_actions(self) -> None:
-        if not self._site.settings.actions:
-            raise RequestError(403, "This console only shows: it was started with --read-only.")
 
 
 def offers(settings: FlowSettings, found: SwitchoverReading | None) -> list[dict[str, Any]]:

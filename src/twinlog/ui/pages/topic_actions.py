@@ -110,7 +110,7 @@ class TopicActionPages:
 
     async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of a command on each partition, and the form that writes the command."""
-        self._require_actions()
+        self._site.require_actions()
         action = TopicAction.of(visit.request.query_params)
         self._site.sources.flow(action.flow)
         data = await self._site.threads.act.run(lambda: self._effect(action, visit))
@@ -118,7 +118,7 @@ class TopicActionPages:
 
     async def act(self, visit: Visit) -> ConsolePage | Response:
         """Write the command, wait a moment for its outcome, and lead to the page of the outcome."""
-        self._require_actions()
+        self._site.require_actions()
         action = TopicAction.of(visit.form)
         self._site.sources.flow(action.flow)
         command_id = visit.form.get("id", "")
@@ -160,10 +160,6 @@ class TopicActionPages:
         }
         title = f"{found.command.verb.value} {topic}"
         return ConsolePage("outcome.html", "topics", title, data, live=(f"topics:{flow}",))
-
-    def _require_actions(self) -> None:
-        if not self._site.settings.actions:
-            raise RequestError(403, "This console only shows: it was started with --read-only.")
 
     def _effect(self, action: TopicAction, visit: Visit) -> dict[str, Any]:
         with self._site.sources.open_topics(action.flow) as reader:

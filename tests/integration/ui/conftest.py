@@ -1,0 +1,23 @@
+"""What the tests of the console share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import KafkaCluster
+from tests.integration.ui.scene import Scene
+
+
+@pytest.fixture
+def scene(
+    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path, new_name: Callable[[str], str]
+) -> Iterator[Scene]:
+    found = Scene(clusters, tmp_path, new_name)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.close()
