@@ -28,6 +28,14 @@ LOOK_S = 60.0
 SHIFTS = "document.body.dataset.shift = 0; new PerformanceObserver(list => { for (const one of list.getEntries()) "
 SHIFTS += "{ if (!one.hadRecentInput) document.body.dataset.shift = +document.body.dataset.shift + one.value; } })"
 SHIFTS += ".observe({type: 'layout-shift', buffered: true});"
+LENGTHEN = """names => {
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) for (const name of names)
+    walker.currentNode.data = walker.currentNode.data.replaceAll(name, name + "_of_a_long_name".repeat(10));
+}"""
+"""Kafka's names have up to 249 characters without a space."""
+WIDE = """() => [...document.querySelectorAll("body *")].filter(one => !one.parentElement.closest(".scroll")
+  && one.getBoundingClientRect().right > window.innerWidth).map(one => one.outerHTML.slice(0, 120)).slice(-1)"""
 
 
 def chromium_program() -> str:
@@ -101,6 +109,12 @@ def barriers(page: Page) -> list[str]:
     return [f"{page.url}: {one['id']}: {one['help']}: {[node['target'] for node in one['nodes']]}" for one in found]
 
 
+def too_wide(page: Page, name: str) -> list[str]:
+    """The page and its last element beyond the right edge of the window; empty if the page fits."""
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    return [f"{name} is {wide} pixels too wide: {page.evaluate(WIDE)}"] if wide > 0 else []
+
+
 def require_good_pages(scene: Scene, chromium: Browser, theme: Any, width: int) -> None:
     """Open each page, and require that it fits the window, that axe finds nothing, and that the browser is content."""
     context = chromium.new_context(color_scheme=theme, viewport={"width": width, "height": 900}, locale="en-US")
@@ -110,9 +124,9 @@ def require_good_pages(scene: Scene, chromium: Browser, theme: Any, width: int) 
     for path, query in paths(scene):
         page = watched.open(path, **query)
         assert page.locator("h1").count() == 1, path
-        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        if wide > 0:
-            problems.append(f"{path} is {wide} pixels wider than the window of {width}")
+        if path == "/readiness":
+            page.locator("#live", has_text="By a rehearsal at").wait_for(timeout=LOOK_S * 1000)
+        problems += too_wide(page, f"{path} at {width} pixels")
         page.evaluate(SHIFTS)
         problems += barriers(page)
         if (shift := float(page.evaluate("document.body.dataset.shift"))) >= 0.1:
@@ -120,8 +134,10 @@ def require_good_pages(scene: Scene, chromium: Browser, theme: Any, width: int) 
         if shots:
             name = path.strip("/").replace("/", "-") or "overview"
             page.screenshot(path=str(Path(shots, f"{name}-{theme}-{width}.png")), full_page=True)
+        page.evaluate(LENGTHEN, [scene.topic, scene.group, *scene.flow.split("->")])
+        problems += too_wide(page, f"{path} with long names at {width} pixels")
     context.close()
-    assert problems == []
+    assert problems == [], "\n".join(problems)
     assert watched.complaints == []
     assert watched.elsewhere == []
 
