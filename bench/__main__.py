@@ -27,7 +27,7 @@ def main() -> int:
             print(markdown(document))
             path = asked.show.with_suffix(".md")
         else:
-            whole = not asked.only and set(asked.peers) == set(TITLES) and asked.brokers == 1
+            whole = set(asked.peers) == set(TITLES) and asked.brokers == 1
             partial = not whole or asked.scale != 1 or asked.latency_seconds < LATENCY.seconds
             work_dir = asked.work_dir or Path(__file__).parent / "work"
             options = Options(
@@ -39,6 +39,7 @@ def main() -> int:
                 partial=partial,
                 work_dir=work_dir.resolve(),
                 keep=asked.keep,
+                resume=asked.resume,
             )
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, _interrupt)
@@ -51,7 +52,11 @@ def main() -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("bench: interrupted; everything it started has ended", file=sys.stderr)
+        print(
+            "bench: interrupted; everything it started has ended. The same command with --resume continues after the "
+            "last measured item.",
+            file=sys.stderr,
+        )
         return EXIT_INTERRUPTED
     return 0
 
@@ -80,6 +85,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--work-dir", type=Path, help="where the brokers' data goes (default: bench/work)")
     parser.add_argument("--keep", action="store_true", help="keep logs and data")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="measure what the last run has not measured, with the same options: it ended early, or had --only",
+    )
     parser.add_argument("--show", type=Path, metavar="FILE.json", help="only print an earlier run")
     parser.add_argument(
         "--write-readme",

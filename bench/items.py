@@ -183,8 +183,8 @@ class RepeatedItem:
         return replace(self, copy=self.copy.scaled(scale))
 
 
-class MetricsItem(RepeatedItem):
-    """With a scraper and as often without."""
+class WatchedItem(RepeatedItem):
+    """With a watcher and as often without."""
 
 
 class VerifyItem(RepeatedItem):
@@ -227,7 +227,7 @@ Item = (
     | ScaleItem
     | DriverItem
     | ConnectItem
-    | MetricsItem
+    | WatchedItem
     | VerifyItem
     | ExecutorItem
     | FramesItem
@@ -385,12 +385,20 @@ CONNECT = ConnectItem(
     wanted={"idle_cpu": Wanted(at_most=1.0)},
 )
 
-METRICS = MetricsItem(
+METRICS = WatchedItem(
     name="metrics",
     title="json-1k three times over, without metrics and scraped every second",
     copy=replace(COPIES[0], name="scraped-json-1k", records=3_000_000, goals=()),
     rounds=3,
     wanted={"records_ratio": Wanted(at_least=0.98), "cpu_ratio": Wanted(at_most=1.02)},
+)
+
+CONSOLE = WatchedItem(
+    name="console",
+    title="json-1k three times over, without and with five browsers that show the flow",
+    copy=replace(COPIES[0], name="shown-json-1k", records=3_000_000, goals=()),
+    rounds=5,
+    wanted={"records_ratio": Wanted(at_least=0.99), "cpu_ratio": Wanted(at_most=1.02)},
 )
 
 VERIFY = VerifyItem(
@@ -431,6 +439,7 @@ NAMES = (
     DRIVER.name,
     CONNECT.name,
     METRICS.name,
+    CONSOLE.name,
     VERIFY.name,
     EXECUTORS.name,
     FRAMES.name,
@@ -443,5 +452,6 @@ def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
     items += [item.scaled(scale) for item in LOW_RATES]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
+    items += [CONSOLE.scaled(scale)]
     items += [VERIFY.scaled(scale), EXECUTORS, FRAMES.scaled(scale)]
     return [item for item in items if not names or item.name in names]

@@ -63,15 +63,24 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    here = Path(__file__).parent
+    head, changed = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "../src")
+    return "" if head is None else head + ("+" if changed else "")
+
+
+def code() -> str:
+    """The hash of the committed sources, with `+` when something was changed since; empty outside of a checkout."""
+    tree, changed = _git("rev-parse", "HEAD:src"), _git("status", "--porcelain", "../src")
+    return "" if tree is None else tree + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> str | None:
     try:
-        head = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=True
+        done = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
         )
-        changed = subprocess.run(["git", "status", "--porcelain", "../src"], cwd=here, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        return ""
-    return head.stdout.strip() + ("+" if changed.stdout else "")
+        return None
+    return done.stdout.strip()
 
 
 def require_disk(where: Path, wanted: int) -> None:

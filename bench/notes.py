@@ -93,7 +93,9 @@ What a lost executor costs (`executor-lost`) is the longest time without a recor
 every 50 ms; each of three workers has one core and runs one task. At the end all records are judged one by one.
 
 What metrics cost (`metrics`) is the ratio of copies with a listener that is scraped every second to copies of the \
-same topic without one, by turns in one run, of medians; CPU is that of all processes of twinlog, without the scraper.
+same topic without one, by turns in one run, of medians; CPU is that of all processes of twinlog, without the scraper. \
+`console` is the same with five clients that keep the console's page of the flow open, as browsers do: a stream of \
+events, and the page again with each event.
 
 Copies are compared with their sources (`verify`) by `twinlog verify` on the machine's own cores, right after each \
 copy, while nothing else runs; its rate counts from the first partition to the last, without the start of Spark.

@@ -19,6 +19,7 @@ from bench.driver import make_topics, measure_driver
 from bench.executors import measure_executors
 from bench.frames import measure_frames
 from bench.items import (
+    NAMES,
     RAW_SHARE,
     START,
     START_ROUNDS,
@@ -30,22 +31,23 @@ from bench.items import (
     Item,
     LatencyItem,
     LowRateItem,
-    MetricsItem,
     ScaleItem,
     VerifyItem,
+    WatchedItem,
 )
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
 from bench.load import fill, fill_loud
 from bench.low_rate import PREFIX, LowRateFigures, measure_low_rate
-from bench.machine import describe, require_disk
+from bench.machine import code, describe, require_disk
 from bench.many_topics import ManyTopics
-from bench.metrics import measure_metrics
 from bench.notes import notes
 from bench.pair import BROKER_HEAP, clusters, warm, warm_up
 from bench.progress import say, talking
 from bench.report import Document
 from bench.results import Line, alone, compare, medians
+from bench.run_file import NAME as RUN_FILE
+from bench.run_file import RunFile
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import (
     COMMON,
@@ -61,6 +63,7 @@ from bench.systems import (
     prepare_twinlog,
 )
 from bench.verify import measure_verify
+from bench.watched import measure_watched
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.relay import Distance
@@ -75,7 +78,10 @@ SYSTEMS: tuple[MirrorName, ...] = ("mm2", "twinlog")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`systems` copy the items with goals; `brokers` is the number of each cluster's brokers, and of replicas."""
+    """`systems` copy the items with goals; `brokers` is the number of each cluster's brokers, and of replicas.
+
+    `partial` says that systems, brokers, scale or times are not those of a whole run.
+    """
 
     systems: tuple[SystemName, ...]
     brokers: int
@@ -85,44 +91,74 @@ class Options:
     partial: bool
     work_dir: Path
     keep: bool
+    resume: bool
 
 
 def run(items: list[Item], options: Options) -> Document:
-    """Measure everything; returns what came out. Everything started is gone when this returns or raises."""
+    """Measure everything, or what an earlier start has not measured; returns what came out.
+
+    Everything started is gone when this returns or raises, and the measured items are in a file then. Raises
+    HarnessError if `options.resume` finds no run of the same options.
+    """
+    place = options.work_dir / RUN_FILE
+    settings = {"machine": asdict(describe()), "code": code(), **_settings(options)}
+    file = RunFile.resume(place, settings) if options.resume else RunFile.begin(place, settings)
+    items = [item for item in items if item.name not in file.names]
+    if file.names:
+        say(f"{len(file.names)} items are measured already, {len(items)} are left")
     prepare_twinlog(say)
-    copies = [*items, *(item.copy for item in items if isinstance(item, MetricsItem | VerifyItem))]
+    copies = [*items, *(item.copy for item in items if isinstance(item, WatchedItem | VerifyItem))]
     largest = max((item.payload_bytes for item in copies if isinstance(item, CopyItem)), default=0)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
     require_disk(options.work_dir, 3 * options.brokers * largest + SPARE_BYTES)
     options.work_dir.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    document: Document = {"machine": asdict(describe()), "partial": options.partial, **_settings(options), "items": []}
     with _work(options) as work:
         paired = [item for item in items if isinstance(item, CopyItem | LatencyItem)]
         far = [item for item in paired if isinstance(item, CopyItem) and item.far is not None]
         near = [item for item in paired if item not in far]
-        document |= _on_one_pair(near, options, work / "pair", None)
-        document["items"] += _on_one_pair(far, options, work / "far-pair", Distance())["items"]
-        document["items"] += [_low_rate(item, work / item.name) for item in items if isinstance(item, LowRateItem)]
-        document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
-        document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
-        document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
-        document["items"] += [_repeated(item, work / item.name) for item in items if isinstance(item, MetricsItem)]
-        document["items"] += [_frames(item, work / item.name) for item in items if isinstance(item, FramesItem)]
-        document["items"] += [_repeated(item, work / item.name) for item in items if isinstance(item, VerifyItem)]
-        document["items"] += [_executors(item, work / item.name) for item in items if isinstance(item, ExecutorItem)]
-    document["minutes"] = round((time.monotonic() - began) / 60, 1)
-    return document
+        _on_one_pair(near, options, work / "pair", None, file)
+        _on_one_pair(far, options, work / "far-pair", Distance(), file)
+        # The other items have clusters of their own, by kind as items of a kind are alike.
+        for item in sorted((item for item in items if item not in paired), key=lambda item: _KINDS.index(type(item))):
+            began = time.monotonic()
+            file.add(_on_own_clusters(item, work / item.name), (time.monotonic() - began) / 60)
+    file.document["partial"] = options.partial or set(file.names) != set(NAMES)
+    return file.sort(NAMES)
+
+
+_KINDS = (LowRateItem, ScaleItem, DriverItem, ConnectItem, WatchedItem, FramesItem, VerifyItem, ExecutorItem)
+
+
+def _on_own_clusters(item: Item, work: Path) -> dict[str, object]:
+    match item:
+        case LowRateItem():
+            return _low_rate(item, work)
+        case ScaleItem():
+            return _scale(item, work)
+        case DriverItem():
+            return _driver(item, work)
+        case ConnectItem():
+            return _connect(item, work)
+        case WatchedItem() | VerifyItem():
+            return _repeated(item, work)
+        case FramesItem():
+            return _frames(item, work)
+        case ExecutorItem():
+            return _executors(item, work)
+        case _:
+            raise AssertionError(item)
 
 
 def _on_one_pair(
-    items: Sequence[CopyItem | LatencyItem], options: Options, work: Path, distance: Distance | None
-) -> Document:
+    items: Sequence[CopyItem | LatencyItem],
+    options: Options,
+    work: Path,
+    distance: Distance | None,
+    file: RunFile,
+) -> None:
     """The items that share two clusters, and the checks of systems; with a `distance` each cluster has a relay."""
     if not items:
-        return {"items": []}
-    done: list[dict[str, object]] = []
-    document: Document = {"items": done}
+        return
     with_peers = any(isinstance(item, CopyItem) and item.goals for item in items)
     nodes, counted = options.brokers, with_peers and _can_count()
     with clusters(work, nodes=nodes, counted=counted, distance=distance) as (source, target):
@@ -130,17 +166,18 @@ def _on_one_pair(
             warm_up(source, target, work, options.scale)
         everybody = AllSystems(options.systems, options.brokers, options.repeat, source, target, work)
         if with_peers:
-            document["checks"] = everybody.check()
-        for number, item in enumerate(items):
+            file.note("checks", everybody.check())
+        for item in items:
+            began, number = time.monotonic(), NAMES.index(item.name)
             if item is START:
-                done.append(_start(item, options, source, target, work))
+                found = _start(item, options, source, target, work)
             elif isinstance(item, CopyItem) and item.goals:
-                done.append(everybody.copy(item, number))
+                found = everybody.copy(item, number)
             elif isinstance(item, CopyItem):
-                done.append(_copy(item, number, options, source, target, work))
+                found = _copy(item, number, options, source, target, work)
             else:
-                done.append(_latency(item, options, source, target, work))
-    return document
+                found = _latency(item, options, source, target, work)
+            file.add(found, (time.monotonic() - began) / 60)
 
 
 def _can_count() -> bool:
@@ -302,8 +339,8 @@ def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
     return _found(item, lines, {system: [asdict(one)] for system, one in runs.items()})
 
 
-def _repeated(item: MetricsItem | VerifyItem, work: Path) -> dict[str, object]:
-    measure = measure_metrics if isinstance(item, MetricsItem) else measure_verify
+def _repeated(item: WatchedItem | VerifyItem, work: Path) -> dict[str, object]:
+    measure = measure_watched if isinstance(item, WatchedItem) else measure_verify
     with clusters(work) as (source, target):
         say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
         fill(source, item.copy.name, item.copy, work)
@@ -338,6 +375,7 @@ def _found(item: Item, lines: Sequence[Line], runs: object) -> dict[str, object]
 
 def _settings(options: Options) -> Document:
     return {
+        "systems": list(options.systems),
         "scale": options.scale,
         "repeat": options.repeat,
         "latency_s": options.latency_s,

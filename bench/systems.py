@@ -26,8 +26,8 @@ from harness.mm2 import MirrorMaker2
 from twinlog.jvm import archive_file
 
 
-class Scraper(Protocol):
-    """Asks a process for its metrics at the address where it is to listen."""
+class Watched(Protocol):
+    """Asks a process for its pages at the address of its listener."""
 
     listener: str
 
@@ -114,7 +114,7 @@ class Setup:
 
     `extra` properties win over the tuning, with `{source}` and `{target}` for the aliases. Without `prepared` twinlog
     starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay. A
-    `scraper` asks it for its metrics for as long as it runs. Peers compress by `codec`; the clusters' topics have
+    `watcher` asks it for its pages for as long as it runs. Peers compress by `codec`; the clusters' topics have
     `copies` replicas. With `bridge` twinlog copies before Spark has a task; without it, Spark's tasks are measured.
     """
 
@@ -123,7 +123,7 @@ class Setup:
     extra: Mapping[str, str] = field(default_factory=dict)
     prepared: bool = True
     far: Side | None = None
-    scraper: Scraper | None = None
+    watcher: Watched | None = None
     codec: Codec = "none"
     copies: int = 1
     bridge: bool = False
@@ -177,8 +177,8 @@ class System:
             file = home / "twinlog.properties"
             file.write_text(setup.properties(source_at, target_at), encoding="utf-8")
             command = [str(COMMAND), "run", str(file), "--clusters", TARGET]
-            if setup.scraper is not None:
-                command += ["--metrics-listener", setup.scraper.listener]
+            if setup.watcher is not None:
+                command += ["--metrics-listener", setup.watcher.listener]
             cache = {} if setup.prepared else {"TWINLOG_CACHE": str(home / "empty")}
             # Where the transform is found, in tasks too.
             self.process = Child("twinlog", command, home / "twinlog.log", {**cache, "PYTHONPATH": str(ROOT)})
@@ -191,8 +191,8 @@ class System:
         self.process.start()
         self.started = time.monotonic()
         self.meter = Meter(self.process.pid, memory=memory)
-        if setup.scraper is not None:
-            setup.scraper.start()
+        if setup.watcher is not None:
+            setup.watcher.start()
 
     def require_alive(self) -> None:
         """Raises HarnessError with the end of its log when it has ended."""
@@ -204,8 +204,8 @@ class System:
 
     def stop(self) -> None:
         """SIGTERM; whatever is left of it after a while is killed."""
-        if self.setup.scraper is not None:
-            self.setup.scraper.stop()
+        if self.setup.watcher is not None:
+            self.setup.watcher.stop()
         family = self.meter.stop()
         self.process.terminate(STOP_S)
         for process in psutil.wait_procs(family, timeout=3)[1]:

@@ -12,6 +12,7 @@ from bench import frames, front, report
 from bench.copying import CopyFigures
 from bench.items import (
     CONNECT,
+    CONSOLE,
     COPIES,
     DISTANCE,
     DRIVER,
@@ -33,9 +34,9 @@ from bench.items import (
 from bench.latency import percentile
 from bench.load import documents
 from bench.machine import require_disk
-from bench.metrics import figures_of
 from bench.results import Line, alone, compare
 from bench.systems import Setup
+from bench.watched import figures_of
 from harness.errors import HarnessError
 from twinlog.config import load
 
@@ -61,6 +62,7 @@ def test_items_are_chosen_by_name_and_scaled() -> None:
         DRIVER,
         CONNECT,
         METRICS,
+        CONSOLE,
         VERIFY,
         EXECUTORS,
         FRAMES,
@@ -104,7 +106,7 @@ def test_what_metrics_cost_is_a_ratio_of_medians() -> None:
     plain = [copied(100.0, 2.0), copied(900.0, 9.0), copied(200.0, 4.0)]
     scraped = [copied(150.0, 5.0), copied(190.0, 1.0), copied(10.0, 4.4)]
     found = figures_of(plain, scraped, [3.0, 9.0, 4.0], 77)
-    assert (found.records_ratio, found.cpu_ratio, found.scrape_ms, found.scrapes) == (0.75, 1.1, 4.0, 3)
+    assert (found.records_ratio, found.cpu_ratio, found.page_ms, found.pages) == (0.75, 1.1, 4.0, 3)
     speed, cpu = (line for line in alone(asdict(found), METRICS.wanted) if line.wanted is not None)
     assert (speed.met, cpu.met) == (False, False)
 
