@@ -1,12 +1,15 @@
 """The list of all that a release brings (SBOM): a CycloneDX document of the locked runtime requirements.
 
 Each package of requirements/runtime.txt is a component with its licence, its dependencies and the hashes of the files
-that the lock allows. PySpark's jars are components inside PySpark, with the hash of each jar.
+that the lock allows. PySpark's jars are components inside PySpark, with the hash of each jar. The console's scripts
+are components with the hash of their npm package, and their files are components inside them.
 """
 
 from __future__ import annotations
 
+import base64
 import importlib.metadata
+import json
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +34,7 @@ from scripts.release.packages import metadata
 
 _BLOCK = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)[^\n]*\n((?:[ \t]+[^\n]*\n?)*)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_VENDORED = "twinlog/ui/static/vendored.json"
 _JAR = re.compile(r"(.+?)-(\d[\w.+-]*)\.jar")
 _LICENCES = LicenseFactory()
 _SPDX = {
@@ -76,9 +80,11 @@ def write_bill(target: Path, wheel: Path, requirements: str, epoch: int, jars: P
     components = {name: _component(name, *entry) for name, entry in locked(requirements).items()}
     if jars is not None:
         components["pyspark"].components.update(jar_components(jars))
-    for component in components.values():
+    vendored = list(_vendored_components(wheel))
+    for component in [*components.values(), *vendored]:
         bom.components.add(component)
-    bom.register_dependency(main, [components[name] for name in _needed(about.get("Requires-Dist", []), components)])
+    needed = [components[name] for name in _needed(about.get("Requires-Dist", []), components)]
+    bom.register_dependency(main, [*needed, *vendored])
     for name, component in components.items():
         required = importlib.metadata.requires(name) or []
         bom.register_dependency(component, [components[other] for other in _needed(required, components)])
@@ -171,6 +177,43 @@ def jar_components(folder: Path) -> Iterator[Component]:
             licenses=[licence] if licence is not None else [],
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256(path))],
             properties=[Property(name="twinlog:jar", value=path.relative_to(folder).as_posix())],
+        )
+
+
+def _vendored_components(wheel: Path) -> Iterator[Component]:
+    """A component for each npm package with files in the wheel's console. Raises ReleaseError without their list."""
+    with zipfile.ZipFile(wheel) as archive:
+        if _VENDORED not in archive.namelist():
+            raise ReleaseError(f"{wheel.name} has no {_VENDORED}")
+        packages = json.loads(archive.read(_VENDORED))["packages"]
+    for package in packages:
+        purl = PackageURL("npm", name=package["package"], version=package["version"])
+        files = [
+            Component(
+                name=name,
+                type=ComponentType.FILE,
+                bom_ref=f"{purl}/{name}",
+                hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
+            )
+            for name, digest in package["files"].items()
+        ]
+        digest = base64.b64decode(package["integrity"].removeprefix("sha512-")).hex()
+        yield Component(
+            name=package["package"],
+            version=package["version"],
+            type=ComponentType.LIBRARY,
+            bom_ref=str(purl),
+            purl=purl,
+            licenses=[_LICENCES.make_from_string(package["licence"])],
+            external_references=[
+                ExternalReference(
+                    type=ExternalReferenceType.DISTRIBUTION,
+                    url=XsUri(str(purl)),
+                    hashes=[HashType(alg=HashAlgorithm.SHA_512, content=digest)],
+                    comment="SHA-512 of the package in the registry",
+                )
+            ],
+            components=files,
         )
 
 

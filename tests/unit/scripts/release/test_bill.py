@@ -23,6 +23,7 @@ License-Expression: Apache-2.0
 Requires-Dist: pyspark<4.4,>=4.2
 Requires-Dist: typer>=0.29
 """
+VENDORED = (Path(__file__).parents[4] / "src/twinlog/ui/static/vendored.json").read_text(encoding="utf-8")
 JAR = "some-tool_2.13-1.2.3.jar"
 
 
@@ -31,6 +32,7 @@ def wheel(tmp_path: Path) -> Path:
     path = tmp_path / "twinlog-1.2.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("twinlog-1.2.0.dist-info/METADATA", METADATA)
+        archive.writestr("twinlog/ui/static/vendored.json", VENDORED)
     return path
 
 
@@ -56,7 +58,7 @@ def bill(target: Path, wheel: Path, lock: str = LOCK, jars: Path | None = None) 
 def test_every_locked_package_has_its_version_licence_and_hashes(tmp_path: Path, wheel: Path) -> None:
     found = bill(tmp_path / "bill.json", wheel)
     assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
-    components = {each["name"]: each for each in found["components"]}
+    components = {each["name"]: each for each in found["components"] if each["purl"].startswith("pkg:pypi/")}
     assert {name: each["version"] for name, each in components.items()} == {
         name: version for name, (version, _) in locked(LOCK).items()
     }
@@ -73,7 +75,8 @@ def test_every_locked_package_has_its_version_licence_and_hashes(tmp_path: Path,
 def test_dependencies_are_those_of_the_metadata(tmp_path: Path, wheel: Path) -> None:
     found = bill(tmp_path / "bill.json", wheel)
     names = {entry["ref"].split("/")[1].split("@")[0]: entry.get("dependsOn", []) for entry in found["dependencies"]}
-    assert [ref.split("@")[0] for ref in names["twinlog"]] == ["pkg:pypi/pyspark", "pkg:pypi/typer"]
+    wanted = ["pkg:npm/htmx.org", "pkg:npm/uplot", "pkg:pypi/pyspark", "pkg:pypi/typer"]
+    assert [ref.split("@")[0] for ref in names["twinlog"]] == wanted
     assert [ref.split("@")[0] for ref in names["pyspark"]] == ["pkg:pypi/py4j"]
     # Pandas is an extra of pyspark's, which no install of twinlog asks for.
     assert not any("pandas" in ref for ref in names["pyspark"])
@@ -88,6 +91,27 @@ def test_jars_are_inside_pyspark_with_their_coordinates(tmp_path: Path, wheel: P
     assert re.fullmatch("[0-9a-f]{64}", tool["hashes"][0]["content"])
     assert bare["purl"] == "pkg:generic/bare"
     assert "licenses" not in bare
+
+
+def test_scripts_of_the_console_have_their_package_licence_and_files(tmp_path: Path, wheel: Path) -> None:
+    found = bill(tmp_path / "bill.json", wheel)
+    scripts = {each["name"]: each for each in found["components"] if each["purl"].startswith("pkg:npm/")}
+    listed = {package["package"]: package for package in json.loads(VENDORED)["packages"]}
+    assert scripts.keys() == listed.keys() != set()
+    for name, each in scripts.items():
+        (package,) = each["externalReferences"]
+        assert len(package["hashes"][0]["content"]) == 128
+        files = {file["name"]: file["hashes"][0]["content"] for file in each["components"]}
+        assert files == listed[name]["files"]
+        assert each["licenses"] == [{"license": {"id": listed[name]["licence"]}}]
+
+
+def test_a_wheel_without_its_list_of_scripts_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twinlog-1.2.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("twinlog-1.2.0.dist-info/METADATA", METADATA)
+    with pytest.raises(ReleaseError, match=r"has no twinlog/ui/static/vendored\.json"):
+        bill(tmp_path / "bill.json", path)
 
 
 def test_the_same_release_has_the_same_bytes(tmp_path: Path, wheel: Path, jars: Path) -> None:
