@@ -28,6 +28,9 @@ FAILED_JOB = "TW-FLOW-04"
 LOG_AFTER_S = 3.0
 """The shortest fault that is logged."""
 
+LAST_TURNS, LONGEST_LAST_S = 3, 5.0
+"""A last step may take as long as so many turns of its job, and so many seconds."""
+
 
 _FAULT = object()
 
@@ -51,8 +54,8 @@ class PeriodicJob:
     have the id `message_id`. A step raises TwinlogError; if it fails for some groups or topics only, it does the rest
     and returns a text about them. Retriable errors stay out of the log while `excused()`: their reason was logged
     before, for all jobs. After a long step the job rests for as long as the step took, so a job takes at most half of
-    its thread's time. After a successful turn, the job calls `again` until the next turn. With `once_more`, the job
-    takes a last turn when it is stopped.
+    its thread's time. After a successful turn, the job calls `again` until the next turn. A stopped job takes its
+    `last_step`, if it has any.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class PeriodicJob:
         way_out: str = "",
         message_id: str = FAILED_JOB,
         again: Retryable | None = None,
-        once_more: bool = False,
+        last_step: Step | None = None,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
         excused: Callable[[], bool] = lambda: False,
         clock: Clock = SYSTEM,
@@ -82,7 +85,9 @@ class PeriodicJob:
         self._way_out = way_out
         self.message_id = message_id
         self._again = again
-        self.once_more = once_more
+        self.last_step = last_step
+        self.took_s = 0.0
+        """The time of the last complete turn."""
         self._note = note
         self._excused = excused
         self._logged = LogOnce(clock)
@@ -135,11 +140,13 @@ class PeriodicJob:
             begun = self._clock.monotonic()
             rest_s = self._turn()
             took_s = self._clock.monotonic() - begun
+            if self._worked:
+                self.took_s = took_s
             if not self._stopping:
                 self._rest(max(rest_s - took_s, min(took_s, rest_s)), min(took_s, rest_s))
-        if self.once_more:
+        if self.last_step is not None:
             try:
-                if self._step() is None:
+                if self.last_step() is None:
                     self.succeeded_ms = wall_ms(self._clock)
             except TwinlogError as error:
                 # An earlier trouble was already reported, and a last turn completes only a job that has succeeded
@@ -282,7 +289,7 @@ class PeriodicJobs:
         way_out: str = "",
         message_id: str = FAILED_JOB,
         again: Retryable | None = None,
-        once_more: bool = False,
+        last_step: Step | None = None,
     ) -> PeriodicJob | None:
         """Begin a `PeriodicJob`; None if the job is turned off (`interval_s` None) or after `stop`."""
         with self._lock:
@@ -296,7 +303,7 @@ class PeriodicJobs:
                 way_out=way_out,
                 message_id=message_id,
                 again=again,
-                once_more=once_more,
+                last_step=last_step,
                 note=self._note,
                 excused=self._excused,
                 clock=self._clock,
@@ -333,9 +340,10 @@ class PeriodicJobs:
                     job.run_turn_now(afresh=True)
 
     def stop(self, timeout_s: float, *, cut_off: bool = False) -> None:
-        """Stop the jobs: each takes its last turn, in the order in which the jobs began.
+        """Stop the jobs: each takes its last step, in the order in which the jobs began.
 
-        Waits up to `timeout_s`. When the flow is `cut_off`, another process does its jobs, and unfinished work here is
+        Waits up to `timeout_s` for each last step, or longer for a job whose turns take long, and up to `timeout_s` in
+        all for the other jobs. When the flow is `cut_off`, another process does its jobs, and unfinished work here is
         dropped.
         """
         with self._lock:
@@ -355,17 +363,25 @@ class PeriodicJobs:
 
     def _end(self, jobs: Collection[PeriodicJob], timeout_s: float, *, cut_off: bool = False) -> None:
         for job in jobs if cut_off else ():
-            job.once_more = False
-        deadline = self._clock.monotonic() + timeout_s
-        ending = [job for job in jobs if not job.once_more]
+            job.last_step = None
+        ending = [job for job in jobs if job.last_step is None]
         for job in ending:
             job.ask_to_stop()
-        for job in [job for job in jobs if job.once_more] + ending:
-            job.ask_to_stop()
-            if not job.join(max(0.0, deadline - self._clock.monotonic())):
-                level = logging.DEBUG if cut_off else logging.WARNING
-                log.log(
-                    level,
-                    "TW-FLOW-03: %s: could not %s to the end within %.1f s",
-                    *(self._flow, job.what, timeout_s),
-                )
+        for job in jobs:
+            if job.last_step is not None:
+                # The turns of a job with a distant cluster, or with thousands of groups, take long.
+                last_s = max(timeout_s, min(LAST_TURNS * job.took_s, LONGEST_LAST_S))
+                job.ask_to_stop()
+                self._join(job, last_s, cut_off=cut_off)
+        deadline = self._clock.monotonic() + timeout_s
+        for job in ending:
+            self._join(job, max(0.0, deadline - self._clock.monotonic()), cut_off=cut_off)
+
+    def _join(self, job: PeriodicJob, timeout_s: float, *, cut_off: bool) -> None:
+        if not job.join(timeout_s):
+            level = logging.DEBUG if cut_off else logging.WARNING
+            log.log(
+                level,
+                "TW-FLOW-03: %s: could not %s to the end within %.1f s",
+                *(self._flow, job.what, timeout_s),
+            )

@@ -276,10 +276,27 @@ def test_a_last_turn_after_stop_one_job_after_the_other(caplog: pytest.LogCaptur
     done: list[str] = []
     jobs = PeriodicJobs("a->b")
     for name in ("first", "second"):
-        jobs.begin(name, partial(done.append, name), 3600, once_more=True)
+        jobs.begin(name, partial(done.append, name), 3600, last_step=partial(done.append, f"last {name}"))
     wait_for(lambda: len(done) == 2, 60, "both took their first turns")
     jobs.stop(5)
-    assert done[2:] == ["first", "second"]
+    assert done[2:] == ["last first", "last second"]
+    assert caplog.records == []
+
+
+def test_each_last_turn_has_its_own_time_and_a_slow_job_has_more(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+    jobs = PeriodicJobs("a->b")
+
+    def work(name: str, s: float) -> None:
+        time.sleep(s)
+        done.append(name)
+
+    for name in ("report", "checkpoints", "commits"):
+        jobs.begin(name, partial(work, name, 0.4), 3600, last_step=partial(work, f"last {name}", 0.6))
+    wait_for(lambda: len(done) == 3, 60, "all took their first turns")
+    # Three times their turns, each: more than the time for the other jobs.
+    jobs.stop(0.1)
+    assert done[3:] == ["last report", "last checkpoints", "last commits"]
     assert caplog.records == []
 
 
@@ -291,7 +308,7 @@ def test_a_last_turn_that_fails_is_told_where_something_is_left_undone(
     if not worked:
         step.error = ClusterError("cluster b: no topic yet")
     jobs = PeriodicJobs("a->b")
-    jobs.begin("write checkpoints", step, 3600, once_more=True)
+    jobs.begin("write checkpoints", step, 3600, last_step=step)
     step.wait_for_turns(1)
     step.error = ClusterError("cluster b: no topic yet")
     jobs.stop(5)
@@ -328,8 +345,8 @@ def test_a_flow_that_is_cut_off_takes_no_last_turn_and_leaves_what_goes_on(caplo
         begun.set()
         goes_on.wait(60)
 
-    jobs.begin("turn", partial(done.append, "turn"), 3600, once_more=True)
-    jobs.begin("hang", hangs, 3600, once_more=True)
+    jobs.begin("turn", partial(done.append, "turn"), 3600, last_step=partial(done.append, "last"))
+    jobs.begin("hang", hangs, 3600, last_step=hangs)
     wait_for(lambda: begun.is_set() and done, 60, "both had a turn")
     jobs.stop(0.1, cut_off=True)
     goes_on.set()
@@ -415,7 +432,7 @@ def test_some_jobs_end_with_their_last_turn_and_their_trouble_while_others_go_on
     jobs.begin("look", other, 0.01)
     ending = [
         job
-        for job in (jobs.begin("write", step, 0.01), jobs.begin("commit", last, 60.0, once_more=True))
+        for job in (jobs.begin("write", step, 0.01), jobs.begin("commit", last, 60.0, last_step=last))
         if job is not None
     ]
     step.wait_for_turns(2)

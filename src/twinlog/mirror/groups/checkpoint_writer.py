@@ -210,6 +210,11 @@ class CheckpointWriter:
             self._warn_of_untranslated()
         return self._report()
 
+    def write_last_checkpoints(self) -> str | None:
+        """As `write_checkpoints`, for the end of the flow: also for groups that nobody has looked for yet."""
+        self._groups.find_new_groups()
+        return self.write_checkpoints()
+
     def again_s(self) -> float | None:
         """Return the seconds until `try_again` has work; None if the next turn is soon enough."""
         now = self._target.clock.monotonic()

@@ -18,8 +18,9 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.retry import GROUP_COMMIT, GrowingRest
-from twinlog.model.groups import GroupListing, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -73,8 +74,11 @@ class GroupSync:
         self._admin = GroupAdmin(target.client)
         self._done: dict[GroupId, GroupOffsets] = defaultdict(dict)
         """The positions that the target's groups had reached at the last check."""
-        self._seen: dict[GroupId, GroupOffsets] = {}
-        """The committed offsets of each group on the target after the last look, including this flow's commits."""
+        self._seen: dict[GroupId, dict[TopicPartition, CommittedOffset | None]] = {}
+        """The committed offsets of each group on the target after the last look, including this flow's commits.
+
+        Only partitions of this flow count: another flow may commit for the same group in its own partitions.
+        """
         self._hands_off: dict[GroupId, float] = {}
         self._failed: dict[GroupId, _Failure] = {}
         self._retried: dict[GroupId, _Failure] = {}
@@ -88,14 +92,26 @@ class GroupSync:
 
         Requests are sent only for new positions. Raises ClusterError when the target is silent.
         """
+        return self._commit(last=False)
+
+    def commit_last_offsets(self) -> str | None:
+        """As `commit_offsets`, for the end of the flow: without rests after failures and after looks at groups in use.
+
+        Each group is checked right before its commit, as ever.
+        """
+        return self._commit(last=True)
+
+    def _commit(self, *, last: bool) -> str | None:
         now = self._target.clock.monotonic()
         positions = self._positions()
-        if now >= self._look_at:
+        if now >= self._look_at or last:
             self._done.clear()
             self._look_at = now + LOOK_AGAIN_S
         self._forget(positions.keys(), now)
         self._retried = {
-            group: failure for group, failure in self._failed.items() if failure.again_at <= now or failure.since > -inf
+            group: failure
+            for group, failure in self._failed.items()
+            if last or failure.again_at <= now or failure.since > -inf
         }
         for group in self._retried:
             del self._failed[group]
@@ -103,11 +119,11 @@ class GroupSync:
             group: new
             for group, all_of_it in positions.items()
             if group not in self._failed
-            and not (group in self._in_use and self._in_use[group].is_on(now))
+            and (last or not (group in self._in_use and self._in_use[group].is_on(now)))
             and (new := {where: what for where, what in all_of_it.items() if self._done[group].get(where) != what})
         }
         if due:
-            self._sync(due)
+            self._sync(due, positions)
         return self._report()
 
     def again_s(self) -> float | None:
@@ -128,15 +144,17 @@ class GroupSync:
         self._in_use = {group: rest for group, rest in self._in_use.items() if group in followed}
         self._hands_off = {group: until for group, until in self._hands_off.items() if until > now}
 
-    def _sync(self, due: Mapping[GroupId, GroupOffsets]) -> None:
+    def _sync(self, due: Mapping[GroupId, GroupOffsets], positions: Mapping[GroupId, GroupOffsets]) -> None:
         present, wrong = self._target.call(self._admin.offsets, sorted(due))
         for group, code in wrong.items():
             self._fail(group, code)
         groups = self._target.call(self._admin.listed)
         commits: dict[GroupId, GroupOffsets] = {}
         for group, offsets in present.items():
-            moved = self._seen.get(group, offsets) != offsets
-            self._seen[group] = offsets
+            before = self._seen.get(group, {})
+            now = {where: offsets.get(where) for where in positions[group]}
+            moved = any(now[where] != known for where, known in before.items() if where in now)
+            self._seen[group] = now
             if not self._is_idle(group, groups.get(group), moved):
                 continue
             new = ahead(due[group], offsets)
@@ -144,6 +162,7 @@ class GroupSync:
                 commits[group] = new
             else:
                 self._reached(group, due[group], set())
+        commits = self._within_logs(commits, present)
         if not commits:
             return
         # The group must be empty right before the commit; from members that join later the broker refuses it.
@@ -152,15 +171,46 @@ class GroupSync:
             group: offsets for group, offsets in commits.items() if self._is_idle(group, groups.get(group), False)
         }
         # Until these commits have ended the successful commits are unknown.
-        before = {group: self._seen.pop(group) for group in commits}
+        seen = {group: self._seen.pop(group) for group in commits}
         refused = self._target.call(self._admin.commit, commits)
         for group, offsets in commits.items():
             codes = refused.get(group, {})
             taken = {where: what for where, what in offsets.items() if where not in codes}
-            self._seen[group] = {**before[group], **taken}
+            self._seen[group] = {**seen[group], **taken}
             self._reached(group, due[group], set(codes))
             for where, code in codes.items():
                 self._fail(group, code, str(where.topic))
+
+    def _within_logs(
+        self, commits: Mapping[GroupId, GroupOffsets], present: Mapping[GroupId, GroupOffsets]
+    ) -> dict[GroupId, GroupOffsets]:
+        """Leave out first offsets beyond the end of their remote partition; the next look comes after `LOOK_AGAIN_S`.
+
+        With a topic Kafka deletes the offsets of its groups. If the topic was recreated, and nothing was copied since,
+        the translation is still of the earlier topic; brokers accept any offset.
+        """
+        first = {where for group, offsets in commits.items() for where in offsets if where not in present[group]}
+        if not first:
+            return dict(commits)
+        client = self._target.client
+        self._target.call(client.refresh, sorted({where.topic for where in first}))
+        ends = self._target.call(client.list_offsets, sorted(first), LATEST)
+        found: dict[GroupId, GroupOffsets] = {}
+        for group, offsets in commits.items():
+            beyond = {
+                where: what
+                for where, what in offsets.items()
+                if where in first and where in ends and what.offset > ends[where]
+            }
+            if beyond:
+                log.info(
+                    "%s: group %s is left alone on %s in %s: its position there is of an earlier topic of this name",
+                    *(*self._names(group), listed({where.topic for where in beyond})),
+                )
+                self._reached(group, beyond, set())
+            if kept := {where: what for where, what in offsets.items() if where not in beyond}:
+                found[group] = kept
+        return found
 
     def _reached(self, group: GroupId, positions: GroupOffsets, failed: Collection[TopicPartition]) -> None:
         self._done[group].update({where: what for where, what in positions.items() if where not in failed})

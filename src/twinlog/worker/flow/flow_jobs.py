@@ -103,7 +103,7 @@ def begin_publishing(
 ) -> None:
     """The job that reports the flow's state to other programs, its end included."""
     publisher = Publisher(settings, target, look)
-    jobs.begin("report what the flow does", publisher.publish_report, EVERY_S, once_more=True)
+    jobs.begin("report what the flow does", publisher.publish_report, EVERY_S, last_step=publisher.publish_report)
 
 
 def begin_keeping_in_step(
@@ -142,7 +142,7 @@ def begin_following_groups(
 ) -> CheckpointWriter | None:
     """The jobs that let consumer groups continue at the target; `reverse` is the flow back, if the file has it.
 
-    Both jobs take a last turn when the flow stops, so that the records copied last are translated too. `so_far` gets
+    Both jobs take a last step when the flow stops, so that the records copied last are translated too. `so_far` gets
     both jobs, `meters` the latency of checkpoints. Returns the writer of checkpoints, None if they are off.
     """
     if settings.emit_checkpoints_interval_s is None:
@@ -171,7 +171,7 @@ def begin_following_groups(
         settings.emit_checkpoints_interval_s,
         way_out=f"{settings.switch('emit_checkpoints_interval_s')} = false ends them",
         again=writer,
-        once_more=True,
+        last_step=writer.write_last_checkpoints,
     )
     sync = jobs.begin(
         "commit offsets of groups on the target",
@@ -179,7 +179,7 @@ def begin_following_groups(
         settings.sync_group_offsets_interval_s,
         way_out=f"{settings.switch('sync_group_offsets_interval_s')} = false leaves them as they are",
         again=syncing,
-        once_more=True,
+        last_step=syncing.commit_last_offsets,
     )
     so_far.set_jobs(writer, (checkpoints, sync))
     return writer

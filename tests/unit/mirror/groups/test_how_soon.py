@@ -24,6 +24,7 @@ from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
+OTHERS = TopicPartition(TopicName("c.t"), 0)
 SHOP, BANK = GroupId("shop"), GroupId("bank")
 EVERY_S = 60.0
 MINUTES = replace(
@@ -43,12 +44,19 @@ class Groups:
         self.wrong: dict[GroupId, int] = {}
         self.refused: dict[GroupId, int] = {}
         self.asked: list[str] = []
+        self.others: dict[GroupId, GroupOffsets] = {}
+        """Offsets in the partitions of other flows."""
+        self.protocol = "classic"
+        self.taken: Mapping[GroupId, GroupOffsets] = {}
+        """The last commit."""
         self._answers: dict[GroupId, GroupOffsets] = {}
 
     def listed(self) -> dict[GroupId, GroupListing]:
         self.asked.append("list")
         return {
-            one: GroupListing(one, "consumer", "Stable" if one in self.members else "Empty", "classic")
+            one: GroupListing(
+                one, self.protocol and "consumer", "Stable" if one in self.members else "Empty", "classic"
+            )
             for one in self.committed
         }
 
@@ -61,7 +69,7 @@ class Groups:
 
     def _offsets(self, group: GroupId) -> GroupOffsets:
         offset = self.committed.get(group)
-        now = {} if offset is None else {HERE: CommittedOffset(offset)}
+        now = {**({} if offset is None else {HERE: CommittedOffset(offset)}), **self.others.get(group, {})}
         return self._answers.setdefault(group, now) if self._answers.get(group) == now else self._new(group, now)
 
     def _new(self, group: GroupId, now: GroupOffsets) -> GroupOffsets:
@@ -70,6 +78,7 @@ class Groups:
 
     def commit(self, commits: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
         self.asked.append(f"commit {','.join(commits)}")
+        self.taken = commits
         return {one: dict.fromkeys(where, self.refused[one]) for one, where in commits.items() if one in self.refused}
 
 
@@ -233,7 +242,12 @@ class Target:
         self.clock = VirtualClock(0.0)
         self.groups = Groups()
         self.positions: dict[GroupId, GroupOffsets] = {SHOP: {HERE: CommittedOffset(7)}}
-        client = SimpleNamespace(lacks=lambda *what: f"lacks {what[0]} on {what[1]}")
+        self.ends = dict.fromkeys((HERE, OTHERS), 1000)
+        client = SimpleNamespace(
+            lacks=lambda *what: f"lacks {what[0]} on {what[1]}",
+            refresh=lambda topics: None,
+            list_offsets=lambda partitions, at: {one: self.ends[one] for one in partitions},
+        )
         admin: Any = SimpleNamespace(client=client, call=lambda step, *args: step(*args), clock=self.clock, alias="b")
         self.sync = GroupSync(MINUTES, admin, lambda: self.positions)
         self.sync._admin = self.groups  # type: ignore[assignment]
@@ -298,6 +312,74 @@ def test_a_group_that_stays_in_use_is_looked_at_less_often_and_followed_within_t
     target.groups.asked.clear()
     target.sync.commit_offsets()
     assert f"commit {SHOP}" in target.groups.asked
+
+
+def test_a_stop_looks_once_more_at_a_group_that_has_just_become_idle(target: Target) -> None:
+    target.groups.committed[SHOP] = 3
+    target.groups.members.add(SHOP)
+    for second in range(100):
+        target.clock.now = float(second)
+        target.sync.commit_offsets()
+    target.groups.members.clear()
+    target.groups.asked.clear()
+    target.sync.commit_offsets()
+    assert target.groups.asked == [], "it rests"
+    target.sync.commit_last_offsets()
+    assert f"commit {SHOP}" in target.groups.asked
+
+
+def test_a_stop_tries_a_refused_commit_once_more(target: Target) -> None:
+    target.groups.refused[SHOP] = int(Code.GROUP_AUTHORIZATION_FAILED)
+    target.sync.commit_offsets()
+    target.groups.refused.clear()
+    target.groups.asked.clear()
+    target.sync.commit_offsets()
+    assert target.groups.asked == []
+    assert target.sync.commit_last_offsets() is None
+    assert f"commit {SHOP}" in target.groups.asked
+
+
+def test_another_flow_that_commits_for_the_same_group_holds_nothing_up(target: Target) -> None:
+    target.groups.protocol = ""
+    for turn in range(1, 50):
+        target.positions = {SHOP: {HERE: CommittedOffset(7 + turn)}}
+        target.groups.asked.clear()
+        target.sync.commit_offsets()
+        assert f"commit {SHOP}" in target.groups.asked, turn
+        # The other flow has its own partitions, and the group never had members on the target.
+        target.groups.others[SHOP] = {OTHERS: CommittedOffset(turn)}
+        target.groups.committed[SHOP] = 7 + turn
+        target.clock.now += 5
+
+
+def test_a_consumer_that_commits_by_itself_is_left_alone(target: Target) -> None:
+    target.groups.protocol = ""
+    target.sync.commit_offsets()
+    target.groups.committed[SHOP] = 9
+    target.positions = {SHOP: {HERE: CommittedOffset(20)}}
+    target.groups.asked.clear()
+    target.sync.commit_offsets()
+    assert f"commit {SHOP}" not in target.groups.asked
+    target.clock.now += 2 * group_sync.HANDS_OFF_S
+    target.sync.commit_offsets()
+    assert f"commit {SHOP}" in target.groups.asked
+
+
+def test_an_offset_of_an_earlier_topic_of_the_same_name_is_not_committed(target: Target) -> None:
+    target.positions = {SHOP: {HERE: CommittedOffset(700), OTHERS: CommittedOffset(5)}}
+    # The topic was deleted, and the offsets of its groups with it; then it was created again.
+    target.ends[HERE] = 0
+    target.sync.commit_offsets()
+    assert target.groups.taken == {SHOP: {OTHERS: CommittedOffset(5)}}
+    target.groups.asked.clear()
+    for _ in range(20):
+        target.clock.sleep(1)
+        target.sync.commit_offsets()
+    assert target.groups.asked == [], "the next look has time"
+    # The source's next record is copied, and has a map of its own.
+    target.positions = {SHOP: {HERE: CommittedOffset(0), OTHERS: CommittedOffset(5)}}
+    target.sync.commit_offsets()
+    assert target.groups.taken == {SHOP: {HERE: CommittedOffset(0)}}
 
 
 def test_where_no_position_is_new_nothing_is_asked(target: Target) -> None:

@@ -55,6 +55,12 @@ class Groups:
     async def listed(self) -> dict[GroupId, GroupListing]:
         return LISTED
 
+    async def refresh(self, topics: list[TopicName]) -> None:
+        pass
+
+    async def list_offsets(self, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 5)
+
     async def commit(self, commits: dict[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
         return {group: dict.fromkeys(offsets, 3) for group, offsets in commits.items() if int(group[2:]) % 3 == 0}
 
@@ -71,7 +77,8 @@ def remembered(one: object) -> int:
 
 def test_offsets_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_sync, "GroupAdmin", Groups)
-    client = SimpleNamespace(lacks=lambda *_: "")
+    there = Groups(None)
+    client = SimpleNamespace(lacks=lambda *_: "", refresh=there.refresh, list_offsets=there.list_offsets)
     positions: dict[GroupId, GroupOffsets] = {}
     syncing = GroupSync(
         SETTINGS, cast(ClusterAdmin, SimpleNamespace(call=call, client=client, clock=VirtualClock())), lambda: positions
