@@ -29,7 +29,7 @@ HELD_S = 60.0
 HEALED_S = 150.0
 """The longest pause between two tries is a minute."""
 
-MODES = pytest.mark.parametrize("mode", ["disabled", "enabled"])
+MODES = pytest.mark.parametrize("mode", ["disabled", pytest.param("enabled", marks=pytest.mark.scenario)])
 
 
 class Scene:

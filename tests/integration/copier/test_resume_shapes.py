@@ -58,6 +58,7 @@ def test_what_the_target_deleted_meanwhile_is_not_copied_again(
     assert values(copy_flow, topic_name) == list(range(deleted, 350))
 
 
+@pytest.mark.scenario
 def test_what_waits_in_a_throttled_connection_is_not_there_twice(copy_flow: CopyFlow, topic_name: str) -> None:
     """The broker reads the rest of what a dead copier sent only when its time to wait is over."""
     remote = copy_flow.create(topic_name)

@@ -67,6 +67,7 @@ def printed(file: Path, code: int, *options: str) -> dict[str, list[str]]:
     return lines_of(done.stdout)
 
 
+@pytest.mark.scenario
 def test_the_printed_rights_are_enough_and_a_missing_line_is_printed_again(guarded: Clusters, tmp_path: Path) -> None:
     source, target = guarded
     create_topic(source, "orders", 2, config={"retention.ms": "86400000"})

@@ -266,6 +266,7 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
         lift_quotas(west)
 
 
+@pytest.mark.scenario
 def test_there_and_back_where_names_stay(
     pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
 ) -> None:

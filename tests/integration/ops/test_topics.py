@@ -336,6 +336,7 @@ def test_a_process_that_is_killed_while_it_does_what_another_one_asked(
     assert Counter(scene.copies(topic, 1)) == Counter(dict.fromkeys(range(10_000, 12_000), 1 + len(ids)))
 
 
+@pytest.mark.scenario
 def test_a_worker_answers_for_topics_of_a_connector_that_another_one_has(
     scene: Scene, new_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ def stream(
     return records(spark.read.parquet(*new)) if new else [], [dict(one) for one in query.recentProgress]
 
 
+@pytest.mark.scenario
 def test_a_stream_goes_on_where_its_checkpoint_ends(
     spark: SparkSession, source: KafkaCluster, topic_name: str, tmp_path: Path
 ) -> None:

@@ -164,6 +164,7 @@ def beats_alone(process: MirrorProcess) -> bool:
     return bool(re.search("right->left: (not enabled, only heartbeats are written|standing by for )", since))
 
 
+@pytest.mark.scenario
 def test_every_process_of_a_file_is_asked_from_any_host(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str], tmp_path: Path
 ) -> None:
