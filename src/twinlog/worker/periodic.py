@@ -135,6 +135,7 @@ class PeriodicJob:
             begun = self._clock.monotonic()
             rest_s = self._turn()
             took_s = self._clock.monotonic() - begun
+            log.debug("%s: a turn of the job to %s took %.3f s", self._flow, self.what, took_s)
             if not self._stopping:
                 self._rest(max(rest_s - took_s, min(took_s, rest_s)), min(took_s, rest_s))
         if self.once_more:

@@ -81,6 +81,7 @@ OWN = {
     "convert": {"--api-version", "--format"},
     "diff": {"--same-names"},
     "groups": {"--repeats"},
+    "log-level": {"--connector", "--for"},
     "plan": {"--rate"},
     "replay": {"--into"},
     "run": {"--clusters", "--listen", "--metrics-listener", "--offsets", "--until-caught-up", "--users"},

@@ -340,6 +340,18 @@ _COMMAND = Area(
             impact="The partitions are as before until the process carries out the request.",
             mend="Look at `twinlog topics list`, and grant READ and WRITE on the topic that the line names.",
         ),
+        Message(
+            "TW-COMMAND-15",
+            "The level of the log is as before",
+            "error",
+            lines=(
+                "`no process runs FLOW now: STATE; a level of the log ends with its process, so nothing was changed`",
+                "`the process that runs the flow has not taken the level over within N s: ...`",
+            ),
+            meaning="From `twinlog log-level`: no process runs the flow, or it has an earlier version, or lacks READ.",
+            impact="None for records: the log has the same lines as before.",
+            mend="Look at `twinlog status`, and repeat the command once a process runs the flow.",
+        ),
     ),
 )
 

@@ -31,6 +31,7 @@ from twinlog.worker.control.deciding import decide
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import (
     CommandOutcome,
+    LevelRequest,
     PartitionMove,
     PartitionSelector,
     TopicCommand,
@@ -311,6 +312,24 @@ class TopicsReader(ClustersReader):
                 # The command is written: the process executes it also while this reader is disconnected.
                 continue
         return found
+
+    def submit_level(self, request: LevelRequest) -> LevelRequest:
+        """Write a request for a level of the flow's log; returns it with its time."""
+        self.read_asked()
+        return self._journal.write_level(request)
+
+    def wait_level(self, request: LevelRequest, timeout_s: float, *, poll_s: float = POLL_S) -> DriverReport | None:
+        """Return the report of the process that runs the flow, once it has taken a request for a level over; None if
+        that takes longer than `timeout_s` seconds."""
+        clock = self._target.clock
+        until = clock.monotonic() + timeout_s
+        while True:
+            report = self._flow.read().report
+            if report is not None and report.log_level is not None and report.log_level.request == request.id:
+                return report
+            if clock.monotonic() >= until:
+                return None
+            clock.sleep(poll_s)
 
     # Both.
 
