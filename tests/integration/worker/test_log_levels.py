@@ -1,4 +1,4 @@
-"""A level of the log for one of two flows of a running process: lines of its driver and its tasks, none of the other."""
+"""A level of the log for one of two flows of a running process: lines of its driver and tasks, none of the other."""
 
 from __future__ import annotations
 

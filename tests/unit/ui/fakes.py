@@ -31,7 +31,7 @@ from twinlog.ops.topics.reader import (
     TopicState,
 )
 from twinlog.settings.flow import FlowSettings
-from twinlog.ui.both_sides import BothSidesReader, RecordPage, RecordPair
+from twinlog.ui.both_sides import BothSidesReader, NewestTimes, RecordPage, RecordPair
 from twinlog.ui.rehearsal import Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
 from twinlog.worker.control.model import (
@@ -110,6 +110,7 @@ class FakeAnswers:
     rehearsal: Rehearsal | Exception = field(default_factory=rehearsed)
     pairs: Sequence[RecordPair] | Exception = ()
     settings: Sequence[tuple[str, str, str]] = ()
+    newest: dict[int, NewestTimes] | Exception = field(default_factory=lambda: {1: NewestTimes(NOW - 9000, NOW - 8000)})
     moves: Sequence[PartitionMove] = ()
     submitted: list[TopicCommand] = field(default_factory=list)
     opened: int = 0
@@ -213,6 +214,10 @@ class FakeBothSides(BothSidesReader):
 
     def differing_settings(self, topic: TopicName) -> list[tuple[str, str, str]]:
         return list(self._answers.settings)
+
+    def newest_times(self, topic: TopicName) -> dict[int, NewestTimes]:
+        found: dict[int, NewestTimes] = _given(self._answers.newest)
+        return found
 
     def close(self) -> None:
         pass

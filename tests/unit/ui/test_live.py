@@ -17,7 +17,7 @@ from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
 from twinlog.errors import ClusterError
 from twinlog.ui.app import console_app
 from twinlog.ui.live import CLOSE_S, LOOKS_S, LivePoller, LiveStep, next_step
-from twinlog.ui.live_flows import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints, LiveFlow
+from twinlog.ui.live_flows import GAP_MS, KEPT_S, MOST_POINTS, MOST_TOPICS, FlowPoint, FlowPoints, LiveFlow
 from twinlog.ui.site import ConsoleSettings
 
 
@@ -65,6 +65,20 @@ def test_a_failed_read_keeps_the_last_value_beside_the_reason(sources: FakeSourc
     join(poller)
     assert poller.reading.value is seen
     assert "no broker answers" in (poller.reading.trouble or "")
+
+
+def test_the_newest_records_of_many_topics_are_read_of_the_most_recent_pages_only(sources: FakeSources) -> None:
+    flow = LiveFlow(FLOW, sources, VirtualClock())
+    first = flow.newest("t-0")
+    assert flow.newest("t-0") is first
+    others = [flow.newest(f"t-{number}") for number in range(1, MOST_TOPICS + 1)]
+    first.touch()
+    assert not first.runs, "it was closed for a more recent page"
+    assert flow.newest("t-0") is not first
+    assert flow.newest(f"t-{MOST_TOPICS}") is others[-1]
+    flow.close()
+    others[-1].touch()
+    assert not others[-1].runs
 
 
 def test_a_closed_poller_ends(sources: FakeSources) -> None:
