@@ -113,6 +113,8 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat)
 
 def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: DataFormat) -> int:
     """Rehearse, and print every call and how long it would take; returns the code of the command."""
+    # A switchover cannot begin without its journal.
+    clusters.journal.read()
     preflight, steps = rehearse(clusters, options)
     if output is not DataFormat.TABLE:
         typer.echo(shown_data(rehearsal_json(clusters, preflight, steps), output))
