@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from tests.unit.mirror.groups.test_safe_move import STANDS
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ops.status.test_state import NOW
-from tests.unit.ops.switchover.machines import A_TO_B, PLANNED
-from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
+from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError
 from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import HELD, FakeSources, ScriptedClusters, group, snapshot
 from twinlog.cli.main import app as cli
@@ -33,7 +33,6 @@ from twinlog.model.types import GroupId, SourceOffset, TopicPartition
 from twinlog.ops.switchover import session
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries
-from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     Data,
@@ -121,12 +120,9 @@ class DrawnState:
         )
         if self.interrupted_at:
             # A process was at work on the same switchover, and is gone.
-            begun = Brokers(A_TO_B, keeps_names=self.keeps_names)
-            kill = Kill(self.interrupted_at)
+            begun, kill = Brokers(A_TO_B, keeps_names=self.keeps_names), Kill(self.interrupted_at)
             try:
-                SwitchoverMachine(
-                    ScriptedWorld(begun, kill), ScriptedJournal(begun, kill), "host 1", lambda step, words: None
-                ).run(PLANNED)
+                machine(begun, kill).run(PLANNED)
             except KilledError:
                 found.records = begun.records
         return found
