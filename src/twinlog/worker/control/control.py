@@ -206,7 +206,7 @@ class TopicControl:
             return
         self._level_known = request.id
         name, number = self._settings.name, request.level.number
-        for_s = min(request.for_s, MOST_S) if number else 0.0
+        for_s = min(max(0.0, request.for_s), MOST_S) if number else 0.0
         time = f" for {shown_age(for_s)}" if number else ""
         log.info("%s: the level of its log is %s%s, asked by %s", name, request.level, time, request.by)
         FLOW_LEVELS.set_level(name, number, for_s)
