@@ -298,7 +298,8 @@ class Leases:
             case Hold(held):
                 self._held(held)
             case CopierLogLine(level, text):
-                log.log(level, "%s: copier %s: %s", self.flow, session.name, text)
+                write = log.info if level >= logging.INFO else log.debug
+                write("%s: copier %s: %s", self.flow, session.name, text)
             case CopierEnded():
                 return False
             case _:
