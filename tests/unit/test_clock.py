@@ -30,6 +30,7 @@ OUTERMOST = {
     "kafka/admin/cluster.py": "makes such a loop for connections that nobody gives one",
     "copier/copier_thread.py": "makes the loop of a task",
     "connect/worker.py": "is a worker of Connect, a process of its own",
+    "flow_levels.py": "has the levels of a process's own log",
     "client.py": "is called by programs of others",
     "mirroring.py": "is called by programs of others",
     "transforms/sql/transform.py": "is the one JVM of a process, whose start takes its own time",
