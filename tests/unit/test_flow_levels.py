@@ -107,9 +107,7 @@ def test_a_level_ends_after_its_time_and_when_it_is_ended(
     assert levels.lowest == NO_LEVEL
 
 
-def test_lines_below_a_warning_go_to_a_sink_without_the_name_of_the_flow(
-    levels: FlowLevels, lines: list[str]
-) -> None:
+def test_lines_below_a_warning_go_to_a_sink_without_the_name_of_the_flow(levels: FlowLevels, lines: list[str]) -> None:
     got: list[tuple[int, str]] = []
     others: list[tuple[int, str]] = []
 

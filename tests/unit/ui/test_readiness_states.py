@@ -71,8 +71,6 @@ WORDS = {
 APART = (
     {"no topic", "missing", "smaller", "uncopied", "no leader"},
     {"no right", "no fence"},
-    # The plan of the fence is made for a state without another obstacle.
-    {"other wave", *(name for name in WORDS if name != "other wave")},
 )
 """Of each of these sets, a state has one obstacle at most: the other obstacles would be hidden."""
 
@@ -248,7 +246,10 @@ def drawn(seed: int) -> DrawnState:
     failure = chance.choice(list(FAILURES)) if chance.random() < 0.15 else ""
     obstacles: set[str] = set()
     for name in chance.sample(list(WORDS), chance.choice((0, 0, 1, 1, 2, 3))):
-        if not any(name in apart and obstacles & apart for apart in APART):
+        hides = any(name in apart and obstacles & apart for apart in APART)
+        # The plan of the fence is made for a state without another obstacle.
+        alone = name == "other wave" or "other wave" in obstacles
+        if not hides and not (alone and obstacles):
             obstacles.add(name)
     ends = chance.randint(1, 100), chance.randint(1, 100)
     return DrawnState(
