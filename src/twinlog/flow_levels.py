@@ -23,7 +23,7 @@ PACKAGE = "twinlog"
 MOST_S = 24 * 3600.0
 """The longest time of a level in seconds: each debug line costs room on a disk."""
 
-_THREADS = "clearing|conflicts|copier|flow|grants|groups|maps|outages|stand by|stand-in"
+_THREADS = "clearing|conflicts|copier|flow|grants|groups|maps|outages|stand[ -](?:by|in)"
 """The first words of the names of a flow's threads; a job of a flow has the name `FLOW: JOB`."""
 
 
