@@ -12,6 +12,8 @@ from twinlog.errors import RequestError
 from twinlog.ui.events import EventStreams
 from twinlog.ui.guards import SecurityHeaders
 from twinlog.ui.login import LoginPages
+from twinlog.ui.pages.connector_forms import ConnectorFormPages
+from twinlog.ui.pages.connector_offsets import ConnectorOffsetsPages
 from twinlog.ui.pages.connectors import ConnectorsPages
 from twinlog.ui.pages.flow import FlowPage
 from twinlog.ui.pages.groups import GroupsPages
@@ -53,6 +55,8 @@ class ConsoleApp:
             *RecordsPages(site).routes(),
             *MigrationPages(site).routes(),
             *ConnectorsPages(site).routes(),
+            *ConnectorFormPages(site).routes(),
+            *ConnectorOffsetsPages(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]

@@ -10,6 +10,7 @@ from twinlog.connect.rest.middleware import CONSOLE_ROOT
 from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Users
 from twinlog.errors import RequestError
+from twinlog.ops.connectors.rest import ConnectRest
 from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
 from twinlog.ui.live_flows import LiveFlows
@@ -96,6 +97,13 @@ class ConsoleSite:
         """Raise RequestError 403 if every page only shows."""
         if not self.settings.actions:
             raise RequestError(403, "This console only shows: it was started with --read-only.")
+
+    def require_rest(self, authorization: str | None) -> ConnectRest:
+        """The REST API of the Connect worker, with the login of a session. Raises RequestError 404 if there is none."""
+        found = self.sources.open_rest(authorization)
+        if found is None:
+            raise RequestError(404, "The console knows no Connect worker: start it with --connect URL.")
+        return found
 
     def close(self) -> None:
         """End the live readings, the streams of browsers, and the threads."""

@@ -219,25 +219,55 @@ class FakeBothSides(BothSidesReader):
 
 
 class FakeRest(ConnectRest):
-    """A worker with the given answers by path; a missing path is 404. It keeps what was sent."""
+    """A worker with the given answers by path; a missing path is 404. It keeps what was sent, but for checks."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.access = Access("connect", 8083)
-        self._answers = answers
+        self.answers = answers
         self.sent: list[tuple[str, ...]] = []
+        self.bodies: list[Any] = []
 
     def get(self, *path: str, **query: str) -> Any:
         name = "/".join(path) + "".join(f"?{key}={value}" for key, value in query.items())
-        if name not in self._answers:
+        if name not in self.answers:
             raise RequestError(404, f"{name} not found")
-        return _given(self._answers[name])
+        return _given(self.answers[name])
 
     def send_request(
         self, method: str, *path: str, query: Mapping[str, str] | None = None, body: Any = None
     ) -> tuple[int, Any]:
-        _given(self._answers.get(method))
+        _given(self.answers.get(method))
+        if path[-1] == "validate":
+            return 200, _given(self.answers.get("validate", {"configs": []}))
         self.sent.append((method, *path, *(f"{name}={value}" for name, value in (query or {}).items())))
+        self.bodies.append(body)
         return 202, None
+
+
+def fake_worker(
+    name: str = "copy", trace: str = "java.lang.X: no\n\tat a.b(C.java)\n\tat d.e(F.java)", state: str = "RUNNING"
+) -> FakeRest:
+    """A worker with a connector that has a secret, a stored offset, and a task that failed."""
+    config = {
+        "name": name,
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "source.cluster.sasl.jaas.config": "secret-value",
+        "x": name,
+    }
+    info = {"name": name, "config": config, "tasks": [], "type": "source"}
+    tasks = [{"id": 0, "state": "RUNNING", "worker_id": "w:1"}, {"id": 1, "state": "FAILED", "worker_id": name}]
+    tasks[1]["trace"] = trace
+    status = {"name": name, "connector": {"state": state, "worker_id": "w:1"}, "tasks": tasks, "type": "source"}
+    answers: dict[str, Any] = {
+        "connectors?expand=info": {name: {"info": info}},
+        "connectors?expand=status": {name: {"status": status}},
+        f"connectors/{name}": info,
+        f"connectors/{name}/config": config,
+        f"connectors/{name}/status": status,
+        f"connectors/{name}/offsets": {"offsets": [{"partition": {"topic": name}, "offset": {"offset": 3}}]},
+        "connector-plugins": [{"class": config["connector.class"], "type": "source", "version": "4.3.0"}],
+    }
+    return FakeRest(answers)
 
 
 class ScriptedClusters(ScriptedWorld):

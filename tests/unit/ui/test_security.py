@@ -16,7 +16,7 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import Browser
-from tests.unit.ui.fakes import FLOW, HELD, FakeSources, group, rehearsed, snapshot, topic
+from tests.unit.ui.fakes import FLOW, HELD, FakeSources, fake_worker, group, rehearsed, snapshot, topic
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.connect.rest.users import Users
 from twinlog.model.types import Alias, GroupId, TopicName
@@ -247,6 +247,11 @@ PATHS = (
     "/ui/migration",
     "/ui/migration/choose",
     "/ui/migration/plan",
+    "/ui/connectors",
+    "/ui/connector",
+    "/ui/connector/new",
+    "/ui/connector/edit",
+    "/ui/connector/offsets",
     "/ui/nothing",
 )
 HOSTILE = (
@@ -333,11 +338,13 @@ def test_hostile_names_are_text_on_every_page(hostile: str) -> None:
         sources.only.groups = [group(name)]
         sources.only.rehearsal = rehearsed(name)
         sources.only.settings = [(name, name, name)]
+        sources.rest = fake_worker(name, name)
         app = console_app(sources)
         app.site.migrations = _NamedMigrations(sources, name)
         browser = Browser(app)
         try:
             query = {"flow": flow.name, "topic": name, "group": name, "search": name, "sort": name, "page": name}
+            query["name"] = name
             found = []
             for path in PATHS:
                 answer = browser.get(f"{path}?{urlencode(query, errors='replace')}")
@@ -379,14 +386,16 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", 
 @pytest.mark.drawn
 def test_no_request_gets_a_stack_or_500(locked: ConsoleApp, sources: FakeSources, chance: random.Random) -> None:
     """Every route with drawn methods, parameters, headers and forms, with and without a session."""
+    sources.rest = fake_worker("orders")
     inside, outside = Browser(locked), Browser(locked)
     assert log_in(inside) == 303
     token = inside.get("/ui/").token
     paths = [*PATHS, "/ui", "/", "/ui/events", "/ui/login", "/ui/logout", "/ui/records", "/ui/topic/act"]
-    paths += ["/ui/topic/outcome", "/ui/connectors", "/ui/api/points", "/ui/static/x/y", "/ui/api/"]
+    paths += ["/ui/topic/outcome", "/ui/api/points", "/ui/static/x/y", "/ui/api/"]
+    paths += [f"/ui/connector/{page}" for page in ("act", "offsets/act", "offsets/reset")]
     paths += [path.replace("/ui/", "/ui/api/") for path in PATHS[1:]]
     names = ("flow", "topic", "group", "verb", "partitions", "partition", "place", "value", "id", "typed", "search")
-    names += ("sort", "order", "page", "as", "count", "since", "next", "live")
+    names += ("sort", "order", "page", "as", "count", "since", "next", "live", "name", "text", "kind", "step", "lines")
     values = (*HOSTILE, "", "a->b", "orders", "shop", "0", "-1", "9" * 40, "pause", "skip-to", "latest", "time", "x")
     for _ in range(400):
         browser = chance.choice((inside, outside))
