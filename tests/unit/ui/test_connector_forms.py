@@ -233,7 +233,7 @@ def test_a_session_keeps_the_secrets_of_a_few_forms(app: ConsoleApp, browser: Br
     assert list(session.kept_secrets) == [fields(page)["id"] for page in pages[1:]]
     assert "pw-1" not in repr(session)
     other = Browser(app)
-    form = {**fields(pages[-1]), **{"token": other.get(NEW).token, "name": "mine", "kind": SOURCE}}
+    form = {**fields(pages[-1]), "token": other.get(NEW).token, "name": "mine", "kind": SOURCE}
     assert "the console lacks it" in other.post(NEW, form).text
 
 

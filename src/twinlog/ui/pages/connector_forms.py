@@ -222,9 +222,7 @@ def _page(
         "states": list(STATES),
         "checked": bool(step),
         "errors": sum(len(one.errors) for one in wrong),
-        "wrong": [
-            {"key": one.key, "errors": list(one.errors), "recommended": list(one.recommended)} for one in wrong
-        ],
+        "wrong": [{"key": one.key, "errors": list(one.errors), "recommended": list(one.recommended)} for one in wrong],
         "changes": [str(change) for change in changed],
     }
     title = "Create a connector" if mode == "new" else f"Edit {form.name}"
