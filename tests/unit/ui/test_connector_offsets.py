@@ -112,6 +112,7 @@ def test_a_reset_names_the_connector_and_its_effect(
     page = browser.get(RESET)
     assert "All 1 stored offset of copy are deleted" in page.text
     assert "the connector copies everything again" in page.text
+    assert "offsets/reset" in browser.get(PAGE).text
     assert confirm(browser, page, typed="").status == 400
     assert rest.sent == []
     assert confirm(browser, page).status == 303
@@ -148,6 +149,12 @@ def test_wrong_lines_come_back(browser: Browser, rest: FakeRest, text: str, word
     assert any(words in one for one in answer.json["mistakes"])
     assert answer.json["lines"] == text
     assert rest.sent == []
+
+
+def test_a_connector_that_stored_nothing_has_nothing_to_reset(browser: Browser, rest: FakeRest) -> None:
+    rest.answers["connectors/copy/offsets"] = {"offsets": []}
+    assert "offsets/reset" not in browser.get(PAGE).text
+    assert "The connector has no stored offset" in browser.get("/ui/connector?name=copy").text
 
 
 def test_a_huge_number_is_left_to_the_worker(browser: Browser) -> None:
