@@ -36,6 +36,7 @@ OUTERMOST = {
     "cli/": "is a program's beginning",
     "console/": "is a part of each program",
     "dataframes/range_reader.py": "makes the loop of a task that reads rows",
+    "ops/verify/command.py": "is a command",
     "ops/verify/task.py": "makes the loop of a task that compares",
     "ops/running_worker.py": "reads the flows of a command, a program's beginning",
     "ops/replay/task.py": "makes the loop of a task that replays",

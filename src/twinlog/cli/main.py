@@ -204,6 +204,9 @@ class _Commands(OnDemand):
         ),
         LazyCommand(SET_UP, "acls", "twinlog.ops.acls.command", "acls", "docs/security.md#permissions"),
         LazyCommand(SET_UP, "convert", "twinlog.ops.convert.command", "convert", "docs/strimzi.md#convert"),
+        LazyCommand(
+            SET_UP, "keygen", "twinlog.ops.verify.statement_command", "keygen", "docs/verify.md#signed-statements"
+        ),
         LazyCommand(SET_UP, "warm-up", "twinlog.cli.main", "warm_up", "docs/running.md#the-bridge"),
         LazyCommand(SET_UP, "launcher", "twinlog.cli.main", "launcher", "docs/starting.md#spark-submit"),
         LazyCommand(SET_UP, "completion", "twinlog.cli.main", "completion", "docs/commands.md"),

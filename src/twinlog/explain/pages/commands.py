@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
+from twinlog.explain.pages.comparisons import VERIFY
 
 _PLAN = Area(
     name="PLAN",
@@ -73,45 +74,6 @@ _PLAN = Area(
             meaning="From `twinlog plan`: no broker of the source leads these partitions.",
             impact="A run would copy these partitions later, once they have a leader.",
             mend="Start the brokers with the replicas of the partitions, and plan again.",
-        ),
-    ),
-)
-
-_VERIFY = Area(
-    name="VERIFY",
-    title="Findings of twinlog verify",
-    about="This command only prints the messages.",
-    look=("twinlog verify mm2.properties",),
-    messages=(
-        Message(
-            "TW-VERIFY-01",
-            "Records differ from their copies",
-            "error",
-            lines=("`T-0: N different; the first is value, at source offset N, target offset N`",),
-            meaning="From `twinlog verify`: the line names the first of the [differences](verify.md) of a partition.",
-            impact="Consumers on the target read other records than consumers on the source.",
-            mend=(
-                "Look for another producer of the remote topic, a policy `skip`, or a gap in the log. "
-                "`twinlog topics restart-from` copies the records that the source still holds."
-            ),
-        ),
-        Message(
-            "TW-VERIFY-02",
-            "A range was not compared",
-            "warning",
-            lines=("`T-0: not compared: target offsets N to N: the source has deleted its records (retention)`",),
-            meaning="From `twinlog verify`: a side lacks the records of the range; the line has the reason.",
-            impact="Differences in this range stay unknown.",
-            mend="For information only; see [verify](verify.md#what-is-not-compared).",
-        ),
-        Message(
-            "TW-VERIFY-03",
-            "A partition or a flow was not compared",
-            "error",
-            lines=("`T-0 was not compared: ...`", "`flow FLOW was not compared: ...`"),
-            meaning="From `twinlog verify`: the cluster is silent, or a right is missing; the line has the reason.",
-            impact="Differences in these records stay unknown.",
-            mend="Follow the reason, and run the command again.",
         ),
     ),
 )
@@ -546,7 +508,7 @@ PAGE = Page(
     "Commands of operators",
     (
         _PLAN,
-        _VERIFY,
+        VERIFY,
         _AUDIT,
         _COMMAND,
         _SWITCH,
