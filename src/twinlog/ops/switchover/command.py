@@ -17,6 +17,7 @@ from twinlog.console.flow_files import read_flows
 from twinlog.console.options import ConnectorFiles, DryRun, FlowFile, Output, Secrets, between
 from twinlog.errors import TwinlogError
 from twinlog.message_ids import told
+from twinlog.ops.verify.statement_command import read_signing_key
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 
 
@@ -101,6 +102,18 @@ Report = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Also write the report to PATH.md and PATH.json.", show_default=False),
 ]
+Sign = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign",
+        metavar="KEY",
+        exists=True,
+        dir_okay=False,
+        help="With --report: also write a statement of the moved ranges to PATH.statement.json, signed with this "
+        "private key of `twinlog keygen`.",
+        show_default=False,
+    ),
+]
 Wave = Annotated[
     str,
     typer.Option(
@@ -127,6 +140,7 @@ def switchover(
     take_over: TakeOver = False,
     wave: Wave = "",
     report: Report = None,
+    sign: Sign = None,
     output: Output = DataFormat.TABLE,
     secrets: Secrets = None,
 ) -> None:
@@ -144,7 +158,10 @@ def switchover(
     """
     mode = _mode(dry_run, abort, release, status)
     kind = "emergency" if emergency else "planned"
-    _main(file, connectors, secrets, source, target, mode, kind, fence, near, timeout, take_over, wave, report, output)
+    _main(
+        file, connectors, secrets, source, target, mode, kind, fence, near, timeout, take_over, wave, report, sign,
+        output,
+    )  # fmt: skip
 
 
 def switchback(
@@ -162,6 +179,7 @@ def switchback(
     take_over: TakeOver = False,
     wave: Wave = "",
     report: Report = None,
+    sign: Sign = None,
     output: Output = DataFormat.TABLE,
     secrets: Secrets = None,
 ) -> None:
@@ -177,8 +195,9 @@ def switchback(
     """
     mode = _mode(dry_run, abort, release, status)
     _main(
-        file, connectors, secrets, source, target, mode, "back", fence, near, timeout, take_over, wave, report, output
-    )
+        file, connectors, secrets, source, target, mode, "back", fence, near, timeout, take_over, wave, report, sign,
+        output,
+    )  # fmt: skip
 
 
 def _mode(dry_run: bool, abort: bool, release: bool, status: bool) -> str:
@@ -202,10 +221,16 @@ def _main(
     take_over: bool,
     wave: str,
     report: Path | None,
+    sign: Path | None,
     output: DataFormat,
 ) -> None:
+    if sign is not None and (report is None or mode != "run"):
+        raise typer.BadParameter(
+            "a statement belongs to a switchover with --report PATH, and is PATH.statement.json", param_hint="--sign"
+        )
     if report is not None:
-        _require_room_for(report)
+        _require_room_for(report, ENDINGS if sign is None else (*ENDINGS, *STATEMENT_ENDINGS))
+    key = None if sign is None else read_signing_key(sign)
     with ends_if_wrong(WRONG):
         flows = read_flows(file, connectors or (), secrets)
     log_warnings()
@@ -217,13 +242,17 @@ def _main(
 
     from twinlog.ops.switchover.session import SwitchoverArguments, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
-    asked = SwitchoverArguments(mode, kind, fence, near, timeout_s, take_over, wave, report, output)
+    asked = SwitchoverArguments(mode, kind, fence, near, timeout_s, take_over, wave, report, output, key)
     conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source_name, one.target_name)})
 
 
-def _require_room_for(report: Path) -> None:
+ENDINGS, STATEMENT_ENDINGS = ("md", "json"), ("statement.json", "statement.json.sig")
+"""The endings of the files of a report, and of its statement."""
+
+
+def _require_room_for(report: Path, endings: Sequence[str]) -> None:
     """Raise BadParameter if the report is unwritable: otherwise this would only show at the end."""
-    found = [report.parent / f"{report.name}.{ending}" for ending in ("md", "json")]
+    found = [report.parent / f"{report.name}.{ending}" for ending in endings]
     taken = next((path for path in found if path.exists() and not (path.is_file() and os.access(path, os.W_OK))), None)
     if taken is not None:
         raise typer.BadParameter(f"{taken} is unwritable; name another PATH", param_hint="--report")

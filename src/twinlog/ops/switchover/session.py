@@ -10,9 +10,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -29,6 +30,7 @@ from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
 from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine
 from twinlog.ops.switchover.model import (
+    Data,
     FenceMethod,
     NotReadyError,
     SwitchoverDirection,
@@ -39,10 +41,13 @@ from twinlog.ops.switchover.model import (
     UnderWayError,
 )
 from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
-from twinlog.ops.switchover.report import markdown, report
+from twinlog.ops.switchover.report import markdown, proved_flows, report
 from twinlog.ops.switchover.steps.step import Show
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.settings.flow import FlowSettings
+
+if TYPE_CHECKING:
+    from twinlog.ops.verify.signing import SigningKey
 
 LINE_EVERY_S = 2.0
 SAME_EVERY_S = 30.0
@@ -98,9 +103,15 @@ class StepLines:
         self._width = len(line)
 
 
-def print_report(entries: JournalEntries, path: Path | None, output: DataFormat) -> None:
-    """Print the report, and write it to PATH.md and PATH.json if a path is given."""
+def print_report(entries: JournalEntries, path: Path | None, output: DataFormat, key: SigningKey | None = None) -> None:
+    """Print the report, and write it to PATH.md and PATH.json if a path is given; with a key also its statement, to
+    PATH.statement.json."""
     data = report(entries)
+    flows = proved_flows(entries)
+    files: dict[Path, bytes] = {}
+    if path is not None and key is not None and flows:
+        files = _statement_files(path, flows, key)
+        data["statement"] = {"files": [file.name for file in files], "key": key.public.fingerprint}
     as_text = json.dumps(data, indent=2, ensure_ascii=False)
     if sys.stderr.isatty():
         typer.echo("", err=True)
@@ -109,6 +120,15 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat)
     if path is not None:
         path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")
         path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
+    for file, content in files.items():
+        file.write_bytes(content)
+
+
+def _statement_files(path: Path, flows: Sequence[Data], key: SigningKey) -> dict[Path, bytes]:
+    from twinlog.ops.verify.statement import MOVED, compose, signed_files  # noqa: PLC0415
+
+    content = compose(MOVED, flows[0]["result"], flows, key, SYSTEM.wall())
+    return signed_files(path.with_name(f"{path.name}.statement.json"), content, key)
 
 
 def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: DataFormat) -> int:
@@ -197,6 +217,7 @@ class SwitchoverArguments:
     wave: str
     report: Path | None
     output: DataFormat
+    key: SigningKey | None = None
 
     @property
     def options(self) -> SwitchoverOptions:
@@ -260,7 +281,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         return 0 if entries.run is not None else FOUND
     machine = claim_machine(clusters, StepLines(), take_over=asked.take_over)
     signals.call(lambda number: _interrupted(number, journal))
-    print_report(carry_out(machine, asked.mode, options), asked.report, asked.output)
+    print_report(carry_out(machine, asked.mode, options), asked.report, asked.output, asked.key)
     return 0
 
 
