@@ -199,9 +199,14 @@ class LiveFlows:
             return made
 
     def poller(self, name: str) -> LivePoller[Any, Any]:
-        """The poller of the readings that `FLOW` or `KIND:FLOW` names. Raises RequestError 404."""
+        """The poller of the readings that `FLOW` or `KIND:FLOW` names; connectors may have any name, `KIND:FLOW` too.
+
+        Raises RequestError 404.
+        """
         kind, _, flow = name.partition(":")
-        return self.flow(flow).poller(kind) if kind in KINDS else self.flow(name).state
+        if kind in KINDS and name not in self._sources.flows:
+            return self.flow(flow).poller(kind)
+        return self.flow(name).state
 
     def versions(self, names: Sequence[str]) -> str:
         """The versions of readings in a text: it changes with each reading."""

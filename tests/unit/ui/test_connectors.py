@@ -105,6 +105,17 @@ def test_without_a_worker_the_page_names_the_option(browser: Browser, sources: F
     assert browser.get(PAGE).status == 404
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_leads_to_another_path_of_the_worker_is_unknown(
+    browser: Browser, rest: FakeRest, name: str
+) -> None:
+    rest._answers[f"connectors/{name}"] = {"version": "4.3.0"}
+    assert browser.get(f"/ui/connector?name={name}").status == 404
+    form = {"token": browser.get(PAGE).token, "name": name, "verb": "delete", "typed": name}
+    assert browser.post("/ui/connector/act", form).status == 400
+    assert rest.sent == []
+
+
 def test_a_silent_worker_and_an_unknown_connector(browser: Browser, rest: FakeRest) -> None:
     assert browser.get("/ui/connector?name=nothing").status == 404
     rest._answers["connectors?expand=info"] = ClusterError("http://connect:8083 was silent for 20 s")

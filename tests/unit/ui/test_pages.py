@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import FLOW, HELD, FakeSources, snapshot, topic
+from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
 from twinlog.ops.status.status_text import flow_json
 from twinlog.ops.topics.reader import TopicState
+from twinlog.ui.app import console_app
 
 PAGES = ("/ui/", "/ui/flow?flow=a-%3Eb", "/ui/topics", "/ui/topic?flow=a-%3Eb&topic=orders")
 
@@ -69,8 +72,22 @@ def test_an_unexpected_error_has_no_stack_on_the_page(browser: Browser, sources:
     sources.only.flow = ValueError("secret")
     text = browser.get("/ui/").text
     assert "TW-FAULT-04" in text
+    assert "ValueError" not in text
     assert "secret" not in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("name", ["topics:shop", "groups:", "rehearsal:a->b"])
+def test_a_connector_may_have_the_name_of_a_reading(name: str) -> None:
+    flow = replace(SETTINGS, connector_name=name, kind="source")
+    sources = FakeSources(flow)
+    sources.only.flow = snapshot(replace(REPORTED, flow=name), flow)
+    app = console_app(sources)
+    browser = Browser(app)
+    for page in ("/ui/", f"/ui/flow?{urlencode({'flow': name})}", f"/ui/topics?{urlencode({'flow': name})}"):
+        assert browser.get(page).status == 200, page
+    assert browser.json("/ui/")["flows"][0]["flow"] == name
+    app.close()
 
 
 def test_topics_are_searched_sorted_and_paged_on_the_server(browser: Browser, sources: FakeSources) -> None:

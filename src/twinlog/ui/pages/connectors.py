@@ -43,6 +43,9 @@ VERBS: Mapping[str, str] = {
 """The actions that a later action takes back, by name and button."""
 
 DELETE = "delete"
+_OTHER_PATHS = ("", ".", "..")
+"""As a part of a path each of these leads to another path of the worker."""
+
 _LONGEST_TRACE = 20_000
 _MOST_OFFSETS = 100
 
@@ -74,6 +77,8 @@ class ConnectorsPages:
     async def show_connector(self, visit: Visit) -> ConsolePage:
         """A connector with its tasks. Raises RequestError 404 for an unknown connector."""
         rest, name = self._rest(visit), visit.query("name")
+        if name in _OTHER_PATHS:
+            raise RequestError(404, f"The connector {name!r} is unknown.")
         data = await self._call(lambda: _connector(rest, name))
         verbs = [{"verb": verb, "title": title} for verb, title in VERBS.items()]
         data |= {"verbs": verbs if self._site.settings.actions else [], "actions": self._site.settings.actions}
@@ -83,7 +88,7 @@ class ConnectorsPages:
         """Do an action, and lead back to the page of the connector."""
         self._site.require_actions()
         rest, name, verb = self._rest(visit), visit.form.get("name", ""), visit.form.get("verb", "")
-        if not name or (verb not in VERBS and verb != DELETE):
+        if name in _OTHER_PATHS or (verb not in VERBS and verb != DELETE):
             raise RequestError(400, f"The action {verb!r} is unknown; the actions are {', '.join((*VERBS, DELETE))}.")
         if verb == DELETE and visit.form.get("typed", "") != name:
             raise RequestError(400, f"The connector stays: type the name {name} to delete it.")
