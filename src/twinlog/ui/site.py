@@ -29,9 +29,10 @@ class ConsoleSettings:
     A session ends `idle_s` seconds after the last request of its user, and `absolute_s` seconds after its login. A form
     has at most `body_bytes` bytes, and `body_s` seconds to arrive. `streams` browsers get live figures at a time. A
     page waits `first_read_s` seconds for the first answer of the clusters, an action `action_s` for its outcome. With
-    `actions` False every page only shows. With `records` False the console leaves keys and values of records out. With
-    `keeps_logins` a session keeps the login of its user, in memory, for requests to the worker's REST API. The files of
-    migrations go to the folder `migrations`; None turns migrations off.
+    `actions` False every page only shows. With `records` False the console leaves keys and values of records out. The
+    option or the key that turned them off is in `actions_switch` and `records_switch`, for texts. With `keeps_logins`
+    a session keeps the login of its user, in memory, for requests to the worker's REST API. The files of migrations go
+    to the folder `migrations`; None turns migrations off.
     """
 
     users: Users | None = None
@@ -46,6 +47,8 @@ class ConsoleSettings:
     action_s: float = 10.0
     actions: bool = True
     records: bool = True
+    actions_switch: str = "--read-only"
+    records_switch: str = "--no-records"
     keeps_logins: bool = False
     migrations: Path | None = None
 
@@ -95,7 +98,14 @@ class ConsoleSite:
     def require_actions(self) -> None:
         """Raise RequestError 403 if every page only shows."""
         if not self.settings.actions:
-            raise RequestError(403, "This console only shows: it was started with --read-only.")
+            raise RequestError(403, f"This console only shows: `{self.settings.actions_switch}` turned actions off.")
+
+    @property
+    def lacks_migrations(self) -> str:
+        """The reason why the console lacks migrations, "" if it has them."""
+        if not self.settings.actions:
+            return f"`{self.settings.actions_switch}` turned actions off"
+        return "" if self.migrations is not None else "a process that runs flows leaves them to `twinlog console`"
 
     def close(self) -> None:
         """End the live readings, the streams of browsers, and the threads."""

@@ -86,7 +86,9 @@ def test_values_are_never_logged(browser: Browser, sources: FakeSources, caplog:
 def test_the_page_can_be_switched_off(sources: FakeSources) -> None:
     app = console_app(sources, ConsoleSettings(records=False))
     try:
-        assert Browser(app).get(URL).status == 403
+        answer = Browser(app).get(URL)
+        assert answer.status == 403
+        assert "<code>--no-records</code> turned them off" in answer.text
     finally:
         app.close()
 
@@ -94,6 +96,15 @@ def test_the_page_can_be_switched_off(sources: FakeSources) -> None:
 @pytest.mark.parametrize("query", ["partition=x", "place=time&value=x", "place=offset&value=", "place=nothing"])
 def test_a_wrong_place_is_refused(browser: Browser, query: str) -> None:
     assert browser.get(f"/ui/records?topic=orders&{query}").status == 400
+
+
+def test_times_beyond_every_calendar_are_numbers(browser: Browser, sources: FakeSources) -> None:
+    """A producer writes any time into a record, and a user any time into the form."""
+    sources.only.pairs = [RecordPair(ONE._replace(timestamp=(1 << 63) - 1))]
+    assert "9223372036854775807 ms" in browser.get(URL).text
+    answer = browser.get("/ui/records?topic=orders&place=time&value=999999999999999999")
+    assert answer.status == 200
+    assert answer.fields["value"] == ["999999999999999999"]
 
 
 def test_the_form_alone_reads_nothing(browser: Browser, sources: FakeSources) -> None:

@@ -20,7 +20,7 @@ from twinlog.ui.conducting import ConductedSwitchover, SwitchoverMode, Switchove
 from twinlog.ui.pages.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.visits import Visit, page_routes
+from twinlog.ui.visits import Visit, page_routes, with_mistake
 
 MOST_ROWS = 100
 """The most partitions and groups of a report on the page; `twinlog switchover --status` prints all."""
@@ -86,7 +86,13 @@ class SwitchoverPages:
     async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of an action, its options, and the form that begins it."""
         self._site.require_actions()
-        name, mode, kind = visit.query("flow"), _mode(visit.query("mode")), _kind(visit.query("kind", "planned"))
+        mode, kind = _mode(visit.query("mode")), _kind(visit.query("kind", "planned"))
+        return self._confirmation(visit.query("flow"), mode, kind, {})
+
+    def _confirmation(
+        self, name: str, mode: SwitchoverMode, kind: SwitchoverKind, form: Mapping[str, str]
+    ) -> ConsolePage:
+        """The form that begins an action, with the values of an earlier form."""
         settings = self._site.sources.flow(name)
         planned = mode is SwitchoverMode.RUN and kind is SwitchoverKind.PLANNED
         rehearsed = self._site.live.flow(name).rehearsal.reading.value if planned else None
@@ -99,26 +105,32 @@ class SwitchoverPages:
             "from": settings.source,
             "to": settings.target,
             "fences": [one.value for one in FenceMethod],
-            "near": _DEFAULTS.near,
-            "timeout": int(_DEFAULTS.at_most_s),
+            "fence": form.get("fence", ""),
+            "near": form.get("near", _DEFAULTS.near),
+            "timeout": form.get("timeout", int(_DEFAULTS.at_most_s)),
+            "take_over": form.get("take_over") == "yes",
+            "typed": form.get("typed", ""),
+            "mistake": None,
             "problems": [] if rehearsed is None else rehearsed.data["problems"],
             "seconds_without_producers": None if rehearsed is None else rehearsed.data["seconds_without_producers"],
         }
         return ConsolePage("switchover_confirm.html", "readiness", f"{data['title']} {name}", data)
 
-    async def act(self, visit: Visit) -> Response:
-        """Begin an action, and lead to the page that shows its steps."""
+    async def act(self, visit: Visit) -> ConsolePage | Response:
+        """Begin an action, and lead to the page that shows its steps; a form with a mistake comes back."""
         self._site.require_actions()
         form = visit.form
         name, mode, kind = form.get("flow", ""), _mode(form.get("mode", "")), _kind(form.get("kind", ""))
         settings = self._site.sources.flow(name)
-        if form.get("typed", "").strip() != settings.target:
-            raise RequestError(400, f"Nothing was changed: type the name {settings.target} to confirm it.")
-        request = SwitchoverRequest(
-            name, mode, _options(kind, form), form.get("take_over") == "yes", visit.user, visit.address
-        )
-        audit(visit.user, visit.address, f"{mode} switchover", flow=name, kind=kind, outcome="begins")
-        self._site.conductor.begin(request)
+        try:
+            _require_typed(form, settings)
+            request = SwitchoverRequest(
+                name, mode, _options(kind, form), form.get("take_over") == "yes", visit.user, visit.address
+            )
+            audit(visit.user, visit.address, f"{mode} switchover", flow=name, kind=kind, outcome="begins")
+            self._site.conductor.begin(request)
+        except RequestError as error:
+            return with_mistake(self._confirmation(name, mode, kind, form), error)
         self._site.live.flow(name).switchover.hurry()
         return RedirectResponse(f"{self._site.root}/switchover?flow={quoted(name)}", 303)
 
@@ -167,6 +179,12 @@ def _kind(text: str) -> SwitchoverKind:
         return SwitchoverKind(text)
     except ValueError:
         raise RequestError(400, f"The kind {text!r} is unknown; it is {', '.join(SwitchoverKind)}.") from None
+
+
+def _require_typed(form: Mapping[str, str], settings: FlowSettings) -> None:
+    """Raise RequestError 400 unless the user typed the name of the target."""
+    if form.get("typed", "").strip() != settings.target:
+        raise RequestError(400, f"Nothing was changed: type the name {settings.target} to confirm it.")
 
 
 def _options(kind: SwitchoverKind, form: Mapping[str, str]) -> SwitchoverOptions:
