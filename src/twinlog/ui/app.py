@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
@@ -56,6 +58,8 @@ class ConsoleApp:
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]
+        self.routes: Sequence[Route] = tuple(routes)
+        """Every path of the console; all other paths are unknown."""
         router = Router(routes, redirect_slashes=False, default=unknown)
         self._app: ASGIApp = SecurityHeaders(_BoundedRequests(GZipMiddleware(router, _PACKED_FROM)))
 
