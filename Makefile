@@ -13,7 +13,7 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions versions conformance faults connect-faults soak drill picture reference docs \
+.PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions versions conformance faults connect-faults soak drill picture screenshots reference docs \
 	build release image lock clean
 
 help: ## print this menu
@@ -34,6 +34,7 @@ check: .venv/.ready ## lint, format, types, import contracts; container files; w
 		else echo "container files are not linted: hadolint is there for Linux"; fi
 	@.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec examples/*/docker-compose.yaml
 	@$(PYTHON) -m scripts.picture --check
+	@$(PYTHON) -m scripts.screenshots --check
 	@$(PYTHON) -m scripts.check_docs
 	@$(PYTHON) -m scripts.check_structure
 	@$(PYTHON) -m scripts.check_words
@@ -89,6 +90,9 @@ drill: .venv/.ready ## kill the source under twinlog and MirrorMaker 2: what do 
 
 picture: .venv/.ready ## draw the pictures of the documents from their text
 	@$(PYTHON) -m scripts.picture
+
+screenshots: .venv/.ready ## take the documents' pictures of the console; needs Chromium
+	@$(PYTHON) -m scripts.screenshots
 
 reference: .venv/.ready ## renew what is written from code: pages of keys, docs/strimzi.md, rights, messages, what travels to tasks
 	@$(PYTHON) -m twinlog.config.keys.reference docs

@@ -47,9 +47,6 @@ _SECONDS = {
 _QUICK = {**dict.fromkeys(_ONE_REPLICA, "1"), **_SECONDS, "consumer.poll.timeout.ms": "200"}
 """What a file gets that does not say it: a cluster of one broker, and intervals of a test."""
 
-_WITHOUT_WARM_UP = "twinlog.warm.up.enabled = false\n"
-"""MirrorMaker 2 does not know it."""
-
 POLICY = """package com.amazonaws.kafka.samples;
 
 public class CustomMM2ReplicationPolicy extends org.apache.kafka.connect.mirror.DefaultReplicationPolicy {
@@ -145,7 +142,7 @@ def staged(text: str) -> str:
         more |= {f"{alias}.offset.flush.interval.ms": "1000", f"{alias}.offset.storage.partitions": "3"}
     # A file may say it below an alias or for a flow, which wins or is the same.
     lines = [f"{key} = {value}\n" for key, value in more.items() if key not in said]
-    return text + "\n\n" + "".join(lines) + _WITHOUT_WARM_UP
+    return text + "\n\n" + "".join(lines)
 
 
 class _Dedicated:
@@ -196,7 +193,6 @@ class _Connectors:
             "offset.flush.interval.ms": "1000",
             "offset.storage.partitions": "3",
             "plugin.discovery": "service_load",
-            "twinlog.warm.up.enabled": "false",
             **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
             **{f"{kind}.storage.topic": f"mm2-{kind}s.connect" for kind in ("config", "offset")},
             "status.storage.topic": "mm2-status.connect",

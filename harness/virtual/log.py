@@ -130,6 +130,12 @@ class VirtualLog:
         found = (one.offset for one in self.records(committed=committed) if one.timestamp >= timestamp)
         return next((offset for offset in found if offset >= self.start), -1)
 
+    def newest(self) -> tuple[int, int]:
+        """The offset and the timestamp of the record with the newest timestamp; both -1 where there is none."""
+        found = [(one.timestamp, -one.offset) for one in self.records() if one.offset >= self.start]
+        timestamp, offset = max(found, default=(-1, 1))
+        return -offset, timestamp
+
     def records(self, *, committed: bool = False) -> list[Record]:
         """What a consumer sees."""
         seen = []

@@ -10,7 +10,7 @@ from harness.virtual.faults import Faults
 from harness.virtual.requests import LIST_OFFSETS, PRODUCE
 from harness.virtual.topics import VirtualTopics
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.offsets import EARLIEST
+from twinlog.kafka.protocol.offsets import EARLIEST, MAX_TIMESTAMP
 
 with warnings.catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
@@ -43,8 +43,10 @@ class VirtualRecords:
             for part in topic.partitions:
                 error, log = self._topics.led(node, topic.name, part.partition_index, part.current_leader_epoch)
                 error = code or self._faults.code(LIST_OFFSETS, topic.name, part.partition_index) or error
-                committed = bool(request.isolation_level)
-                if part.timestamp >= 0:
+                committed, timestamp = bool(request.isolation_level), -1
+                if part.timestamp == MAX_TIMESTAMP:
+                    offset, timestamp = log.newest()
+                elif part.timestamp >= 0:
                     offset = log.first_since(part.timestamp, committed=committed)
                 elif part.timestamp == EARLIEST:
                     offset = log.start
@@ -54,7 +56,7 @@ class VirtualRecords:
                     kind.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
                         partition_index=part.partition_index,
                         error_code=error,
-                        timestamp=-1,
+                        timestamp=timestamp,
                         offset=offset,
                         leader_epoch=log.epoch,
                     )

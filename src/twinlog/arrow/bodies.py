@@ -75,12 +75,16 @@ class Bodies:
         lengths = self._bounds()
         return int(lengths[-1] - lengths[0]) if len(self) else 0
 
-    def content(self) -> tuple[bytes, bytes, memoryview]:
-        """Timestamps, lengths of bodies and bodies, each as a block of all records in order."""
+    def content(self, dated: Flags | None = None) -> tuple[bytes, bytes, memoryview]:
+        """Timestamps, lengths of bodies and bodies, each as a block of all records in order.
+
+        With `dated` the timestamps of all other records are left out.
+        """
         bounds = self._bounds()
         data = self.cells.buffers()[2]
         block = memoryview(b"") if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
-        return self.timestamps.astype(">i8").tobytes(), np.diff(bounds).astype(">i4").tobytes(), block
+        timestamps = self.timestamps if dated is None else self.timestamps[dated]
+        return timestamps.astype(">i8").tobytes(), np.diff(bounds).astype(">i4").tobytes(), block
 
     def _bounds(self) -> Any:
         cells = self.cells
@@ -193,9 +197,14 @@ def same_timestamps(source: Bodies, target: Bodies) -> Flags:
     Timestamps may differ if the target's brokers stamp records themselves, or if the source record lacks a timestamp.
     In the latter case each copy gets its own timestamp.
     """
-    free: Flags = ~target.timed | (source.timestamps == NO_TIMESTAMP)
     equal: Flags = source.timestamps == target.timestamps
-    return equal | free
+    return equal | ~comparable_timestamps(source, target)
+
+
+def comparable_timestamps(source: Bodies, target: Bodies) -> Flags:
+    """Whether the timestamps at each place must be equal, see `same_timestamps`."""
+    dated: Flags = target.timed & (source.timestamps != NO_TIMESTAMP)
+    return dated
 
 
 def first_difference(source: Bodies, target: Bodies) -> int:
@@ -224,6 +233,31 @@ def match_offsets(source: Bodies, target: Bodies, shift: int) -> OffsetMatch:
         return OffsetMatch(every, every, every[:0], every[:0])
     in_target, in_source = np.isin(ours, theirs), np.isin(theirs, ours)
     return OffsetMatch(*(np.flatnonzero(which) for which in (in_target, in_source, ~in_target, ~in_source)))
+
+
+def aligned_runs(source: Bodies, target: Bodies, shift: int) -> list[tuple[Bodies, Bodies]]:
+    """Two sides in pieces, in the order of their offsets.
+
+    In a piece each record has a record of the other side, whose offset is `shift` more on the target; or a single side
+    has all records of the piece.
+    """
+    ours, theirs = source.offsets + shift, target.offsets
+    offsets = np.union1d(ours, theirs)
+    sides = np.isin(offsets, ours) + 2 * np.isin(offsets, theirs)
+    found = []
+    for start, end in runs(sides):
+        first, past = int(offsets[start]), int(offsets[end - 1]) + 1
+        found.append((source.from_offset(first - shift, past - shift), target.from_offset(first, past)))
+    return found
+
+
+def runs(values: Any) -> list[tuple[int, int]]:
+    """The places of an array with the same value in a row, as ranges from the first place to the place after the
+    last."""
+    if not len(values):
+        return []
+    breaks = (np.flatnonzero(np.diff(values)) + 1).tolist()
+    return list(zip([0, *breaks], [*breaks, len(values)], strict=True))
 
 
 def same_bytes(one: memoryview, other: memoryview) -> bool:

@@ -173,6 +173,7 @@ class _Commands(OnDemand):
         # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
         LazyCommand(RUN, "run", "twinlog.cli.run", "run", "docs/running.md", {"allow_extra_args": True}),
         LazyCommand(RUN, "reload", "twinlog.ops.reload.command", "reload", "docs/running.md#reload-the-file"),
+        LazyCommand(RUN, "log-level", "twinlog.ops.log_level.command", "log_level", "docs/monitoring.md#log-levels"),
         LazyCommand(INSPECT, "check", "twinlog.cli.check", "check", "docs/check.md"),
         LazyCommand(INSPECT, "plan", "twinlog.ops.plan.command", "plan", "docs/plan.md"),
         LazyCommand(INSPECT, "audit", "twinlog.ops.audit.command", "audit", "docs/audit.md"),
@@ -204,6 +205,9 @@ class _Commands(OnDemand):
         ),
         LazyCommand(SET_UP, "acls", "twinlog.ops.acls.command", "acls", "docs/security.md#permissions"),
         LazyCommand(SET_UP, "convert", "twinlog.ops.convert.command", "convert", "docs/strimzi.md#convert"),
+        LazyCommand(
+            SET_UP, "keygen", "twinlog.ops.verify.statement_command", "keygen", "docs/verify.md#signed-statements"
+        ),
         LazyCommand(SET_UP, "warm-up", "twinlog.cli.main", "warm_up", "docs/running.md#the-bridge"),
         LazyCommand(SET_UP, "launcher", "twinlog.cli.main", "launcher", "docs/starting.md#spark-submit"),
         LazyCommand(SET_UP, "completion", "twinlog.cli.main", "completion", "docs/commands.md"),

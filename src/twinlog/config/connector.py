@@ -62,8 +62,15 @@ def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorF
     require_kind(path, FileKind.CONNECTOR)
     if is_json(data):
         return _from_json(data, file, name)
-    entries = parse_properties(data.decode("iso-8859-1"), file)
-    return _named({entry.key: entry.value for entry in entries}, file, name)
+    return parse_connector(data.decode("iso-8859-1"), file, name)
+
+
+def parse_connector(text: str, origin: str, name: str | None = None) -> ConnectorFile:
+    """The connector that `text` describes, as JSON or as properties; messages name it `origin`. Raises ConfigError."""
+    if is_json(text.encode("utf-8", "replace")):
+        return _from_json(text, origin, name)
+    entries = parse_properties(text, origin)
+    return _named({entry.key: entry.value for entry in entries}, origin, name)
 
 
 def line_of(text: str, key: str) -> int | None:
@@ -75,7 +82,7 @@ def line_of(text: str, key: str) -> int | None:
     return None
 
 
-def _from_json(data: bytes, file: str, name: str | None) -> ConnectorFile:
+def _from_json(data: bytes | str, file: str, name: str | None) -> ConnectorFile:
     try:
         found = json.loads(data)
     except json.JSONDecodeError as error:

@@ -177,6 +177,16 @@ def moment_ms(text: str | None, option: str, forms: str = MOMENT_HELP) -> int | 
     return moment
 
 
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
+_UNIT_S = {"s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def duration_s(text: str) -> float | None:
+    """The seconds of a time as `30s`, `15m` or `1h`; None for a text of another form."""
+    found = _DURATION.fullmatch(text.strip())
+    return None if found is None else float(found[1]) * _UNIT_S[found[2]]
+
+
 def kafka_release(was: str | None) -> Release | None:
     """The release of `--was`, for example 3.9 or 3.9.1."""
     if was is None:

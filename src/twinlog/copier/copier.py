@@ -255,6 +255,10 @@ class Copier:
             prepare=self._transform.make_preparer(grant) or prepare,
             queue=self._routes.hand_over(grant.remote),
         )
+        log.debug(
+            "%s: %s begins at source offset %d, target offset %s",
+            *(self.settings.name, grant.source, position.next_source, position.next_target),
+        )
         inherited = grant.position is not None and grant.position.writer is not None
         if inherited and self._producer.meets_late_appends(grant):
             copy.expect_late_appends(position)
@@ -294,6 +298,8 @@ class Copier:
         partitions = list(partitions)
         await self._held.wait_held(partitions)
         stored = self._held.take_back(partitions) | await self._releasing.release_partitions(partitions)
+        for source, position in stored.items():
+            log.debug("%s: %s is released at source offset %d", self.settings.name, source, position.next_source)
         self._reader.wake()
         if not self.partitions:
             self._foreign.report()

@@ -14,6 +14,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 from twinlog.clock import LONG_AGO, Clock
@@ -21,6 +22,7 @@ from twinlog.copier.copier import Copier
 from twinlog.copier.partition.context import CopierListener
 from twinlog.copier.reporter import Reporter
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
+from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress, LeaseTicket, greet_as_copier
 from twinlog.lease.messages import (
@@ -28,6 +30,7 @@ from twinlog.lease.messages import (
     CopierEnded,
     CopierHeartbeat,
     CopierHeartbeatResponse,
+    CopierLogLine,
     Drop,
     Event,
     Failed,
@@ -42,6 +45,7 @@ from twinlog.lease.messages import (
     Release,
     Released,
     ReportMessage,
+    SetLogLevel,
     Stop,
     TaskEnded,
 )
@@ -54,6 +58,9 @@ from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 
+
+MOST_TEXT = 4000
+"""The most characters of a line of the log that goes to the driver."""
 
 REPORTED_S = 10.0
 """A call of this duration is reported, and again each time that its duration has doubled."""
@@ -229,6 +236,7 @@ class CopierThread:
             self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
         finally:
             self._copier.stop()
+            FLOW_LEVELS.clear_level(self._ticket.flow, self._send_log_line)
             with self._sending:
                 self._line.close()
             with self._lock:
@@ -282,6 +290,9 @@ class CopierThread:
             case LentId():
                 self._lent.append(message)
                 self._lending.set()
+            case SetLogLevel(level, for_s):
+                FLOW_LEVELS.set_level(self._ticket.flow, level, for_s, self._send_log_line)
+                log.debug("%s: it copies %d partitions", self._ticket.flow, len(self._copier.granted))
             case Stop():
                 self._loop.start(self._leave)
             case Drop():
@@ -345,6 +356,13 @@ class CopierThread:
             return False
         self.send_message(ReportMessage(report))
         return True
+
+    def _send_log_line(self, level: int, text: str) -> None:
+        """Send the driver a line of the log; any thread may call it. A driver that reads too slowly misses the line."""
+        # The copier may close the line meanwhile.
+        with suppress(OSError):
+            if not self.ended.is_set() and self._line.writable:
+                self.send_message(CopierLogLine(level, text[:MOST_TEXT]))
 
     def send_message(self, message: FromCopier) -> None:
         """Send the driver a message; a broken connection ends the thread."""

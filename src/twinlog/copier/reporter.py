@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -21,6 +22,8 @@ from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
 
 UNKNOWN = TargetOffset(-1)
 
@@ -206,9 +209,16 @@ class Reporter:
         now_waiting = CopierCounters(waiting_records=waiting, free_bytes=self._copier.memory.room_bytes)
         report = self._report(self._line.values(), now - self._line_at)
         if self._deliver(replace(report, counters=self._copier.tally + now_waiting)):
+            if log.isEnabledFor(logging.DEBUG):
+                self._log_report(report)
             self._copier.tally.clear()
             self._line.clear()
             self._line_at = now
+
+    def _log_report(self, report: Report) -> None:
+        copied = sum(part.counters.records for part in report.partitions)
+        if copied:
+            log.debug("%s: %d records were copied in %.1f s", self._copier.settings.name, copied, report.seconds)
 
     async def flush(self) -> None:
         """Send the last report of released partitions; the wait for the topic lasts at most `LAST_S`."""

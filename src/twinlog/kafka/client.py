@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
@@ -25,7 +26,12 @@ from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.offsets import list_offsets_request, read_list_offsets
+from twinlog.kafka.protocol.offsets import (
+    MAX_TIMESTAMP,
+    WITH_MAX_TIMESTAMP,
+    list_offsets_request,
+    read_list_offsets,
+)
 from twinlog.kafka.protocol.produce import Appended, ProducedPartitions, RawProduce
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
@@ -363,6 +369,35 @@ class ClusterClient:
         unknown or answers with a retriable error; `errors`, if given, gets the code. Raises RefusedError for a missing
         permission.
         """
+        found = await self._list_places(
+            partitions, at, read_committed=read_committed, log_end=log_end, leader_epochs=leader_epochs, errors=errors
+        )
+        return {partition: offset for partition, (offset, _) in found.items()}
+
+    async def list_newest_timestamps(
+        self, partitions: Iterable[TopicPartition], *, errors: dict[TopicPartition, int] | None = None
+    ) -> dict[TopicPartition, int]:
+        """The newest timestamp of the records of each partition, in ms, -1 for a partition without records (KIP-734).
+
+        Partitions are missing as in `list_offsets`, and all of them on brokers before Kafka 3.0. Raises RefusedError
+        for a missing permission.
+        """
+        if not self.supports(ListOffsetsRequest.API_KEY, WITH_MAX_TIMESTAMP):
+            return {}
+        found = await self._list_places(partitions, MAX_TIMESTAMP, errors=errors)
+        return {partition: timestamp for partition, (_, timestamp) in found.items()}
+
+    async def _list_places(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: int,
+        *,
+        read_committed: bool = False,
+        log_end: bool = False,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+        errors: dict[TopicPartition, int] | None = None,
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The offset of each partition, and the timestamp of the record there; see `list_offsets`."""
         by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
         for partition in partitions:
             leader = self.leader(partition)
@@ -374,11 +409,11 @@ class ClusterClient:
             )
             for node, asked in by_node.items()
         ]
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, tuple[int, int]] = {}
         for response in await self.loop.gather(questions):
-            for partition, code, offset in read_list_offsets(response):
+            for partition, code, offset, timestamp in read_list_offsets(response):
                 if code == Code.NONE:
-                    found[partition] = offset
+                    found[partition] = offset, timestamp
                 elif error_codes.refused(code):
                     raise self.lacks("DESCRIBE", f"topic {partition.topic}", "reading its offsets")
                 elif errors is not None:

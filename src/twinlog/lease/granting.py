@@ -96,6 +96,7 @@ class PartitionGranter:
                 still = session.held - session.leaving
             granted = [grant for grant in grants if grant.source in still]
             session.send(Grants(lease, tuple(granted)))
+        log.debug("%s: copier %s is granted %d partitions", self._flow, session.name, len(granted))
 
     def _wait_for_release(self, session: CopierSession, wanted: frozenset[TopicPartition]) -> None:
         """Wait until all other copiers have released `wanted`; close the connections of copiers that are too slow."""
@@ -130,3 +131,4 @@ class PartitionGranter:
                 session.leaving |= asked
             if asked:
                 session.send(Release(tuple(sorted(asked))))
+                log.debug("%s: copier %s is asked to release %d partitions", self._flow, session.name, len(asked))

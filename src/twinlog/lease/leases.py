@@ -10,17 +10,18 @@ import logging
 import threading
 from collections.abc import Callable, Sequence, Set
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import MessageError, TwinlogError
 from twinlog.lease.channel import DEAD_S, VALID_S, Channel
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.granting import RELEASE_S, PartitionGranter
-from twinlog.lease.ledger import Assignment, CopierSession, LeaseState
+from twinlog.lease.ledger import Assignment, CopierPlace, CopierSession, LeaseState
 from twinlog.lease.messages import (
     Claim,
     CopierEnded,
     CopierHeartbeat,
     CopierHeartbeatResponse,
+    CopierLogLine,
     Drop,
     Event,
     Failed,
@@ -31,6 +32,7 @@ from twinlog.lease.messages import (
     Message,
     Released,
     ReportMessage,
+    SetLogLevel,
     Stop,
     TaskEnded,
 )
@@ -84,6 +86,7 @@ class Leases:
         self._event = event
         self.unclaimed_again: Callable[[], None] = lambda: None
         """Called whenever a share may wait for a copier."""
+        self._log_level, self._log_level_until = 0, LONG_AGO
         self._ledger = LeaseState()
         self._granting = PartitionGranter(flow, self._ledger, grants, failed, ids, clock)
 
@@ -196,6 +199,23 @@ class Leases:
         with self._ledger.changed:
             return self._ledger.shares.assignment
 
+    def places(self) -> list[CopierPlace]:
+        """The connected copiers by name, each with its task and the number of its partitions."""
+        with self._ledger.changed:
+            found = [CopierPlace(one.name, one.task, one.bridge, len(one.held)) for one in self._ledger.sessions]
+        return sorted(found)
+
+    def set_log_level(self, number: int, for_s: float) -> None:
+        """Have all copiers log from this level on, by Python's number, for `for_s` seconds, later copiers for the rest.
+
+        The driver's log gets their lines. 0 seconds end the level.
+        """
+        self._log_level, self._log_level_until = number, self._clock.monotonic() + for_s
+        with self._ledger.changed:
+            sessions = list(self._ledger.sessions)
+        for session in sessions:
+            session.send(SetLogLevel(number, for_s))
+
     # Copiers.
 
     def serve_copier(self, line: Channel, name: str) -> None:
@@ -205,6 +225,9 @@ class Leases:
         in_order = False
         with self._ledger.changed:
             self._ledger.sessions.add(session)
+        left_s = self._log_level_until - self._clock.monotonic()
+        if left_s > 0:
+            session.send(SetLogLevel(self._log_level, left_s))
         try:
             while True:
                 while not line.poll(0.5):
@@ -274,6 +297,9 @@ class Leases:
                 self._event(kind, text)
             case Hold(held):
                 self._held(held)
+            case CopierLogLine(level, text):
+                write = log.info if level >= logging.INFO else log.debug
+                write("%s: copier %s: %s", self.flow, session.name, text)
             case CopierEnded():
                 return False
             case _:
@@ -296,6 +322,7 @@ class Leases:
 
     def _claim(self, session: CopierSession, lease: int) -> None:
         if self._take_share(session, lease):
+            log.debug("%s: copier %s has a share of lease %d", self.flow, session.name, lease)
             self._granting.submit(session)
             if not session.bridge:
                 self._end_bridge()

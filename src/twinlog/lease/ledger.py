@@ -15,6 +15,21 @@ Assignment = tuple[frozenset[TopicPartition], ...]
 """The shares of a lease: for each task a set of source partitions."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class CopierPlace:
+    """A connected copier: its name, Spark's number of its last task (-1 for the bridge), and its held partitions."""
+
+    name: str
+    task: int
+    bridge: bool
+    partitions: int
+
+    @property
+    def host(self) -> str:
+        """The host of the copier's process, which is a part of its name."""
+        return self.name.removeprefix("bridge-").rsplit("-", 2)[0]
+
+
 class CopierSession:
     """The driver's knowledge of a copier.
 

@@ -21,7 +21,7 @@ from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
-VERSION = 21
+VERSION = 22
 """Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
 `tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version. After a raise,
@@ -174,6 +174,14 @@ class IdRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CopierLogLine:
+    """A line of the copier's log below a warning, with the number of its level in Python."""
+
+    level: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CopierEnded:
     """The copier has released all partitions and ends."""
 
@@ -220,6 +228,17 @@ class LentId:
 
 
 @dataclass(frozen=True, slots=True)
+class SetLogLevel:
+    """Log the copier's flow from this level on, by Python's number, for `for_s` seconds; 0 seconds end the level.
+
+    The copier sends lines below a warning to the driver, as `CopierLogLine`.
+    """
+
+    level: int
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Release all partitions, in order, and end."""
 
@@ -260,9 +279,19 @@ class SharesResponse:
 
 Hello: TypeAlias = CopierHello | PlannerHello
 FromCopier: TypeAlias = (
-    Claim | TaskEnded | Released | CopierHeartbeat | ReportMessage | Event | Hold | Failed | IdRequest | CopierEnded
+    Claim
+    | TaskEnded
+    | Released
+    | CopierHeartbeat
+    | ReportMessage
+    | Event
+    | Hold
+    | Failed
+    | IdRequest
+    | CopierLogLine
+    | CopierEnded
 )
-ToCopier: TypeAlias = CopierHeartbeatResponse | Grants | Release | LeaseEnded | LentId | Stop | Drop
+ToCopier: TypeAlias = CopierHeartbeatResponse | Grants | Release | LeaseEnded | LentId | SetLogLevel | Stop | Drop
 Planning: TypeAlias = NextRequest | NextResponse | SharesRequest | SharesResponse
 Message: TypeAlias = Hello | Welcome | FromCopier | ToCopier | Planning
 

@@ -33,8 +33,11 @@ LAST = (1 << 63) - 1
 
 
 def shown_moment(moment: int) -> str:
-    """Milliseconds since 1970 as ISO 8601 in UTC."""
-    return (EPOCH + timedelta(milliseconds=moment)).isoformat().replace("+00:00", "Z")
+    """Milliseconds since 1970 as ISO 8601 in UTC; a moment outside of the years 1 to 9999 stays a number."""
+    try:
+        return (EPOCH + timedelta(milliseconds=moment)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return str(moment)
 
 
 def read_moment(text: str) -> int | None:

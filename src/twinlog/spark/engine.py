@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -68,6 +68,10 @@ class Engine(Protocol):
 
     def leaving_tasks(self) -> frozenset[int]:
         """Spark's numbers of the tasks whose executors will end soon; empty if unknown."""
+        ...
+
+    def task_executors(self) -> Mapping[int, str]:
+        """The executor of each running task, by Spark's number of the task; empty if unknown."""
         ...
 
     @property

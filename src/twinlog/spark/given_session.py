@@ -181,6 +181,10 @@ class GivenEngine(OfSession):
         """An empty set: the public interface of pyspark lacks this query."""
         return frozenset()
 
+    def task_executors(self) -> Mapping[int, str]:
+        """An empty mapping: the public interface of pyspark lacks this query."""
+        return {}
+
     def figures(self) -> JvmFigures | None:
         """None: the beans of the JVM are outside the public interface of pyspark."""
         return None

@@ -180,6 +180,11 @@ class SparkEngine(OfSession):
         with self.asked():
             return internals.leaving_tasks(self._running)
 
+    def task_executors(self) -> Mapping[int, str]:
+        """The executor of each running task, by Spark's number of the task."""
+        with self.asked():
+            return internals.task_executors(self._running)
+
     def figures(self) -> JvmFigures:
         """The JVM's metrics of itself."""
         with self.asked():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
@@ -12,6 +14,8 @@ from twinlog.errors import RequestError
 from twinlog.ui.events import EventStreams
 from twinlog.ui.guards import SecurityHeaders
 from twinlog.ui.login import LoginPages
+from twinlog.ui.pages.connector_forms import ConnectorFormPages
+from twinlog.ui.pages.connector_offsets import ConnectorOffsetsPages
 from twinlog.ui.pages.connectors import ConnectorsPages
 from twinlog.ui.pages.flow import FlowPage
 from twinlog.ui.pages.groups import GroupsPages
@@ -53,9 +57,13 @@ class ConsoleApp:
             *RecordsPages(site).routes(),
             *MigrationPages(site).routes(),
             *ConnectorsPages(site).routes(),
+            *ConnectorFormPages(site).routes(),
+            *ConnectorOffsetsPages(site).routes(),
             *LoginPages(site).routes(),
             *EventStreams(site).routes(),
         ]
+        self.routes: Sequence[Route] = tuple(routes)
+        """Every path of the console; all other paths are unknown."""
         router = Router(routes, redirect_slashes=False, default=unknown)
         self._app: ASGIApp = SecurityHeaders(_BoundedRequests(GZipMiddleware(router, _PACKED_FROM)))
 

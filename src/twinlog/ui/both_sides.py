@@ -22,6 +22,9 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind
 
 ANSWER_BYTES = 1024 * 1024
+MOST_PARTITIONS = 1_000
+"""The partitions of a topic whose newest records are looked up."""
+
 MOST_ANSWERS = 20
 """Answers for a page of records: a page with fewer records than wanted is shown after them."""
 
@@ -61,6 +64,17 @@ class RecordPage:
         return None if last is None or last + 1 >= self.log_end else last + 1
 
 
+@dataclass(frozen=True, slots=True)
+class NewestTimes:
+    """The newest timestamps (Unix ms) of a partition's records on the source and of their copies on the target.
+
+    None is unknown, as on brokers before Kafka 3.0, or of an empty partition.
+    """
+
+    source_ms: int | None
+    copy_ms: int | None
+
+
 class BothSidesReader(ClustersReader):
     """The source and the target of a flow. Every method raises ClusterError, and RefusedError if a right is missing."""
 
@@ -89,6 +103,17 @@ class BothSidesReader(ClustersReader):
             self._topology, group_filter_of(settings), config_filter_of(settings), settings.name, -1
         )
         return sorted(pairing.settings(mine, theirs))
+
+    def newest_times(self, topic: TopicName) -> dict[int, NewestTimes]:
+        """The times of the newest records of a source topic by partition, of the first `MOST_PARTITIONS` at most."""
+        self._connect()
+        remote = self._topology.remote_name(topic)
+        sides = (
+            cluster.newest_timestamps([TopicPartition(name, number) for number in range(MOST_PARTITIONS)])
+            for cluster, name in ((self._source, topic), (self._target, remote))
+        )
+        source, copies = ({part.partition: at for part, at in side.items() if at >= 0} for side in sides)
+        return {number: NewestTimes(source.get(number), copies.get(number)) for number in source.keys() | copies.keys()}
 
     def records(self, partition: TopicPartition, place: LogPlace, count: int) -> RecordPage:
         """Up to `count` records from a place of a source partition on, each with its copy.

@@ -31,6 +31,10 @@ _LOG = logging.getLogger(__name__)
 MOST_LINES = 200
 
 
+class StopAskedError(TwinlogError):
+    """A user undoes the switchover that runs."""
+
+
 class SwitchoverMode(StrEnum):
     """What a switchover does: all steps that are left, the way back of each step, or the end of its fence."""
 
@@ -67,10 +71,17 @@ class ConductedSwitchover:
     request: SwitchoverRequest
     settings: FlowSettings
     runs: bool = True
+    undone_by: SwitchoverRequest | None = None
+    """The request that stops and undoes it while it runs."""
     trouble: str | None = None
     problems: tuple[str, ...] = ()
     lines: deque[ShownStep] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
     version: int = 0
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether a request may stop and undo it now."""
+        return self.runs and self.request.mode is SwitchoverMode.RUN and self.undone_by is None
 
     def show(self, line: ShownStep) -> None:
         """Add a line; further words of the last step replace its line, as on a terminal."""
@@ -94,12 +105,17 @@ class SwitchoverConductor:
         return self._conducted.get(flow)
 
     def begin(self, request: SwitchoverRequest) -> None:
-        """Begin, and return at once. Raises RequestError 409 while this console works on a switchover of the flow, in
-        either direction."""
+        """Begin, and return at once; a request to undo stops the switchover that runs, and undoes it.
+
+        Raises RequestError 409 while this console works on another switchover of the two clusters, in either direction.
+        """
         settings = self._sources.flow(request.flow)
         with self._lock:
             for one in self._conducted.values():
                 same = {one.settings.source, one.settings.target} == {settings.source, settings.target}
+                if one.may_stop and one.request.flow == request.flow and request.mode is SwitchoverMode.ABORT:
+                    one.undone_by = request
+                    return
                 if one.runs and same:
                     raise RequestError(409, f"The console works on switchover {one.request.flow} already.")
             made = self._conducted[request.flow] = ConductedSwitchover(request, settings)
@@ -135,7 +151,8 @@ class SwitchoverConductor:
         finally:
             made.runs = False
             made.version += 1
-            audit(request.user, request.address, f"{request.mode} switchover", flow=request.flow, outcome=outcome)
+            last = made.undone_by or request
+            audit(last.user, last.address, f"{last.mode} switchover", flow=last.flow, outcome=outcome)
 
     def _act(self, made: ConductedSwitchover) -> None:
         request = made.request
@@ -143,12 +160,23 @@ class SwitchoverConductor:
         try:
             lost = request.options.kind is SwitchoverKind.EMERGENCY
             clusters.connect(COMMAND_CONNECT_S, source_lost=lost)
-            machine = claim_machine(
-                clusters,
-                lambda step, words: made.show(ShownStep(wall_ms(self._clock), step, words)),
-                take_over=request.take_over,
-            )
-            carry_out(machine, request.mode, request.options)
+
+            stopped = False
+
+            def show(step: str, words: str) -> None:
+                made.show(ShownStep(wall_ms(self._clock), step, words))
+                # Once producers may write to the target, a switchover is completed.
+                if made.undone_by is not None and not stopped and clusters.journal.entries.done("open") is None:
+                    raise StopAskedError("a user undoes the switchover")
+
+            machine = claim_machine(clusters, show, take_over=request.take_over)
+            try:
+                carry_out(machine, request.mode, request.options)
+            except StopAskedError:
+                stopped = True
+                carry_out(machine, SwitchoverMode.ABORT, request.options)
+            if made.undone_by is not None and not stopped:
+                made.trouble = "the undo came too late: producers may write to the target already"
         finally:
             clusters.close()
 

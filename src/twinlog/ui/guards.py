@@ -7,7 +7,7 @@ page of another host could reach it through a name that the attacker's DNS gives
 from __future__ import annotations
 
 import ipaddress
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -61,9 +61,9 @@ def require_own_machine(request: Request) -> None:
         raise RequestError(
             403, "Without a login the console serves only this machine: docs/console.md says how to add users."
         )
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    if not is_loopback(host):
-        raise RequestError(403, f"The console is called by the name {host!r}; without a login call it by localhost.")
+    called = request.headers.get("host", "")
+    if not is_loopback(_parts_of(f"//{called}").hostname or ""):
+        raise RequestError(403, f"The console is called by the name {called!r}; without a login call it by localhost.")
 
 
 def is_loopback(host: str) -> bool:
@@ -84,5 +84,15 @@ def require_same_origin(request: Request) -> None:
     origin = request.headers.get("origin")
     if site not in ("same-origin", "none"):
         raise RequestError(403, "The form came from a page of another site.")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
-        raise RequestError(403, "The form came from a page of another origin.")
+    if origin is not None:
+        host = _parts_of(origin).netloc.lower()
+        if not host or host != request.headers.get("host", "").lower():
+            raise RequestError(403, "The form came from a page of another origin.")
+
+
+def _parts_of(url: str) -> SplitResult:
+    """The parts of a URL; the parts of a malformed URL are empty."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")

@@ -27,6 +27,9 @@ LOOKS_S = 30.0
 CLOSE_S = 60.0
 """The connections are closed at this time after the last request."""
 
+STALE_PERIODS, STALE_LEAST_S = 3, 10.0
+"""A reading is stale after so many pauses between two reads, and after so many seconds at least."""
+
 
 @dataclass(frozen=True, slots=True)
 class LiveReading(Generic[V]):
@@ -81,7 +84,7 @@ class LivePoller(Generic[R, V]):
         self._note = note
         self._changed = threading.Condition()
         self._reading: LiveReading[V] = LiveReading()
-        self._touched_at = self._due_at = LONG_AGO
+        self._touched_at = self._due_at = self._read_at = LONG_AGO
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -89,6 +92,11 @@ class LivePoller(Generic[R, V]):
     def reading(self) -> LiveReading[V]:
         """The newest reading."""
         return self._reading
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the newest reading tells nothing about now: the thread has paused since, or its read takes long."""
+        return self._clock.monotonic() - self._read_at > max(STALE_LEAST_S, STALE_PERIODS * self._every_s)
 
     @property
     def runs(self) -> bool:
@@ -117,6 +125,10 @@ class LivePoller(Generic[R, V]):
         with self._changed:
             self._clock.wait_for(self._changed, lambda: self._closed or self._reading.version > newer_than, timeout_s)
             return self._reading
+
+    def wait_fresh(self, timeout_s: float) -> LiveReading[V]:
+        """The newest reading; if it is stale, waits for another reading, for `timeout_s` at most."""
+        return self.wait_reading(timeout_s, self._reading.version if self.is_stale else -1)
 
     def close(self) -> None:
         """End the thread soon; it closes its reader."""
@@ -170,6 +182,7 @@ class LivePoller(Generic[R, V]):
             found = LiveReading(value, wall_ms(self._clock), trouble, before.version + 1)
         with self._changed:
             self._reading = found
-            self._due_at = self._clock.monotonic() + self._every_s
+            self._read_at = self._clock.monotonic()
+            self._due_at = self._read_at + self._every_s
             self._changed.notify_all()
         return reader

@@ -12,9 +12,11 @@ from threading import Lock
 from typing import Any
 
 from twinlog.clock import Clock, wall_ms
+from twinlog.model.types import TopicName
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.topics.reader import TopicsReader, TopicsSnapshot
+from twinlog.ui.both_sides import BothSidesReader, NewestTimes
 from twinlog.ui.conducting import SwitchoverReader, SwitchoverReading
 from twinlog.ui.live import LivePoller
 from twinlog.ui.rehearsal import REHEARSE_EVERY_S, Rehearsal, RehearsalReader
@@ -31,6 +33,10 @@ TOPICS_EVERY_S = 10.0
 """All offsets of both clusters are read for it."""
 
 GROUPS_EVERY_S = 10.0
+
+NEWEST_EVERY_S = 5.0
+MOST_TOPICS = 20
+"""The most topics of a flow whose newest records are read at a time."""
 
 SWITCHOVER_EVERY_S = 1.0
 """The journal is a small topic, which is read while a browser shows a switchover."""
@@ -110,6 +116,10 @@ class LiveFlow:
 
     def __init__(self, name: str, sources: ConsoleSources, clock: Clock, points: FlowPoints | None = None) -> None:
         self.settings = sources.flow(name)
+        self._sources = sources
+        self._clock = clock
+        self._lock = Lock()
+        self._newest: dict[str, LivePoller[BothSidesReader, dict[int, NewestTimes]]] = {}
         self.points = FlowPoints() if points is None else points
         self.state: LivePoller[FlowReader, FlowSnapshot] = LivePoller(
             f"flow {name}",
@@ -159,8 +169,29 @@ class LiveFlow:
         """The poller of a kind of `KINDS`."""
         return self._of_kinds[kind]
 
+    def newest(self, topic: str) -> LivePoller[BothSidesReader, dict[int, NewestTimes]]:
+        """The poller of the newest records of a topic; with `MOST_TOPICS` more recent topics, a poller ends."""
+        name = self.settings.name
+        with self._lock:
+            found = self._newest.pop(topic, None)
+            if found is None:
+                found = LivePoller(
+                    f"newest records of {topic}",
+                    lambda: self._sources.open_both_sides(name),
+                    lambda reader: reader.newest_times(TopicName(topic)),
+                    NEWEST_EVERY_S,
+                    self._clock,
+                )
+            self._newest[topic] = found
+            gone = [self._newest.pop(next(iter(self._newest)))] if len(self._newest) > MOST_TOPICS else []
+        for poller in gone:
+            poller.close()
+        return found
+
     def close(self) -> None:
-        for poller in (self.state, *self._of_kinds.values()):
+        with self._lock:
+            newest = list(self._newest.values())
+        for poller in (self.state, *self._of_kinds.values(), *newest):
             poller.close()
 
 
@@ -199,9 +230,14 @@ class LiveFlows:
             return made
 
     def poller(self, name: str) -> LivePoller[Any, Any]:
-        """The poller of the readings that `FLOW` or `KIND:FLOW` names. Raises RequestError 404."""
+        """The poller of the readings that `FLOW` or `KIND:FLOW` names; connectors may have any name, `KIND:FLOW` too.
+
+        Raises RequestError 404.
+        """
         kind, _, flow = name.partition(":")
-        return self.flow(flow).poller(kind) if kind in KINDS else self.flow(name).state
+        if kind in KINDS and name not in self._sources.flows:
+            return self.flow(flow).poller(kind)
+        return self.flow(name).state
 
     def versions(self, names: Sequence[str]) -> str:
         """The versions of readings in a text: it changes with each reading."""

@@ -72,6 +72,8 @@ class MountedConsole:
             self._users,
             actions=self._settings.actions,
             records=self._settings.records,
+            actions_switch="twinlog.console.actions.enabled = false",
+            records_switch="twinlog.console.records.enabled = false",
             keeps_logins=self._find_worker is not None,
         )
         return console_app(ProcessSources(self._read_flows, self._find_worker, self._clock), settings, self._clock)

@@ -151,4 +151,6 @@ def _moment(at_ms: int | None) -> Markup:
     if at_ms is None:
         return Markup(UNKNOWN)
     iso = shown_moment(at_ms - at_ms % 1000)
+    if not iso.endswith("Z"):
+        return escape(f"{at_ms} ms")
     return Markup('<time datetime="{}">{}</time>').format(iso, iso.replace("T", " ").replace("Z", " UTC"))

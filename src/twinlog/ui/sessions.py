@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -18,12 +19,16 @@ COOKIE = "twinlog-console"
 SECURE_COOKIE = "__Host-twinlog-console"
 """The name of the cookie under TLS: a browser refuses to let a neighbour host set a cookie of this name."""
 
+MOST_FORMS = 20
+"""The forms of a session whose secrets are kept at a time."""
+
 
 @dataclass(slots=True)
 class ConsoleSession:
     """A session of `user`, "" before a login. `began_at` and `used_at` are monotonic seconds.
 
-    `authorization` is the header of the login, None if the console forgets logins.
+    `authorization` is the header of the login, None if the console forgets logins. `kept_secrets` has the secrets that
+    the user typed into forms that came back, by the id of the form.
     """
 
     name: str
@@ -31,6 +36,18 @@ class ConsoleSession:
     began_at: float
     used_at: float
     authorization: str | None = field(default=None, repr=False)
+    kept_secrets: dict[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+    def keep_secrets(self, form_id: str, values: Mapping[str, str]) -> None:
+        """Keep the secrets of a form for its next step; only the last `MOST_FORMS` forms are kept."""
+        self.forget_secrets(form_id)
+        self.kept_secrets[form_id] = values
+        while len(self.kept_secrets) > MOST_FORMS:
+            del self.kept_secrets[next(iter(self.kept_secrets))]
+
+    def forget_secrets(self, form_id: str) -> None:
+        """Drop the secrets of a form; an unknown form is ignored."""
+        self.kept_secrets.pop(form_id, None)
 
 
 class SessionStore:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.connect.rest.middleware import CONSOLE_ROOT
 from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Users
 from twinlog.errors import RequestError
+from twinlog.ops.connectors.rest import ConnectRest
 from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
+from twinlog.ui.live import LivePoller
 from twinlog.ui.live_flows import LiveFlows
 from twinlog.ui.login_check import LoginCheck
 from twinlog.ui.migration.migrations import MigrationStore
@@ -29,9 +33,10 @@ class ConsoleSettings:
     A session ends `idle_s` seconds after the last request of its user, and `absolute_s` seconds after its login. A form
     has at most `body_bytes` bytes, and `body_s` seconds to arrive. `streams` browsers get live figures at a time. A
     page waits `first_read_s` seconds for the first answer of the clusters, an action `action_s` for its outcome. With
-    `actions` False every page only shows. With `records` False the console leaves keys and values of records out. With
-    `keeps_logins` a session keeps the login of its user, in memory, for requests to the worker's REST API. The files of
-    migrations go to the folder `migrations`; None turns migrations off.
+    `actions` False every page only shows. With `records` False the console leaves keys and values of records out. The
+    option or the key that turned them off is in `actions_switch` and `records_switch`, for texts. With `keeps_logins`
+    a session keeps the login of its user, in memory, for requests to the worker's REST API. The files of migrations go
+    to the folder `migrations`; None turns migrations off.
     """
 
     users: Users | None = None
@@ -46,6 +51,8 @@ class ConsoleSettings:
     action_s: float = 10.0
     actions: bool = True
     records: bool = True
+    actions_switch: str = "--read-only"
+    records_switch: str = "--no-records"
     keeps_logins: bool = False
     migrations: Path | None = None
 
@@ -92,10 +99,34 @@ class ConsoleSite:
         self.renderer = PageRenderer(ROOT, self.assets)
         self.closed = False
 
+    async def wait_fresh(self, *pollers: LivePoller[Any, Any]) -> None:
+        """Have pollers read, and wait a moment for the pollers whose newest reading is stale."""
+        for poller in pollers:
+            poller.touch()
+        until = self.clock.monotonic() + self.settings.first_read_s
+        for poller in pollers:
+            if poller.is_stale:
+                left_s = max(0.0, until - self.clock.monotonic())
+                await self.threads.read.run(partial(poller.wait_fresh, left_s))
+
     def require_actions(self) -> None:
         """Raise RequestError 403 if every page only shows."""
         if not self.settings.actions:
-            raise RequestError(403, "This console only shows: it was started with --read-only.")
+            raise RequestError(403, f"This console only shows: `{self.settings.actions_switch}` turned actions off.")
+
+    @property
+    def lacks_migrations(self) -> str:
+        """The reason why the console lacks migrations, "" if it has them."""
+        if not self.settings.actions:
+            return f"`{self.settings.actions_switch}` turned actions off"
+        return "" if self.migrations is not None else "a process that runs flows leaves them to `twinlog console`"
+
+    def require_rest(self, authorization: str | None) -> ConnectRest:
+        """The REST API of the Connect worker, with the login of a session. Raises RequestError 404 if there is none."""
+        found = self.sources.open_rest(authorization)
+        if found is None:
+            raise RequestError(404, "The console knows no Connect worker: start it with --connect URL.")
+        return found
 
     def close(self) -> None:
         """End the live readings, the streams of browsers, and the threads."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.console.flow_files import FlowsOfFile
-from twinlog.console.options import at_work
+from twinlog.console.options import at_work, between
 from twinlog.errors import OptionError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.ops.connectors.rest import Access, ConnectRest
@@ -112,11 +112,17 @@ class ConsoleSources:
         return RehearsalReader(lambda: self.open_clusters(name))
 
     def open_clusters(self, name: str) -> LiveClusters:
-        """The clusters of a switchover from the source of a flow to its target. Raises TwinlogError."""
+        """The clusters of a switchover of a flow's topics from its source to its target. Raises TwinlogError.
+
+        If several connectors of a worker copy between the two clusters, each has a journal of its own: the connector's
+        name is the wave.
+        """
         settings, file = self._find(name)
-        flow, follows, back = flows_between(file.flows, settings.source, settings.target)
+        flow, follows, back = flows_between(file.flows, settings.source, settings.target, settings)
         aliases = {alias for one in file.flows for alias in (one.source_name, one.target_name)}
-        return LiveClusters(flow, back, aliases, follows=follows)
+        copying = [one for one in between(file.flows, settings.source, settings.target) if one.copies]
+        wave = settings.name if len(copying) > 1 else ""
+        return LiveClusters(flow, back, aliases, wave, follows=follows)
 
     def open_both_sides(self, name: str) -> BothSidesReader:
         """The reader of records and settings on both sides of a flow."""

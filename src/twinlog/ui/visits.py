@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote
 
 from starlette.requests import ClientDisconnect, Request
@@ -66,19 +66,18 @@ class Visit:
         return self.request.query_params.get(name, default)
 
     def ticked(self, name: str) -> tuple[str, ...]:
-        """The values of the boxes of a form that the user ticked."""
-        return tuple(value for field, value in self.fields if field == name)
+        """The values of the boxes of a form that the user ticked, each value once."""
+        return tuple(dict.fromkeys(value for field, value in self.fields if field == name))
 
     @property
     def url(self) -> str:
         """The path and the query of the page."""
-        query = self.request.url.query
-        return f"{self.request.url.path}?{query}" if query else self.request.url.path
+        return url_of(self.request)
 
     @property
     def secure(self) -> bool:
         """Whether the request came over TLS."""
-        return self.request.url.scheme == "https"
+        return is_secure(self.request)
 
 
 Handler = Callable[[Visit], Awaitable[ConsolePage | Response]]
@@ -125,18 +124,12 @@ class ConsoleEndpoint:
     async def _response(self, request: Request) -> Response:
         try:
             return await self._answer(request)
-        except RequestError as error:
-            return self._problem(request, error.status, error.message)
-        except (OptionError, PatternError, ConfigError) as error:
-            return self._problem(request, 400, told(error))
-        except RefusedError as error:
-            return self._problem(request, 403, told(error))
         except TwinlogError as error:
-            return self._problem(request, 502, told(error))
+            return self._problem(request, *answer_to(error))
         except ClientDisconnect:
             raise
         except Exception as error:
-            return self._problem(request, 500, log_fault(error, f"{request.method} {request.url.path}"))
+            return self._problem(request, 500, log_fault(error, f"{request.method} {request.scope['path']}"))
 
     async def _answer(self, request: Request) -> Response:
         handler = self._handlers.get(request.method)
@@ -204,8 +197,7 @@ class ConsoleEndpoint:
         return self._site.sessions.is_token(session.name, token)
 
     def _ask_login(self, request: Request) -> Response:
-        query = request.url.query
-        page = quote(request.url.path + (f"?{query}" if query else ""), safe="/")
+        page = quote(url_of(request), safe="/", errors="replace")
         login = f"{self._site.root}/login?next={page}"
         if "hx-request" in request.headers:
             return Response(status_code=401, headers={"HX-Redirect": login})
@@ -228,6 +220,21 @@ class ConsoleEndpoint:
         return render(self._site, Visit(request, session, {}), page)
 
 
+def answer_to(error: TwinlogError) -> tuple[int, str]:
+    """The status and the text of the answer to a request that failed."""
+    if isinstance(error, RequestError):
+        return error.status, error.message
+    if isinstance(error, OptionError | PatternError | ConfigError):
+        return 400, told(error)
+    return (403 if isinstance(error, RefusedError) else 502), told(error)
+
+
+def with_mistake(page: ConsolePage, error: TwinlogError) -> ConsolePage:
+    """The page of a form as the answer to this form with a mistake; as JSON it has the fields of every failure."""
+    status, text = answer_to(error)
+    return replace(page, data={**page.data, "mistake": text, "error_code": status, "message": text}, status=status)
+
+
 def render(site: ConsoleSite, visit: Visit, page: ConsolePage) -> Response:
     """The page as HTML, or only its live part, as the browser asks for."""
     token, version = site.sessions.token(visit.session.name), site.live.versions(page.live)
@@ -245,8 +252,18 @@ def wants_json(request: Request, *, always: bool = False) -> bool:
 
 def session_name(request: Request) -> str:
     """The name of the session that the browser sends, "" if it is missing."""
-    secure = request.url.scheme == "https"
-    return request.cookies.get(SECURE_COOKIE if secure else COOKIE, "")
+    return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE, "")
+
+
+def url_of(request: Request) -> str:
+    """The path and the query of a request. A URL of Starlette would begin with the host that the client names."""
+    path, query = str(request.scope["path"]), request.scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+def is_secure(request: Request) -> bool:
+    """Whether a request came over TLS."""
+    return bool(request.scope.get("scheme", "http") == "https")
 
 
 def set_session(response: Response, session: ConsoleSession, secure: bool) -> None:

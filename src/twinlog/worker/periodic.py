@@ -142,6 +142,7 @@ class PeriodicJob:
             took_s = self._clock.monotonic() - begun
             if self._worked:
                 self.took_s = took_s
+            log.debug("%s: a turn of the job to %s took %.3f s", self._flow, self.what, took_s)
             if not self._stopping:
                 self._rest(max(rest_s - took_s, min(took_s, rest_s)), min(took_s, rest_s))
         if self.last_step is not None:

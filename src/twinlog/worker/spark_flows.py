@@ -111,6 +111,8 @@ class SparkFlows:
         self._sharing = SlotSharing()
         self._slots = 0
         self._leaving: frozenset[int] = frozenset()
+        self._executors: Mapping[int, str] | None = {}
+        """The executor of each task of a cluster; None with a local Spark."""
         self._slots_at = LONG_AGO
         self._no_executor: str | None = None
         self._expected = 0
@@ -220,6 +222,7 @@ class SparkFlows:
         self._slots = engine.slots
         # Another Spark's tasks have the same numbers.
         self._leaving = frozenset()
+        self._executors = {}
         if self._wanted > self._slots:
             log.warning(
                 "TW-SPARK-10: Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
@@ -293,6 +296,7 @@ class SparkFlows:
         """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
         if engine.local or self._holds is False:
             self._no_executor = None
+            self._executors = None if engine.local else {}
             return
         if self._clock.monotonic() < self._slots_at:
             return
@@ -300,6 +304,7 @@ class SparkFlows:
         self._slots_at = now + (SLOTS_EVERY_S if engine.own else GIVEN_SLOTS_EVERY_S)
         self._slots = engine.slots
         self._leaving = engine.leaving_tasks()
+        self._executors = engine.task_executors()
         if self._slots:
             self._no_executor = None
             return
@@ -316,6 +321,7 @@ class SparkFlows:
         """Set the number of tasks of each flow that runs here, and the tasks that it has to leave."""
         for flow in flows:
             flow.leave_tasks(self._leaving)
+            flow.use_executors(self._executors)
         if self._slots:
             shares = self._sharing.share_out(self._slots, {flow.settings.name: flow.demand for flow in flows})
             for flow in flows:

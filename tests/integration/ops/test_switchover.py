@@ -33,6 +33,8 @@ from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
 from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
+from twinlog.ops.verify.signing import VerifyingKey
+from twinlog.ops.verify.statement import read_statement
 from twinlog.settings.flow import ClientSettings
 
 COMMAND_S = 240.0
@@ -210,10 +212,15 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
             assert commands.killed >= 2
             wait_refused(load, "TOPIC_AUTHORIZATION_FAILED")
             load.abandon()
-            path = commands.home / "there"
-            commands.run(*there, "--report", path)
+            path, key = commands.home / "there", commands.home / "proof.key"
+            commands.run("keygen", "--out", key)
+            commands.run(*there, "--report", path, "--sign", key)
             report = commands.report(path)
             assert report["state"] == "done"
+            statement = path.with_name("there.statement.json")
+            assert read_statement(statement, VerifyingKey.read(Path(f"{key}.pub.pem"))).result == "moved"
+            (flow_data,) = json.loads(statement.read_text())["flows"]
+            assert [part["source_end"] for part in flow_data["partitions"]] == ends(east, topic)
             assert [row["end"] for row in report["partitions"]] == ends(east, topic)
             assert [row["to_end"] for row in report["partitions"]] == ends(west, remote)
             assert report["groups"][group]["members_on_source"]

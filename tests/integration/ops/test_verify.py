@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, numbered, produce
-from harness.topics import create_topic, delete_records
+from harness.topics import create_topic, delete_records, delete_topic
 from tests.integration.light_flow import LightFlow
 from tests.integration.mirror_process import flow_properties
 from twinlog.spark.session import SparkEngine
@@ -43,6 +46,13 @@ PLANTS: dict[str, tuple[Callable[[list[NewRecord]], list[NewRecord]], int]] = {
         PLANTED,
     ),
 }
+
+
+def twinlog(*words: str | Path) -> tuple[int, str, str]:
+    """A command: its exit code, and what it writes to both outputs."""
+    command = [sys.executable, "-m", "twinlog", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    return done.returncode, done.stdout, done.stderr
 
 
 def rows(engine: SparkEngine, file: Path, **options: Any) -> dict[tuple[str, int], Any]:
@@ -125,9 +135,7 @@ def test_the_command_finds_what_is_planted_without_a_flow(
     file.write_text("clusters = p, q\n" + flow_properties("p->q", source, target, {"topics": f"{prefix}.*"}))
 
     def verify(*options: str) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "twinlog", "verify", str(file), *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-        return done.returncode, done.stdout, done.stderr
+        return twinlog("verify", file, *options)
 
     code, out, err = verify("-o", "json")
     assert code == 1, err
@@ -148,3 +156,56 @@ def test_the_command_finds_what_is_planted_without_a_flow(
     code, _, err = verify("--topics", f"{prefix}-nowhere")
     nowhere = f"flow p->q mirrors no topic {prefix}-nowhere of p"
     assert (code, err) == (2, f"twinlog: TW-USE-01: {nowhere}: see `twinlog plan`\n")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the system has no openssl")
+def test_a_signed_statement_holds_until_a_record_of_its_ranges_changes(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = clusters
+    topic = create_topic(source, new_name("s"), 2)
+    copy = f"a.{topic}"
+    for partition in (0, 1):
+        produce(source, topic, records(200), partition=partition, per_batch=10)
+    file, path, key, public = (
+        tmp_path / name for name in ("mm2.properties", "proof.json", "proof.key", "proof.key.pub.pem")
+    )
+    file.write_text("clusters = a, b\n" + flow_properties("a->b", source, target, {"topics": topic}))
+    flow = LightFlow(file, "a->b")
+    try:
+        flow.wait_until_caught_up()
+        flow.stop()
+    finally:
+        flow.kill()
+    assert twinlog("keygen", "--out", key)[0] == 0
+    code, out, err = twinlog("verify", file, "--sign", key, "--statement", path)
+    assert code == 0, out + err
+    stated = json.loads(path.read_text())
+    assert (stated["result"], stated["flows"][0]["flow"]) == ("equal", "a->b")
+    assert [part["ranges"][0]["records"] for part in stated["flows"][0]["partitions"]] == [200, 200]
+    words = ["-verify", "-pubin", "-inkey", public, "-rawin", "-in", path, "-sigfile", tmp_path / "proof.json.sig"]
+    subprocess.run(["openssl", "pkeyutl", *map(str, words)], check=True, capture_output=True, timeout=60)
+    # Retention takes records of the source, and another producer writes behind the copies.
+    delete_records(source, topic, 50)
+    produce(target, copy, [NewRecord(b"not of the flow")])
+    against = ("verify", file, "--against", path, "--key", public)
+    code, out, err = twinlog(*against, "-o", "json")
+    assert code == 0, out + err
+    answer = json.loads(out)
+    assert answer["statement"]["result"] == "equal"
+    here, there = answer["partitions"][0]["sides"]
+    assert (here["trimmed"], here["unproved"], here["different"]) == (50, 150, 0)
+    assert (there["equal"], there["newer"]) == (200, 1)
+    # The topic has a changed record after it was recreated.
+    delete_topic(target, copy)
+    create_topic(target, copy, 2)
+    for partition, chosen in enumerate((records(200), flipped(records(200)))):
+        produce(target, copy, chosen, partition=partition, per_batch=50)
+    code, out, err = twinlog(*against, "--target-only")
+    assert code == 1, out + err
+    assert f"TW-VERIFY-05: {topic}-1: target differs from the statement in 1 range, first at offsets 0 to 199" in out
+    assert f"TW-VERIFY-05: {topic}-0" not in out
+    path.write_bytes(path.read_bytes().replace(b'"records": 200', b'"records": 199', 1))
+    code, out, err = twinlog(*against)
+    assert (code, out) == (1, "")
+    assert err.startswith("twinlog: TW-VERIFY-04: the signature ")

@@ -35,7 +35,8 @@ BARE = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys
 
 IN_TASKS = (
     *("arrow", "batches", "copier", "kafka", "lease", "mirror.offsets", "settings", "transforms"),
-    *("dataframes.range_reader", "dataframes.writer", "ops.replay.task", "ops.verify.task"),
+    *("dataframes.range_reader", "dataframes.writer", "ops.replay.task"),
+    *("ops.verify.recheck", "ops.verify.task"),
 )
 IMPORT = f"""
 import importlib, pkgutil, sys

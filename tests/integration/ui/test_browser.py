@@ -115,13 +115,17 @@ def too_wide(page: Page, name: str) -> list[str]:
     return [f"{name} is {wide} pixels too wide: {page.evaluate(WIDE)}"] if wide > 0 else []
 
 
-def require_good_pages(scene: Scene, chromium: Browser, theme: Any, width: int) -> None:
-    """Open each page, and require that it fits the window, that axe finds nothing, and that the browser is content."""
+def require_good_pages(
+    root: str, pages: list[tuple[str, dict[str, str]]], names: list[str], chromium: Browser, theme: Any, width: int
+) -> None:
+    """Open each page of a console at the address `root`, and require that the page fits the window, also with long
+    `names`, that axe finds nothing, and that the browser is content.
+    """
     context = chromium.new_context(color_scheme=theme, viewport={"width": width, "height": 900}, locale="en-US")
-    watched = WatchedPage(context, f"http://127.0.0.1:{scene.port}")
+    watched = WatchedPage(context, root)
     shots = os.environ.get("TWINLOG_SHOTS")
     problems: list[str] = []
-    for path, query in paths(scene):
+    for path, query in pages:
         page = watched.open(path, **query)
         assert page.locator("h1").count() == 1, path
         if path == "/readiness":
@@ -134,7 +138,7 @@ def require_good_pages(scene: Scene, chromium: Browser, theme: Any, width: int) 
         if shots:
             name = path.strip("/").replace("/", "-") or "overview"
             page.screenshot(path=str(Path(shots, f"{name}-{theme}-{width}.png")), full_page=True)
-        page.evaluate(LENGTHEN, [scene.topic, scene.group, *scene.flow.split("->")])
+        page.evaluate(LENGTHEN, names)
         problems += too_wide(page, f"{path} with long names at {width} pixels")
     context.close()
     assert problems == [], "\n".join(problems)
@@ -151,11 +155,13 @@ def require_good_pages(scene: Scene, chromium: Browser, theme: Any, width: int) 
     ids=["desk and phone", "dark desk and light phone"],
 )
 def test_every_page_in_a_browser(scene: Scene, chromium: Browser, looks: list[tuple[str, int]]) -> None:
+    root = f"http://127.0.0.1:{scene.port}"
     for theme, width in looks:
-        require_good_pages(scene, chromium, theme, width)
+        names = [scene.topic, scene.group, *scene.flow.split("->")]
+        require_good_pages(root, paths(scene), names, chromium, theme, width)
 
     context = chromium.new_context()
-    watched = WatchedPage(context, f"http://127.0.0.1:{scene.port}")
+    watched = WatchedPage(context, root)
     # Figures follow the flow without a load of the page.
     page = watched.open("/topic", flow=scene.flow, topic=scene.topic)
     page.evaluate("window.same = true")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.error
 
 import pytest
 
+from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import offsets
@@ -15,6 +17,11 @@ from tests.integration.ui.visitor import Visitor
 
 START_S = 180.0
 LOOK_S = 60.0
+
+
+def newest_ms(cluster: KafkaCluster, topic: str, partition: int) -> int:
+    """The newest timestamp of the records of a partition."""
+    return max(one.timestamp for one in consume(cluster, topic, partitions=[partition]))
 
 
 def test_pages_have_the_answers_of_the_brokers_and_actions_are_done(scene: Scene) -> None:
@@ -29,6 +36,22 @@ def test_pages_have_the_answers_of_the_brokers_and_actions_are_done(scene: Scene
     for row, number in zip(scene.partitions(), (0, 1), strict=True):
         assert (row["source_start"], row["source_end"]) == offsets(scene.left, scene.topic, number)
         assert row["target_offset"] == offsets(scene.right, scene.remote, number)[1]
+
+    def newest_is_shown() -> bool:
+        shown = [(row["source_newest_ms"], row["copy_newest_ms"]) for row in scene.partitions()]
+        return shown == [
+            (newest_ms(scene.left, scene.topic, number), newest_ms(scene.right, scene.remote, number))
+            for number in (0, 1)
+        ]
+
+    wait_for(newest_is_shown, LOOK_S, "the page shows the times of the newest records")
+
+    def tasks_are_shown() -> bool:
+        found = visitor.json("/flow", flow=scene.flow)["tasks"]["first"]
+        places = {(one["host"], one["executor"]) for one in found}
+        return places == {(socket.gethostname(), "driver")} and sum(one["partitions"] for one in found) == 2
+
+    wait_for(tasks_are_shown, LOOK_S, "the page of the flow shows its tasks with host, executor and partitions")
 
     def group_is_there() -> bool:
         found = visitor.json("/group", flow=scene.flow, group=scene.group)["partitions"]["rows"]

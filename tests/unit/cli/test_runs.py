@@ -51,6 +51,7 @@ SILENT_CLUSTER = [
     ("topics", "FILE", "--timeout", "0.3"),
     ("verify", "FILE", "--timeout", "0.3"),
     ("groups", "FILE", "--timeout", "0.3"),
+    ("log-level", "FILE", "debug", "--timeout", "0.3"),
     ("translate", "FILE", "--group", "g", "--timeout", "0.3"),
     ("replay", "FILE", "--topic", "orders", "--timeout", "0.3"),
     ("connectors", "list", "--url", f"http://{SILENT}", "--timeout", "1"),

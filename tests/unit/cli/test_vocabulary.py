@@ -81,17 +81,24 @@ OWN = {
     "convert": {"--api-version", "--format"},
     "diff": {"--same-names"},
     "groups": {"--repeats"},
+    "keygen": {"--out"},
+    "log-level": {"--connector", "--for"},
     "plan": {"--rate"},
     "replay": {"--into"},
     "run": {"--clusters", "--listen", "--metrics-listener", "--offsets", "--until-caught-up", "--users"},
     "status": {"--max-lag", "--watch"},
-    "switchback": {"--abort", "--fence", "--near", "--release", "--report", "--status", "--take-over", "--wave"},
+    "switchback": {
+        *("--abort", "--fence", "--near", "--release", "--report", "--sign", "--status", "--take-over", "--wave"),
+    },
     "switchover": {
-        *("--abort", "--emergency", "--fence", "--near", "--release", "--report", "--status", "--take-over", "--wave"),
+        *("--abort", "--emergency", "--fence", "--near", "--release", "--report", "--sign", "--status", "--take-over"),
+        "--wave",
     },
     "topics": {"--connector", "--earliest", "--id", "--latest", "--partitions"},
     "translate": {"--back"},
-    "verify": {"--every-record", "--ignore-foreign"},
+    "verify": {
+        *("--against", "--every-record", "--ignore-foreign", "--key", "--sign", "--statement", "--target-only"),
+    },
 }
 """The options of a single command, by the first word of its name."""
 
@@ -165,7 +172,7 @@ def test_options_are_of_the_vocabulary(words: tuple[str, ...], command: Any, con
 
 
 OFFLINE = {
-    *(("run",), ("connect",), ("check",), ("explain",), ("convert",), ("canary", "write")),
+    *(("run",), ("connect",), ("check",), ("explain",), ("convert",), ("canary", "write"), ("keygen",)),
     *(("warm-up",), ("launcher",), ("completion",), ("console",)),
 }
 """The commands that ask no cluster, or serve until a signal ends them."""

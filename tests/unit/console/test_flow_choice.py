@@ -9,9 +9,11 @@ import pytest
 import typer
 
 from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.options import at_work, between, chosen
 from twinlog.errors import TwinlogError
 from twinlog.ops.switchover.command import flows_between
+from twinlog.ui.sources import ConsoleSources
 
 IDLE = replace(SETTINGS, source="b", target="a", enabled=False)
 SOURCE = replace(SETTINGS, kind="source", connector_name="copy")
@@ -67,3 +69,24 @@ def test_clusters_of_a_switchover_that_cannot_be_meant(source: str, target: str,
 def test_a_switchover_takes_the_connectors_between_its_clusters() -> None:
     flow, follows, back = flows_between([BEATS, SOURCE, FOLLOWS], "a", "b")
     assert (flow, follows, (back.source, back.target)) == (SOURCE, FOLLOWS, ("b", "a"))
+
+
+def test_a_switchover_takes_no_connector_by_chance() -> None:
+    second = replace(SOURCE, connector_name="copy-2")
+    with pytest.raises(TwinlogError, match=r"2 connectors copy a->b: copy, copy-2; .* --wave NAME"):
+        flows_between([SOURCE, second, FOLLOWS], "a", "b")
+    assert flows_between([SOURCE, second, FOLLOWS], "a", "b", second)[0] is second
+
+
+def test_each_connector_of_a_worker_has_a_switchover_with_a_journal_of_its_own() -> None:
+    second = replace(SOURCE, connector_name="copy-2", topics=("b.*",))
+    sources = ConsoleSources([FlowsOfFile([SOURCE, second, FOLLOWS])])
+    moved = {}
+    for name in ("copy", "copy-2"):
+        clusters = sources.open_clusters(name)
+        moved[name] = clusters._flow.topics, clusters.ends.wave
+        clusters.close()
+    assert moved == {"copy": (SOURCE.topics, "copy"), "copy-2": (("b.*",), "copy-2")}
+    clusters = ConsoleSources([FlowsOfFile([SOURCE, FOLLOWS])]).open_clusters("copy")
+    assert clusters.ends.wave == "", "the journal of `twinlog switchover`"
+    clusters.close()

@@ -5,6 +5,7 @@ The real thread, in virtual time: the driver is a script that runs on the copier
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog import __version__
 from twinlog.copier.copier_thread import GRACE_S, CopierThread
 from twinlog.errors import DriverLostError
+from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.lease.channel import VALID_S, DriverAddress, LeaseTicket
 from twinlog.lease.messages import (
     VERSION,
@@ -29,6 +31,7 @@ from twinlog.lease.messages import (
     CopierHeartbeat,
     CopierHeartbeatResponse,
     CopierHello,
+    CopierLogLine,
     Drop,
     Event,
     Failed,
@@ -37,6 +40,7 @@ from twinlog.lease.messages import (
     LeaseEnded,
     Release,
     Released,
+    SetLogLevel,
     Stop,
     Welcome,
     decode,
@@ -337,6 +341,35 @@ def test_a_line_that_breaks_ends_the_copier_at_once(scene: Scene) -> None:
     assert isinstance(scene.copier.error, DriverLostError)
     assert scene.here.clock.now - broken_at < 0.1
     assert scene.over.is_set()
+
+
+def test_with_a_level_of_the_log_the_driver_gets_the_lines_of_the_copier_until_the_level_ends(scene: Scene) -> None:
+    def lines() -> list[str]:
+        return [message.text for _, message in scene.driver.heard if isinstance(message, CopierLogLine)]
+
+    def copied() -> int:
+        return sum(int(line.split()[0]) for line in lines() if "records were copied" in line)
+
+    async def script() -> None:
+        scene.join()
+        scene.driver.send(SetLogLevel(logging.DEBUG, 900.0))
+        await scene.copied(*VALUES)
+        await scene.until(lambda: copied() == len(VALUES))
+        scene.driver.send(SetLogLevel(0, 0.0))
+        await scene.here.loop.sleep(0.1)
+        known = len(lines())
+        scene.here.write(*LATER)
+        await scene.copied(*LATER)
+        await scene.here.loop.sleep(3.0)
+        assert len(lines()) == known
+        scene.driver.send(SetLogLevel(logging.DEBUG, 900.0))
+        await scene.until(lambda: len(lines()) > known)
+        scene.driver.line.break_off()
+
+    scene.play(script)
+    assert any(line.startswith(f"{TOPIC}-0 begins at source offset 0") for line in lines()), lines()
+    assert not any(scene.ticket.flow in line for line in lines())
+    assert FLOW_LEVELS.lowest > logging.CRITICAL, "the level ends with the copier"
 
 
 def test_what_is_dropped_stores_and_appends_nothing_more(scene: Scene) -> None:

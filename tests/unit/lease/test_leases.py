@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from tests.unit.worker.leasing import PARTS, Copier, World, assignment, require
 from twinlog.lease.messages import (
     CopierHeartbeatResponse,
+    CopierLogLine,
     Event,
     Failed,
     Grant,
@@ -19,6 +21,7 @@ from twinlog.lease.messages import (
     LeaseEnded,
     Release,
     ReportMessage,
+    SetLogLevel,
     Stop,
     TaskEnded,
 )
@@ -257,6 +260,41 @@ def test_failures_and_events_are_passed_on(world: World) -> None:
     one.send(Failed(None, "GapError", "stop"))
     require(lambda: world.failures == [("GapError", "stop")], "the failure is reported")
     assert world.events == [("gap", "a hole")]
+
+
+def test_a_level_of_the_log_reaches_all_copiers_and_their_lines_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = world.copier("one")
+    world.leases.set_log_level(logging.DEBUG, 900.0)
+    later = world.copier("later")
+    require(lambda: bool(one.received(SetLogLevel)), "the connected copier has the level")
+    assert one.received(SetLogLevel) == [SetLogLevel(logging.DEBUG, 900.0)]
+    require(lambda: bool(later.received(SetLogLevel)), "the later copier has the level")
+    (level,) = later.received(SetLogLevel)
+    assert (level.level, 800.0 < level.for_s <= 900.0) == (logging.DEBUG, True)
+    with caplog.at_level(logging.DEBUG, "twinlog.lease.leases"):
+        later.send(CopierLogLine(logging.DEBUG, "orders-0 begins"))
+        require(lambda: "a->b: copier later: orders-0 begins" in caplog.messages, "the line is in the log")
+    world.leases.set_log_level(0, 0.0)
+    require(lambda: len(one.received(SetLogLevel)) == 2, "the level ends")
+    assert one.received(SetLogLevel)[-1] == SetLogLevel(0, 0.0)
+    assert world.copier("last").received(SetLogLevel) == []
+
+
+def test_the_places_of_copiers_are_known(world: World) -> None:
+    lease = world.leases.renew_lease(assignment([0, 1], [2]))
+    task, bridge = world.copier("my-host-17-ab12"), world.copier("bridge-my-host-18-cd34")
+    task.claim(lease, 7)
+    require(lambda: len(task.holds) == 2, "the task has its share")
+    bridge.claim(lease, bridge=True)
+    require(lambda: len(bridge.holds) == 1, "the bridge has the rest")
+    places = world.leases.places()
+    assert [(one.name, one.host, one.bridge, one.partitions) for one in places] == [
+        ("bridge-my-host-18-cd34", "my-host", True, 1),
+        ("my-host-17-ab12", "my-host", False, 2),
+    ]
+    assert places[1].task == 7
 
 
 def test_a_lookup_that_fails_fails_the_flow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

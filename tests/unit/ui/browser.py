@@ -6,16 +6,53 @@ import asyncio
 import gzip
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html.parser import HTMLParser
 from http.cookies import SimpleCookie
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from starlette.types import ASGIApp, Message
 
 DEADLINE_S = 60.0
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
+
+
+class _FormFields(HTMLParser):
+    """The fields of all forms of a page as a browser sends them, without its buttons."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[str]] = {}
+        self._name = ""
+        self._chosen: str | None = None
+        self._option: str | None = None
+        self._selected = False
+        self._text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "input" and (given.get("type") not in ("checkbox", "radio") or "checked" in given):
+            self._add(given.get("name") or "", given.get("value") or "")
+        elif tag in ("select", "textarea"):
+            self._name, self._chosen, self._text = given.get("name") or "", None, ""
+        elif tag == "option":
+            self._option, self._selected, self._text = given.get("value"), "selected" in given, ""
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "option" and (self._chosen is None or self._selected):
+            self._chosen = self._text if self._option is None else self._option
+        elif tag == "select":
+            self._add(self._name, self._chosen or "")
+        elif tag == "textarea":
+            self._add(self._name, self._text)
+
+    def _add(self, name: str, value: str) -> None:
+        self.found.setdefault(name, []).append(value)
 
 
 @dataclass(frozen=True)
@@ -33,6 +70,13 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.text)
+
+    @property
+    def fields(self) -> dict[str, list[str]]:
+        """The values of the fields of its forms: the typed values, the ticked boxes and the chosen options."""
+        found = _FormFields()
+        found.feed(self.text)
+        return found.found
 
     @property
     def token(self) -> str:
@@ -58,7 +102,7 @@ class Browser:
         assert answer.headers["content-type"] == "application/json"
         return answer.json
 
-    def post(self, url: str, form: Mapping[str, str] | bytes, **headers: str) -> Answer:
+    def post(self, url: str, form: Mapping[str, str] | Sequence[tuple[str, str]] | bytes, **headers: str) -> Answer:
         body = form if isinstance(form, bytes) else urlencode(form).encode()
         return self.ask("POST", url, body, **{"content_type": "application/x-www-form-urlencoded", **headers})
 
@@ -77,7 +121,7 @@ class Browser:
             "http_version": "1.1",
             "method": method,
             "scheme": self.scheme,
-            "path": parts.path,
+            "path": unquote(parts.path),
             "raw_path": parts.path.encode(),
             "root_path": "",
             "query_string": parts.query.encode(),

@@ -31,7 +31,7 @@ from twinlog.ops.topics.reader import (
     TopicState,
 )
 from twinlog.settings.flow import FlowSettings
-from twinlog.ui.both_sides import BothSidesReader, RecordPage, RecordPair
+from twinlog.ui.both_sides import BothSidesReader, NewestTimes, RecordPage, RecordPair
 from twinlog.ui.rehearsal import Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
 from twinlog.worker.control.model import (
@@ -110,6 +110,7 @@ class FakeAnswers:
     rehearsal: Rehearsal | Exception = field(default_factory=rehearsed)
     pairs: Sequence[RecordPair] | Exception = ()
     settings: Sequence[tuple[str, str, str]] = ()
+    newest: dict[int, NewestTimes] | Exception = field(default_factory=lambda: {1: NewestTimes(NOW - 9000, NOW - 8000)})
     moves: Sequence[PartitionMove] = ()
     submitted: list[TopicCommand] = field(default_factory=list)
     opened: int = 0
@@ -154,7 +155,12 @@ class FakeTopicsReader(TopicsReader):
         return self._answers.asked
 
     def selectors(
-        self, words: Sequence[str], numbers: Sequence[int] = (), *, unchecked: Callable[[str], None] | None = None
+        self,
+        words: Sequence[str],
+        numbers: Sequence[int] = (),
+        *,
+        unchecked: Callable[[str], None] | None = None,
+        partitions_by_name: bool = True,
     ) -> tuple[PartitionSelector, ...]:
         return tuple(PartitionSelector(word, tuple(sorted(set(numbers))) or None) for word in words)
 
@@ -214,30 +220,64 @@ class FakeBothSides(BothSidesReader):
     def differing_settings(self, topic: TopicName) -> list[tuple[str, str, str]]:
         return list(self._answers.settings)
 
+    def newest_times(self, topic: TopicName) -> dict[int, NewestTimes]:
+        found: dict[int, NewestTimes] = _given(self._answers.newest)
+        return found
+
     def close(self) -> None:
         pass
 
 
 class FakeRest(ConnectRest):
-    """A worker with the given answers by path; a missing path is 404. It keeps what was sent."""
+    """A worker with the given answers by path; a missing path is 404. It keeps what was sent, but for checks."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.access = Access("connect", 8083)
-        self._answers = answers
+        self.answers = answers
         self.sent: list[tuple[str, ...]] = []
+        self.bodies: list[Any] = []
 
     def get(self, *path: str, **query: str) -> Any:
         name = "/".join(path) + "".join(f"?{key}={value}" for key, value in query.items())
-        if name not in self._answers:
+        if name not in self.answers:
             raise RequestError(404, f"{name} not found")
-        return _given(self._answers[name])
+        return _given(self.answers[name])
 
     def send_request(
         self, method: str, *path: str, query: Mapping[str, str] | None = None, body: Any = None
     ) -> tuple[int, Any]:
-        _given(self._answers.get(method))
+        _given(self.answers.get(method))
+        if path[-1] == "validate":
+            return 200, _given(self.answers.get("validate", {"configs": []}))
         self.sent.append((method, *path, *(f"{name}={value}" for name, value in (query or {}).items())))
+        self.bodies.append(body)
         return 202, None
+
+
+def fake_worker(
+    name: str = "copy", trace: str = "java.lang.X: no\n\tat a.b(C.java)\n\tat d.e(F.java)", state: str = "RUNNING"
+) -> FakeRest:
+    """A worker with a connector that has a secret, a stored offset, and a task that failed."""
+    config = {
+        "name": name,
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "source.cluster.sasl.jaas.config": "secret-value",
+        "x": name,
+    }
+    info = {"name": name, "config": config, "tasks": [], "type": "source"}
+    tasks = [{"id": 0, "state": "RUNNING", "worker_id": "w:1"}, {"id": 1, "state": "FAILED", "worker_id": name}]
+    tasks[1]["trace"] = trace
+    status = {"name": name, "connector": {"state": state, "worker_id": "w:1"}, "tasks": tasks, "type": "source"}
+    answers: dict[str, Any] = {
+        "connectors?expand=info": {name: {"info": info}},
+        "connectors?expand=status": {name: {"status": status}},
+        f"connectors/{name}": info,
+        f"connectors/{name}/config": config,
+        f"connectors/{name}/status": status,
+        f"connectors/{name}/offsets": {"offsets": [{"partition": {"topic": name}, "offset": {"offset": 3}}]},
+        "connector-plugins": [{"class": config["connector.class"], "type": "source", "version": "4.3.0"}],
+    }
+    return FakeRest(answers)
 
 
 class ScriptedClusters(ScriptedWorld):

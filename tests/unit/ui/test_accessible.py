@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.unit.ui.browser import Browser
-from tests.unit.ui.fakes import FakeSources
+from tests.unit.ui.fakes import FakeSources, fake_worker
 from tests.unit.ui.test_records import ONE, URL
 from twinlog.ui.assets import FOLDER
 from twinlog.ui.both_sides import RecordPair
@@ -22,8 +22,16 @@ PAGES = (
     "/ui/groups",
     "/ui/group?flow=a-%3Eb&group=shop",
     "/ui/readiness",
+    "/ui/switchover",
+    "/ui/switchover/confirm?flow=a-%3Eb&mode=run&kind=planned",
+    "/ui/migration",
     URL,
     "/ui/connectors",
+    "/ui/connector?name=copy",
+    "/ui/connector/new",
+    "/ui/connector/edit?name=copy",
+    "/ui/connector/offsets?name=copy",
+    "/ui/connector/offsets/reset?name=copy",
     "/ui/nothing",
 )
 
@@ -71,6 +79,7 @@ class Outline(HTMLParser):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_landmarks_labels_and_one_headline(browser: Browser, sources: FakeSources, page: str) -> None:
     sources.only.pairs = [RecordPair(ONE, ONE)]
+    sources.rest = fake_worker(state="STOPPED")
     outline = Outline()
     outline.feed(browser.get(page).text)
     assert outline.open == []

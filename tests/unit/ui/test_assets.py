@@ -6,12 +6,30 @@ import gzip
 import hashlib
 import json
 import re
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import Browser
+from tests.unit.ui.fakes import HELD, FakeSources, group, snapshot, topic
+from tests.unit.ui.test_migration import DRAFT, ScriptedStore
+from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.topics.reader import TopicState
+from twinlog.ui.app import ConsoleApp
 from twinlog.ui.assets import FOLDER
+from twinlog.ui.migration.migrations import FoundTopic
 from twinlog.ui.rendering import TEMPLATES
+from twinlog.worker.status.report import MOST_HELD, TopicProgress
 
 FIRST_PAGE_BYTES = 300_000
+TOPICS, PARTITIONS = 1_000, 10
+MOST_ROWS = 100
+"""Rows of any list of a page; a report names this many held partitions."""
 
 
 def urls(text: str) -> list[str]:
@@ -45,12 +63,73 @@ def test_a_browser_keeps_a_file_for_a_year_and_asks_for_a_changed_file(browser: 
         assert browser.get(url.replace("/static/", "/static/0")).status == 404
 
 
-def test_the_first_page_is_light(browser: Browser) -> None:
-    page = browser.get("/ui/flow?flow=a-%3Eb", accept_encoding="gzip")
-    assert page.headers["content-encoding"] == "gzip"
-    size = len(page.content) + sum(len(browser.get(url, accept_encoding="gzip").content) for url in urls(page.text))
-    assert size < FIRST_PAGE_BYTES
-    assert sum(len(browser.get(url).content) for url in urls(page.text)) < FIRST_PAGE_BYTES
+@pytest.fixture
+def large(sources: FakeSources) -> None:
+    """A reading with 1,000 topics of 10 partitions each, a held partition in every topic, and 1,000 groups."""
+    names = [f"orders-of-region-{number:04}" for number in range(TOPICS)]
+    sources.only.flow = snapshot(
+        replace(
+            REPORTED,
+            partitions=TOPICS * PARTITIONS,
+            topics=tuple(TopicProgress(name, PARTITIONS, 1204, lag_bytes=1_204_000, held=1) for name in names),
+            held=TOPICS,
+            held_by_reason=(("gap", TOPICS),),
+            held_partitions=tuple(replace(HELD, topic=name) for name in names[:MOST_HELD]),
+        )
+    )
+    sources.only.topics = [topic(name, PARTITIONS, TopicState.HELD, HELD.text) for name in names]
+    sources.only.groups = [group(f"shop-of-region-{number:04}") for number in range(TOPICS)]
+
+
+def longest_list(value: Any) -> int:
+    """The length of the longest list in a value of JSON."""
+    if isinstance(value, dict):
+        return max(map(longest_list, value.values()), default=0)
+    return max(len(value), *map(longest_list, value), 0) if isinstance(value, list) else 0
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("/ui/", "1,204"),
+        ("/ui/flow?flow=a-%3Eb", "1,000 of 1,000 topics, page 1 of 20"),
+        ("/ui/topics", "1,000 of 1,000 topics, page 1 of 20"),
+        ("/ui/topics?page=20&sort=lag&order=desc", "1,000 of 1,000 topics, page 20 of 20"),
+        ("/ui/topics?search=0042", "1 of 1,000 topics, page 1 of 1"),
+        ("/ui/topic?flow=a-%3Eb&topic=orders-of-region-0042", "10 of 10 partitions"),
+        ("/ui/groups", "1,000 of 1,000 groups, page 1 of 20"),
+        ("/ui/readiness", "1,000 partitions"),
+        ("/ui/switchover", "Switch over"),
+    ],
+)
+def test_a_first_page_of_a_large_flow_is_light(browser: Browser, page: str, text: str) -> None:
+    """The HTML and all files that it loads, as they are sent; the time of the server is printed."""
+    assert longest_list(browser.json(page)) <= MOST_ROWS
+    began = time.perf_counter()
+    answer = browser.get(page, accept_encoding="gzip")
+    seconds = time.perf_counter() - began
+    assert answer.headers["content-encoding"] == "gzip"
+    assert text in answer.text
+    files = [browser.get(url, accept_encoding="gzip") for url in dict.fromkeys(urls(answer.text))]
+    assert all(one.headers["content-encoding"] == "gzip" for one in files)
+    size = len(answer.content) + sum(len(one.content) for one in files)
+    sys.stdout.write(f"{page}: {len(answer.content)} bytes of HTML, {size} with files, {1000 * seconds:.0f} ms\n")
+    assert size <= FIRST_PAGE_BYTES
+
+
+def test_a_choice_of_a_thousand_topics_is_light(browser: Browser, app: ConsoleApp, tmp_path: Path) -> None:
+    """The form of a migration has a box for each topic and each group, in a single form."""
+    topics = tuple(FoundTopic(TopicName(f"orders-{number:04}"), 10, 10**6, 10**9, False) for number in range(TOPICS))
+    groups = tuple(GroupId(f"shop-{number:04}") for number in range(TOPICS))
+    store = app.site.migrations = ScriptedStore(FakeSources(), tmp_path)
+    made = store.begin_migration(DRAFT)
+    made.found = replace(made.found, topics=topics, groups=groups)
+    answer = browser.get(f"/ui/migration/choose?id={made.id}", accept_encoding="gzip")
+    assert len(answer.fields["topic"]) == len(answer.fields["group"]) == TOPICS
+    size = len(answer.content)
+    size += sum(len(browser.get(url, accept_encoding="gzip").content) for url in urls(answer.text))
+    assert size <= FIRST_PAGE_BYTES
 
 
 def test_no_template_has_a_script_a_style_or_an_address_of_elsewhere() -> None:

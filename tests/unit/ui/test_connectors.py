@@ -9,37 +9,16 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.unit.ui.browser import Browser
-from tests.unit.ui.fakes import FakeRest, FakeSources
+from tests.unit.ui.fakes import FakeRest, FakeSources, fake_worker
 from tests.unit.ui.test_security import HOSTILE, names_of
 from twinlog.errors import ClusterError
 
 PAGE = "/ui/connector?name=copy"
 
 
-def worker(name: str = "copy", trace: str = "java.lang.X: no\n\tat a.b(C.java)\n\tat d.e(F.java)") -> FakeRest:
-    config = {
-        "name": name,
-        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
-        "source.cluster.sasl.jaas.config": "secret-value",
-        "x": name,
-    }
-    info = {"name": name, "config": config, "tasks": [], "type": "source"}
-    tasks = [{"id": 0, "state": "RUNNING", "worker_id": "w:1"}, {"id": 1, "state": "FAILED", "worker_id": name}]
-    tasks[1]["trace"] = trace
-    status = {"name": name, "connector": {"state": "RUNNING", "worker_id": "w:1"}, "tasks": tasks, "type": "source"}
-    answers: dict[str, Any] = {
-        "connectors?expand=info": {name: {"info": info}},
-        "connectors?expand=status": {name: {"status": status}},
-        f"connectors/{name}": info,
-        f"connectors/{name}/status": status,
-        f"connectors/{name}/offsets": {"offsets": [{"partition": {"topic": name}, "offset": {"offset": 3}}]},
-    }
-    return FakeRest(answers)
-
-
 @pytest.fixture(autouse=True)
 def rest(sources: FakeSources) -> FakeRest:
-    sources.rest = worker()
+    sources.rest = fake_worker()
     return sources.rest
 
 
@@ -99,15 +78,31 @@ def test_a_wrong_form_sends_nothing(browser: Browser, rest: FakeRest, form: dict
     assert rest.sent == []
 
 
+def test_a_stop_leads_back_to_the_offsets_that_wait_for_it(browser: Browser) -> None:
+    form = {"token": browser.get(PAGE).token, "name": "copy", "verb": "stop", "then": "offsets"}
+    assert browser.post("/ui/connector/act", form).headers["location"] == "/ui/connector/offsets?name=copy"
+
+
 def test_without_a_worker_the_page_names_the_option(browser: Browser, sources: FakeSources) -> None:
     sources.rest = None
     assert "--connect URL" in browser.get("/ui/connectors").text
     assert browser.get(PAGE).status == 404
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_leads_to_another_path_of_the_worker_is_unknown(
+    browser: Browser, rest: FakeRest, name: str
+) -> None:
+    rest.answers[f"connectors/{name}"] = {"version": "4.3.0"}
+    assert browser.get(f"/ui/connector?name={name}").status == 404
+    form = {"token": browser.get(PAGE).token, "name": name, "verb": "delete", "typed": name}
+    assert browser.post("/ui/connector/act", form).status == 400
+    assert rest.sent == []
+
+
 def test_a_silent_worker_and_an_unknown_connector(browser: Browser, rest: FakeRest) -> None:
     assert browser.get("/ui/connector?name=nothing").status == 404
-    rest._answers["connectors?expand=info"] = ClusterError("http://connect:8083 was silent for 20 s")
+    rest.answers["connectors?expand=info"] = ClusterError("http://connect:8083 was silent for 20 s")
     answer = browser.get("/ui/connectors")
     assert answer.status == 502
     assert "was silent" in answer.text
@@ -116,7 +111,7 @@ def test_a_silent_worker_and_an_unknown_connector(browser: Browser, rest: FakeRe
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_connectors_are_text(browser: Browser, sources: FakeSources, hostile: str) -> None:
     def pages(name: str) -> list[Any]:
-        sources.rest = worker(name, name)
+        sources.rest = fake_worker(name, name)
         query = urlencode({"name": name}, errors="replace")
         return [names_of(browser.get(page).text) for page in ("/ui/connectors", f"/ui/connector?{query}")]
 

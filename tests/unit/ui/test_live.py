@@ -14,10 +14,12 @@ from harness.virtual.clock import VirtualClock
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import DEADLINE_S, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
-from twinlog.errors import ClusterError
+from twinlog.clock import LONG_AGO
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.ui.app import console_app
-from twinlog.ui.live import CLOSE_S, LOOKS_S, LivePoller, LiveStep, next_step
-from twinlog.ui.live_flows import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints, LiveFlow
+from twinlog.ui.live import CLOSE_S, LOOKS_S, STALE_LEAST_S, LivePoller, LiveStep, next_step
+from twinlog.ui.live_flows import GAP_MS, KEPT_S, MOST_POINTS, MOST_TOPICS, FlowPoint, FlowPoints, LiveFlow
+from twinlog.ui.rendering import quoted
 from twinlog.ui.site import ConsoleSettings
 
 
@@ -65,6 +67,61 @@ def test_a_failed_read_keeps_the_last_value_beside_the_reason(sources: FakeSourc
     join(poller)
     assert poller.reading.value is seen
     assert "no broker answers" in (poller.reading.trouble or "")
+
+
+def test_a_reading_is_stale_after_a_pause(sources: FakeSources) -> None:
+    clock = VirtualClock()
+    poller = poller_of(sources, clock)
+    assert poller.is_stale
+    poller._read_once(None)
+    assert not poller.is_stale
+    clock.now += STALE_LEAST_S - 1
+    assert not poller.is_stale
+    clock.now += 2
+    assert poller.is_stale
+
+
+def test_a_later_look_waits_for_a_reading_of_now(sources: FakeSources) -> None:
+    app = console_app(sources)
+    poller = app.site.live.flow(FLOW).state
+    first = poller.wait_fresh(DEADLINE_S).version
+    assert first >= 1
+    poller._read_at = LONG_AGO
+    before = poller.reading.version
+    assert poller.wait_fresh(DEADLINE_S).version > before
+    app.close()
+
+
+def test_a_failed_reading_shows_no_figures_of_earlier(sources: FakeSources) -> None:
+    app = console_app(sources)
+    browser = Browser(app)
+    (row,) = browser.json("/ui/")["flows"]
+    assert row["figures"] is not None
+    sources.only.flow = RefusedError("cluster b: no READ on topic mm2-twinlog-progress")
+    poller = app.site.live.flow(FLOW).state
+    poller.hurry()
+    poller.wait_reading(DEADLINE_S, poller.reading.version)
+    (row,) = browser.json("/ui/")["flows"]
+    assert (row["figures"], row["condition"], row["state"]) == (None, "unknown", "unknown")
+    assert "no READ on topic" in row["detail"]
+    answer = browser.json(f"/ui/readiness?flow={quoted(FLOW)}")
+    assert answer["loss_if_source_is_lost"] is None
+    assert "no READ on topic" in {one["check"]: one for one in answer["checks"]}["State of the flow"]["evidence"]
+    app.close()
+
+
+def test_the_newest_records_of_many_topics_are_read_of_the_most_recent_pages_only(sources: FakeSources) -> None:
+    flow = LiveFlow(FLOW, sources, VirtualClock())
+    first = flow.newest("t-0")
+    assert flow.newest("t-0") is first
+    others = [flow.newest(f"t-{number}") for number in range(1, MOST_TOPICS + 1)]
+    first.touch()
+    assert not first.runs, "it was closed for a more recent page"
+    assert flow.newest("t-0") is not first
+    assert flow.newest(f"t-{MOST_TOPICS}") is others[-1]
+    flow.close()
+    others[-1].touch()
+    assert not others[-1].runs
 
 
 def test_a_closed_poller_ends(sources: FakeSources) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.fakes import FakeSources
+from tests.unit.ui.test_accessible import Outline
 from twinlog.config import load
 from twinlog.errors import ClusterError, ConfigError, RequestError
 from twinlog.model.types import Alias, GroupId, TopicName
@@ -158,6 +159,59 @@ def test_wrong_addresses_are_named(browser: Browser, changes: dict[str, str], te
     assert "mover-secret" not in answer.text
 
 
+def test_addresses_with_a_mistake_come_back_without_passwords(browser: Browser, store: ScriptedStore) -> None:
+    typed = {
+        **ADDRESSES,
+        "source_servers": 'east-1:9092"><b>',
+        "source_password": "other-secret",
+        "source_authorities": "-----BEGIN\n</textarea>",
+        "target_alias": "east",
+        "target_mechanism": "SCRAM-SHA-512",
+    }
+    shown = {**typed, "source_password": "", "target_password": ""}
+
+    def require_filled(answer: Answer) -> None:
+        assert {name: answer.fields[name] for name in shown} == {name: [value] for name, value in shown.items()}
+        assert "secret" not in answer.text
+        assert "type these again" in answer.text
+        outline = Outline()
+        outline.feed(answer.text)
+        assert outline.open == []
+        assert all(field.get("id") in outline.labels for field in outline.fields)
+
+    answer = look(browser, **typed)
+    assert answer.status == 400
+    assert "Both clusters are named east" in answer.text
+    require_filled(answer)
+    shown["target_alias"] = "west"
+    store.fails = ClusterError("cluster east: no broker can be reached")
+    shown["source_servers"] = "east-1:9092"
+    shown["source_authorities"] = ""
+    answer = look(browser, **{**typed, **shown, "target_password": "mover-secret", "source_password": "other-secret"})
+    assert answer.status == 502
+    require_filled(answer)
+    twin = browser.post("/ui/api/migration/look", {**typed, "token": token(browser)})
+    assert (twin.status, twin.json["error_code"]) == (400, 400)
+    assert "Both clusters are named east" in twin.json["message"]
+    assert "secret" not in twin.text
+
+
+def test_a_choice_with_a_mistake_comes_back_as_it_was_ticked(browser: Browser, store: ScriptedStore) -> None:
+    migration = begun(browser)
+    answer = plan(browser, migration, ("names", "prefixed"), ("group", "till"), ("acls", "yes"))
+    assert answer.status == 400
+    assert "Tick a topic, or several." in answer.text
+    fields = answer.fields
+    assert (fields["names"], fields["group"], fields["acls"]) == (["prefixed"], ["till"], ["yes"])
+    assert "topic" not in fields
+    assert "groups" not in fields
+    # Until a plan is made the migration has the choice of before.
+    assert browser.get(f"/ui/migration/choose?id={migration}").fields["topic"] == ["a.b", "axb"]
+    # A form that names a topic twice means this topic alone.
+    assert plan(browser, migration, ("topic", "a.b"), ("topic", "a.b")).status == 303
+    assert store.find(migration).draft.topics == ("a.b",)
+
+
 def test_a_silent_cluster_is_named(browser: Browser, store: ScriptedStore) -> None:
     store.fails = ClusterError("cluster east: no broker can be reached")
     answer = look(browser)
@@ -262,7 +316,8 @@ def test_a_console_that_only_shows_has_no_migration(sources: FakeSources, browse
     assert "has no migrations" in browser.get("/ui/migration").text
     assert browser.post("/ui/migration/look", {**ADDRESSES, "token": "x"}).status == 403
     app = console_app(sources, ConsoleSettings(actions=False, migrations=tmp_path))
-    assert "has no migrations" in Browser(app).get("/ui/migration").text
+    text = Browser(app).get("/ui/migration").text
+    assert "This console has no migrations: <code>--read-only</code> turned actions off." in text
     app.close()
 
 

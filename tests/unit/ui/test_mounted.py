@@ -149,7 +149,26 @@ def test_settings_turn_actions_and_records_off() -> None:
     browser = Browser(console)
     assert browser.get("/ui/connectors").status == 200
     flow = urllib.parse.quote(SETTINGS.name)
-    assert browser.get(f"/ui/records?flow={flow}&topic=t&partition=0", accept="application/json").status == 403
+    for page, text in (
+        ("records", "This console leaves records out: `twinlog.console.records.enabled = false` turned them off."),
+        ("topic/confirm", "This console only shows: `twinlog.console.actions.enabled = false` turned actions off."),
+        (
+            "migration/choose",
+            "This console has no migrations: `twinlog.console.actions.enabled = false` turned actions",
+        ),
+    ):
+        answer = browser.get(f"/ui/api/{page}?flow={flow}&topic=t&partition=0")
+        assert answer.status == 403
+        assert answer.json["message"].startswith(text)
+        assert "--" not in answer.json["message"]
+    console.close()
+
+
+def test_a_process_leaves_migrations_to_the_command() -> None:
+    console = MountedConsole(ServedConsole(), None, Flows(SETTINGS).read)
+    text = Browser(console).get("/ui/migration").text
+    assert "a process that runs flows leaves them to <code>twinlog console</code>" in text
+    assert "read-only" not in text
     console.close()
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.unit.ops.status.test_command import REPORTED
+from tests.unit.ops.status.test_state import NOW
 from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import FLOW, HELD, FakeSources, snapshot, topic
+from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
+from twinlog.model.amounts import shown_moment
 from twinlog.ops.status.status_text import flow_json
 from twinlog.ops.topics.reader import TopicState
+from twinlog.ui.app import console_app
+from twinlog.worker.status.report import LogLevelProgress, TaskPlace
 
 PAGES = ("/ui/", "/ui/flow?flow=a-%3Eb", "/ui/topics", "/ui/topic?flow=a-%3Eb&topic=orders")
 
@@ -69,8 +75,22 @@ def test_an_unexpected_error_has_no_stack_on_the_page(browser: Browser, sources:
     sources.only.flow = ValueError("secret")
     text = browser.get("/ui/").text
     assert "TW-FAULT-04" in text
+    assert "ValueError" not in text
     assert "secret" not in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("name", ["topics:shop", "groups:", "rehearsal:a->b"])
+def test_a_connector_may_have_the_name_of_a_reading(name: str) -> None:
+    flow = replace(SETTINGS, connector_name=name, kind="source")
+    sources = FakeSources(flow)
+    sources.only.flow = snapshot(replace(REPORTED, flow=name), flow)
+    app = console_app(sources)
+    browser = Browser(app)
+    for page in ("/ui/", f"/ui/flow?{urlencode({'flow': name})}", f"/ui/topics?{urlencode({'flow': name})}"):
+        assert browser.get(page).status == 200, page
+    assert browser.json("/ui/")["flows"][0]["flow"] == name
+    app.close()
 
 
 def test_topics_are_searched_sorted_and_paged_on_the_server(browser: Browser, sources: FakeSources) -> None:
@@ -104,11 +124,44 @@ def test_a_topic_shows_its_partitions_with_the_offsets_of_both_sides(browser: Br
         "source_offset": 4,
         "target_offset": 3,
         "lag": 7,
+        "source_newest_ms": NOW - 9000,
+        "copy_newest_ms": NOW - 8000,
         "state": "held",
         "detail": "TW-GAP-01: lost",
         "resume": None,
     }
-    assert "a.orders" in browser.get("/ui/topic?flow=a-%3Eb&topic=orders").text
+    text = browser.get("/ui/topic?flow=a-%3Eb&topic=orders").text
+    assert "a.orders" in text
+    assert shown_moment(NOW - 9000) in text
+
+
+def test_the_newest_records_of_a_topic_are_unknown_on_a_silent_cluster(browser: Browser, sources: FakeSources) -> None:
+    sources.only.newest = ClusterError("cluster b: no broker answers")
+    page = browser.json("/ui/topic?flow=a-%3Eb&topic=orders")
+    assert [row["source_newest_ms"] for row in page["partitions"]["rows"]] == [None, None]
+    assert page["newest_trouble"] == "cluster b: no broker answers"
+    answer = browser.get("/ui/topic?flow=a-%3Eb&topic=orders")
+    assert (answer.status, "The last read of the newest records failed" in answer.text) == (200, True)
+
+
+def test_a_flow_shows_its_tasks_with_their_places(browser: Browser, sources: FakeSources) -> None:
+    places = (TaskPlace("host-9-17-ab", "host-9", 3, 17, "2"), TaskPlace("bridge-host-1-18-cd", "host-1", 4))
+    level = LogLevelProgress("l1", "debug", NOW + 60_000)
+    sources.only.flow = snapshot(replace(REPORTED, tasks=places, copiers=5, log_level=level))
+    page = browser.json("/ui/flow?flow=a-%3Eb")
+    assert page["tasks"]["more"] == 3
+    assert page["tasks"]["first"][0] == {
+        "copier": "host-9-17-ab",
+        "host": "host-9",
+        "executor": "2",
+        "task": 17,
+        "bridge": False,
+        "partitions": 3,
+    }
+    assert [(one["bridge"], one["executor"]) for one in page["tasks"]["first"]] == [(False, "2"), (True, None)]
+    text = browser.get("/ui/flow?flow=a-%3Eb").text
+    for shown in ("host-9-17-ab", "<td>bridge</td>", "and 3 more copiers", "Level of the log"):
+        assert shown in text, shown
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import LIST_OFFSETS, REQUESTS
 from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import FakeSources
 from tests.unit.ui.test_security import HOSTILE, names_of
@@ -22,7 +23,7 @@ from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.ops.translate.offset_lookup import TranslatedOffset
 from twinlog.settings.flow import ClientSettings
 from twinlog.ui.app import console_app
-from twinlog.ui.both_sides import BothSidesReader, RecordPair, _paired
+from twinlog.ui.both_sides import BothSidesReader, NewestTimes, RecordPair, _paired
 from twinlog.ui.pages.records import SHOWN_BYTES, shown_bytes
 from twinlog.ui.site import ConsoleSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind
@@ -86,7 +87,9 @@ def test_values_are_never_logged(browser: Browser, sources: FakeSources, caplog:
 def test_the_page_can_be_switched_off(sources: FakeSources) -> None:
     app = console_app(sources, ConsoleSettings(records=False))
     try:
-        assert Browser(app).get(URL).status == 403
+        answer = Browser(app).get(URL)
+        assert answer.status == 403
+        assert "<code>--no-records</code> turned them off" in answer.text
     finally:
         app.close()
 
@@ -94,6 +97,15 @@ def test_the_page_can_be_switched_off(sources: FakeSources) -> None:
 @pytest.mark.parametrize("query", ["partition=x", "place=time&value=x", "place=offset&value=", "place=nothing"])
 def test_a_wrong_place_is_refused(browser: Browser, query: str) -> None:
     assert browser.get(f"/ui/records?topic=orders&{query}").status == 400
+
+
+def test_times_beyond_every_calendar_are_numbers(browser: Browser, sources: FakeSources) -> None:
+    """A producer writes any time into a record, and a user any time into the form."""
+    sources.only.pairs = [RecordPair(ONE._replace(timestamp=(1 << 63) - 1))]
+    assert "9223372036854775807 ms" in browser.get(URL).text
+    answer = browser.get("/ui/records?topic=orders&place=time&value=999999999999999999")
+    assert answer.status == 200
+    assert answer.fields["value"] == ["999999999999999999"]
 
 
 def test_the_form_alone_reads_nothing(browser: Browser, sources: FakeSources) -> None:
@@ -179,3 +191,26 @@ def test_records_are_read_from_any_place(
     assert page.next_offset == 2
     with pytest.raises(RequestError):
         reader.records(TopicPartition(TopicName("nothing"), 0), LogPlace(LogPlaceKind.EARLIEST), 2)
+
+
+def test_the_newest_records_of_both_sides_have_their_times(
+    virtual: tuple[VirtualCluster, VirtualCluster, BothSidesReader],
+) -> None:
+    source, target, reader = virtual
+    orders = source.create("orders", 3)
+    copies = target.create("a.orders", 2)
+    for at_ms in (5000, 3000):
+        orders[0].write(b"x", at_ms=at_ms)
+    orders[1].write(b"x", at_ms=7000)
+    copies[0].write(b"x", at_ms=5000)
+    assert reader.newest_times(TopicName("orders")) == {0: NewestTimes(5000, 5000), 1: NewestTimes(7000, None)}
+    assert reader.newest_times(TopicName("nothing")) == {}
+
+
+def test_brokers_before_kafka_3_know_no_newest_record(
+    virtual: tuple[VirtualCluster, VirtualCluster, BothSidesReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, _, reader = virtual
+    monkeypatch.setitem(REQUESTS, LIST_OFFSETS, (REQUESTS[LIST_OFFSETS][0], 6))
+    source.create("orders")[0].write(b"x", at_ms=5000)
+    assert reader.newest_times(TopicName("orders")) == {}

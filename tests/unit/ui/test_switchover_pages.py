@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, rehearsed
+from tests.unit.ui.test_accessible import Outline
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.ops.switchover.model import SwitchoverKind
 from twinlog.ui.app import ConsoleApp, console_app
@@ -108,6 +109,27 @@ def test_wrong_forms_change_nothing(browser: Browser, sources: FakeSources, chan
     assert sources.brokers.records == []
 
 
+def test_a_form_with_a_mistake_comes_back_filled_in(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
+    typed = {"fence": "quota", "near": "7", "timeout": "9", "take_over": "yes", "typed": "elsewhere<b>"}
+    answer = send(browser, **typed)
+    assert answer.status == 400
+    assert "Nothing was changed" in answer.text
+    assert "elsewhere<b>" not in answer.text
+    outline = Outline()
+    outline.feed(answer.text)
+    assert all(field.get("id") in outline.labels for field in outline.fields)
+    assert {name: answer.fields[name] for name in typed} == {name: [value] for name, value in typed.items()}
+    assert "take_over" not in send(browser, timeout="x").fields
+    twin = browser.post("/ui/api/switchover/act", {name: values[0] for name, values in answer.fields.items()})
+    assert (twin.status, twin.json["error_code"], twin.json["near"]) == (400, 400, "7")
+    assert twin.json["message"] == f"Nothing was changed: type the name {TARGET} to confirm it."
+    assert sources.brokers.records == []
+    # With the mistake mended the same form begins the switchover.
+    mended = {**{name: values[0] for name, values in answer.fields.items()}, "typed": TARGET}
+    assert browser.post("/ui/switchover/act", mended).status == 303
+    assert wait_end(browser, app)["report"]["state"] == "done"
+
+
 def test_a_form_without_its_token_changes_nothing(browser: Browser, sources: FakeSources) -> None:
     assert send(browser, token="0" * 64).status == 403
     assert sources.brokers.records == []
@@ -117,20 +139,37 @@ def test_a_console_that_only_shows_offers_nothing(sources: FakeSources) -> None:
     app = console_app(sources, ConsoleSettings(actions=False))
     browser = Browser(app)
     assert page(browser)["offers"] == []
-    assert confirm(browser).status == 403
+    answer = confirm(browser)
+    assert answer.status == 403
+    assert "This console only shows: <code>--read-only</code> turned actions off." in answer.text
     app.close()
 
 
 def test_one_switchover_at_a_time(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
     sources.gate.clear()
     assert send(browser).status == 303
-    assert page(browser)["offers"] == []
+    assert titles(page(browser)) == ["Stop and undo"]
     assert page(browser)["conducted"]["runs"]
     again = send(browser)
     assert again.status == 409
     assert f"The console works on switchover {FLOW} already" in html.unescape(again.text)
     sources.gate.set()
     assert wait_end(browser, app)["report"]["state"] == "done"
+
+
+def test_a_switchover_that_runs_is_stopped_and_undone(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
+    sources.gate.clear()
+    assert send(browser).status == 303
+    assert send(browser, mode="abort").status == 303
+    shown = page(browser)
+    assert (shown["offers"], shown["conducted"]["title"]) == ([], "Undo")
+    assert send(browser, mode="abort").status == 409
+    sources.gate.set()
+    undone = wait_end(browser, app)
+    assert undone["report"]["state"] == "aborted"
+    assert undone["conducted"]["trouble"] is None
+    assert not sources.brokers.fenced
+    assert not sources.brokers.committed
 
 
 def test_obstacles_are_shown_and_nothing_changes(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
@@ -151,7 +190,8 @@ def test_a_failed_step_is_continued_or_undone(browser: Browser, app: ConsoleApp,
     shown = wait_end(browser, app)
     assert "TW-FAULT-04" in shown["conducted"]["trouble"]
     assert shown["report"]["state"] == "running"
-    assert titles(shown) == ["Continue", "Undo"]
+    assert titles(shown) == ["Continue", "Undo", "Fail over without the source"]
+    assert "keeps the fence and the limits of its begin" in confirm(browser).text
     sources.kill.at = -1
     # The scripted owner is this process, which may continue.
     send(browser, mode="abort")

@@ -90,6 +90,8 @@ def test_a_confirmed_command_is_written_once_and_its_outcome_is_shown(
         ({"partitions": "a"}, 400),
         ({"flow": "nothing"}, 404),
         ({"topic": "", "typed": ""}, 400),
+        ({"topic": ".*", "typed": ".*"}, 400),
+        ({"topic": "orders|logs", "typed": "orders|logs"}, 400),
         ({"token": "x"}, 403),
     ],
 )

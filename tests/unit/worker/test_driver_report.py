@@ -21,7 +21,9 @@ from twinlog.worker.status.flow_status import OLD_S, FlowStatus
 from twinlog.worker.status.report import (
     DriverReport,
     GroupsProgress,
+    LogLevelProgress,
     Publisher,
+    TaskPlace,
     TopicProgress,
     by_need,
     decode_report,
@@ -42,6 +44,8 @@ FULL = DriverReport(
     "slow",
     groups=GroupsProgress(3, 1, True, 900, True, 800, "no"),
     topics=(TopicProgress("orders", 2, 5, 1, 500, 7, 1, 10, 1000, 2.0, 200.0, "stuck"), TopicProgress("old", 1)),
+    tasks=(TaskPlace("host-1-2-ab", "host-1", 3, 17, "driver"), TaskPlace("bridge-host-1-3-cd", "host-1", 1)),
+    log_level=LogLevelProgress("l1", "debug", 2000),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -35,9 +36,13 @@ class Engine:
         self.local = local
         self.slots = 0
         self.leaving: frozenset[int] = frozenset()
+        self.executors: dict[int, str] = {}
 
     def leaving_tasks(self) -> frozenset[int]:
         return self.leaving
+
+    def task_executors(self) -> dict[int, str]:
+        return self.executors
 
 
 @dataclass
@@ -58,6 +63,10 @@ class Flow:
         self.demand = SlotDemand(limit)
         self.used: list[int] = []
         self.left: list[frozenset[int]] = []
+        self.executors: Mapping[int, str] | None = None
+
+    def use_executors(self, executors: Mapping[int, str] | None) -> None:
+        self.executors = executors
 
     def leave_tasks(self, tasks: frozenset[int]) -> None:
         assert not tasks or self.used[-1] == 3, "it leaves before its slots are fewer"
@@ -125,6 +134,19 @@ def test_a_flow_leaves_no_task_of_another_spark_that_has_the_same_number(flows: 
     first.leaving = frozenset()
     follow(flows, first, 3, flow)
     assert flow.left[-1] == frozenset()
+
+
+def test_a_flow_knows_the_executors_of_tasks_and_that_a_local_spark_has_only_one(flows: SparkFlows) -> None:
+    engine, flow = Engine(), Flow("a")
+    engine.executors = {7: "2"}
+    follow(flows, engine, 3, flow)
+    assert flow.executors == {7: "2"}
+    again = Engine()
+    flows._meet(again)  # type: ignore[arg-type]
+    flows._share_slots([flow])  # type: ignore[list-item]
+    assert flow.executors == {}
+    follow(flows, Engine(local=True), 3, flow)
+    assert flow.executors is None
 
 
 def test_a_flow_gets_what_another_cannot_use(flows: SparkFlows) -> None:

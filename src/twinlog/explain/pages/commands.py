@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
+from twinlog.explain.pages.comparisons import VERIFY
 
 _PLAN = Area(
     name="PLAN",
@@ -73,45 +74,6 @@ _PLAN = Area(
             meaning="From `twinlog plan`: no broker of the source leads these partitions.",
             impact="A run would copy these partitions later, once they have a leader.",
             mend="Start the brokers with the replicas of the partitions, and plan again.",
-        ),
-    ),
-)
-
-_VERIFY = Area(
-    name="VERIFY",
-    title="Findings of twinlog verify",
-    about="This command only prints the messages.",
-    look=("twinlog verify mm2.properties",),
-    messages=(
-        Message(
-            "TW-VERIFY-01",
-            "Records differ from their copies",
-            "error",
-            lines=("`T-0: N different; the first is value, at source offset N, target offset N`",),
-            meaning="From `twinlog verify`: the line names the first of the [differences](verify.md) of a partition.",
-            impact="Consumers on the target read other records than consumers on the source.",
-            mend=(
-                "Look for another producer of the remote topic, a policy `skip`, or a gap in the log. "
-                "`twinlog topics restart-from` copies the records that the source still holds."
-            ),
-        ),
-        Message(
-            "TW-VERIFY-02",
-            "A range was not compared",
-            "warning",
-            lines=("`T-0: not compared: target offsets N to N: the source has deleted its records (retention)`",),
-            meaning="From `twinlog verify`: a side lacks the records of the range; the line has the reason.",
-            impact="Differences in this range stay unknown.",
-            mend="For information only; see [verify](verify.md#what-is-not-compared).",
-        ),
-        Message(
-            "TW-VERIFY-03",
-            "A partition or a flow was not compared",
-            "error",
-            lines=("`T-0 was not compared: ...`", "`flow FLOW was not compared: ...`"),
-            meaning="From `twinlog verify`: the cluster is silent, or a right is missing; the line has the reason.",
-            impact="Differences in these records stay unknown.",
-            mend="Follow the reason, and run the command again.",
         ),
     ),
 )
@@ -340,6 +302,18 @@ _COMMAND = Area(
             impact="The partitions are as before until the process carries out the request.",
             mend="Look at `twinlog topics list`, and grant READ and WRITE on the topic that the line names.",
         ),
+        Message(
+            "TW-COMMAND-15",
+            "The level of the log is as before",
+            "error",
+            lines=(
+                "`no process runs FLOW now: STATE; a level of the log ends with its process, so nothing was changed`",
+                "`the process that runs the flow has not taken the level over within N s: ...`",
+            ),
+            meaning="From `twinlog log-level`: no process runs the flow, or it has an earlier version, or lacks READ.",
+            impact="None for records: the log has the same lines as before.",
+            mend="Look at `twinlog status`, and repeat the command once a process runs the flow.",
+        ),
     ),
 )
 
@@ -546,7 +520,7 @@ PAGE = Page(
     "Commands of operators",
     (
         _PLAN,
-        _VERIFY,
+        VERIFY,
         _AUDIT,
         _COMMAND,
         _SWITCH,

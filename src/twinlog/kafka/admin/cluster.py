@@ -282,6 +282,19 @@ class ClusterAdmin:
         """
         return self._offsets(partitions, at, read_committed=read_committed, each=True)
 
+    def newest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The newest timestamp of the records of each partition that has a leader, in ms; -1 for an empty partition.
+
+        Markers of transactions count as records. Empty for brokers before Kafka 3.0 (KIP-734).
+        """
+        wanted = list(partitions)
+
+        async def ask() -> dict[TopicPartition, int]:
+            await self.client.refresh({part.topic for part in wanted})
+            return await self.client.list_newest_timestamps(wanted)
+
+        return self.call(ask) if wanted else {}
+
     async def _ask_each(
         self, partitions: Iterable[TopicPartition], at: int, errors: dict[TopicPartition, int], read_committed: bool
     ) -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""Offsets in requests: the first offset and the end offset of a log, and the committed offsets of a group."""
+"""Offsets in requests: the ends of a log, its newest record, and the committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import TopicName, TopicPartition
 
 EARLIEST, LATEST = -2, -1
+MAX_TIMESTAMP = -3
+"""The record with the newest timestamp (KIP-734), from `WITH_MAX_TIMESTAMP` of the request on."""
+
+WITH_MAX_TIMESTAMP = 7
 _DEBUGGING_REPLICA = -2
 
 
@@ -31,15 +35,18 @@ def list_offsets_request(
         replica_id=_DEBUGGING_REPLICA if log_end else -1,
         isolation_level=int(read_committed),
         topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+        # An older broker takes the number for a time, and answers with the first record.
+        min_version=WITH_MAX_TIMESTAMP if at == MAX_TIMESTAMP else None,
         max_version=7,
     )
 
 
-def read_list_offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Each partition of a broker's answer, with its error code and offset."""
+def read_list_offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int, int]]:
+    """Each partition of a broker's answer, with its error code, its offset, and the timestamp of the record there."""
     for topic in response.topics:
         for part in topic.partitions:
-            yield TopicPartition(TopicName(topic.name), part.partition_index), part.error_code, part.offset
+            where = TopicPartition(TopicName(topic.name), part.partition_index)
+            yield where, part.error_code, part.offset, part.timestamp
 
 
 def by_topic(offsets: GroupOffsets, topic: Callable[..., Any], partition: Callable[..., Any]) -> list[Any]:

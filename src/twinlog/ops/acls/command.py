@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twinlog.ops.acls.needs import NeededRight
     from twinlog.settings.flow import ClientSettings
 
-USES_HELP = "run, plan, diff, status, groups, translate, topics, reload, verify, audit, replay, switchover"
+USES_HELP = "run, plan, diff, status, groups, translate, topics, reload, log-level, verify, audit, replay, switchover"
 
 
 def acls(

@@ -51,6 +51,7 @@ USES = (
     "translate",
     "topics",
     "reload",
+    "log-level",
     "verify",
     "audit",
     "replay",
@@ -357,7 +358,7 @@ COMMAND_ROWS = (
         "positions, exact maps, progress, checkpoints, the last heartbeat",
         progress,
         lambda flow: True,
-        uses=("plan", "status", "groups", "translate", "topics", "verify", "audit"),
+        uses=("plan", "status", "groups", "translate", "topics", "log-level", "verify", "audit"),
     ),
     RightRow(
         "target",
@@ -366,7 +367,7 @@ COMMAND_ROWS = (
         "which process runs the flow",
         flow_group,
         _groups_of_flow,
-        uses=("plan", "status", "topics", "reload", "audit"),
+        uses=("plan", "status", "topics", "reload", "log-level", "audit"),
     ),
     RightRow(
         "target",
@@ -393,10 +394,10 @@ COMMAND_ROWS = (
         "target",
         "topic `mm2-twinlog-control.east.internal`",
         (_CREATE, _WRITE),
-        "requests about single topics; CREATE for the first request",
+        "requests about single topics, and for levels of the log; CREATE for the first request",
         control,
         copies,
-        uses=("topics",),
+        uses=("topics", "log-level"),
     ),
     RightRow(
         "target",

@@ -26,6 +26,7 @@ from twinlog.console.command_log import (
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, WRONG
 from twinlog.console.flow_files import read_flow_file, read_flows
+from twinlog.console.new_files import write_new_files
 from twinlog.console.options import (
     SAMPLE_RECORDS,
     AnswerTimeout,
@@ -309,18 +310,11 @@ def _entries(file: Path, connectors: Sequence[Path], vault: Path) -> tuple[list[
 
 
 def _write(files: dict[Path, tuple[str, int]]) -> None:
-    there = next((path for path in files if path.exists()), None)
-    if there is not None:
-        print_error(f"TW-USE-02: {there} exists, and nothing was written; remove it, or choose another --output-dir")
-        raise typer.Exit(WRONG)
-    try:
-        for path, (text, mode) in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as output:
-                output.write(text)
-    except OSError as error:
-        print_error(f"TW-USE-02: {error.filename}: {error.strerror}; choose a directory that you may write to")
-        raise typer.Exit(WRONG) from None
+    write_new_files(
+        {path: (text.encode(), mode) for path, (text, mode) in files.items()},
+        kept=", and nothing was written; remove it, or choose another --output-dir",
+        way_out="; choose a directory that you may write to",
+    )
 
 
 def _next_steps(

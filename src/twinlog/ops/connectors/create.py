@@ -134,18 +134,38 @@ def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[ConfigP
     kind = one.config.get("connector.class", "").strip()
     if not kind:
         return [ConfigProblem(str(file), None, "connector.class", MISSING, "the class of the connector")]
+    text = file.read_text("utf-8", "replace")
+    return [
+        ConfigProblem(str(file), line_of(text, wrong.key) if wrong.key else None, wrong.key, error)
+        for wrong in wrong_keys(rest, kind, one.config)
+        for error in wrong.errors
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class WrongKey:
+    """A key that a worker refuses, with the reasons and the recommended values; "" is the whole configuration."""
+
+    key: str
+    errors: tuple[str, ...]
+    recommended: tuple[str, ...] = ()
+
+
+def wrong_keys(rest: ConnectRest, class_name: str, config: Mapping[str, str]) -> list[WrongKey]:
+    """The keys of a configuration that the worker refuses for a connector class. Raises RequestError, ClusterError."""
     try:
-        found = rest.send_request("PUT", "connector-plugins", kind, "config", "validate", body=one.config)[1]
+        found = rest.send_request("PUT", "connector-plugins", class_name, "config", "validate", body=dict(config))[1]
     except RequestError as error:
         if error.status != 400:
             raise
-        return [ConfigProblem(str(file), None, "", line) for line in str(error).splitlines()]
-    text = file.read_text("utf-8", "replace")
-    values = [config["value"] for config in found["configs"] if config["value"]]
+        return [WrongKey("", tuple(str(error).splitlines()))]
+    values = [entry["value"] for entry in found["configs"] if entry["value"]]
     return [
-        ConfigProblem(str(file), line_of(text, value["name"]), value["name"], str(error))
+        WrongKey(
+            value["name"], tuple(map(str, value["errors"])), tuple(map(str, value.get("recommended_values") or ()))
+        )
         for value in values
-        for error in value["errors"]
+        if value["errors"]
     ]
 
 

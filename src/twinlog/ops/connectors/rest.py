@@ -232,7 +232,7 @@ class ConnectRest:
         """Return the status and the JSON of the answer, None if its body is empty. Each item of `path` is a part of the
         path, in clear form."""
         until = self.clock.monotonic() + self._patience_s
-        target = self.access.path + "".join(f"/{quote(part, safe='')}" for part in path)
+        target = self.access.path + "".join(f"/{_quoted(part)}" for part in path)
         if query:
             target += f"?{urlencode(query)}"
         content = None if body is None else json.dumps(body).encode()
@@ -341,3 +341,8 @@ class ConnectRest:
 def plain(text: str) -> str:
     """Text of another process, freed from control characters of a terminal."""
     return "".join(char for char in text if char.isprintable() or char in "\n\t")
+
+
+def _quoted(part: str) -> str:
+    """A part of a path; a part of dots alone would lead to another path."""
+    return part.replace(".", "%2E") if part in (".", "..") else quote(part, safe="")

@@ -13,8 +13,9 @@ import typer
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import read_properties
 from twinlog.config.strimzi.fields import Version
-from twinlog.console.command_log import ends_if_wrong, print_error, print_note, print_warning_line
+from twinlog.console.command_log import ends_if_wrong, print_note, print_warning_line
 from twinlog.console.exit_codes import FOUND, WRONG
+from twinlog.console.new_files import write_new_files
 from twinlog.ops.convert.model import Mirrors, Output
 from twinlog.ops.convert.readers import mirrors_of_connectors, mirrors_of_properties, mirrors_of_resource
 from twinlog.ops.convert.secrets import SecretStore
@@ -143,18 +144,8 @@ def _absolute(path: Path) -> Path:
 
 
 def _write(made: Output, output: Path, folder: Path) -> None:
-    files = {output / name: (text, 0o644) for name, text in made.files.items()}
-    files |= {folder / name / key: (value, 0o600) for (name, key), value in made.secrets.items()}
-    there = [path for path in files if path.exists()]
-    if there:
-        print_error(f"TW-USE-02: {there[0]} exists; DIR is as before")
-        raise typer.Exit(WRONG)
-    try:
-        for path, (text, mode) in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
-                file.write(text)
-            print_note(f"wrote {path}")
-    except OSError as error:
-        print_error(f"TW-USE-02: {error.filename}: {error.strerror}")
-        raise typer.Exit(WRONG) from None
+    files = {output / name: (text.encode(), 0o644) for name, text in made.files.items()}
+    files |= {folder / name / key: (value.encode(), 0o600) for (name, key), value in made.secrets.items()}
+    write_new_files(files, kept="; DIR is as before")
+    for path in files:
+        print_note(f"wrote {path}")

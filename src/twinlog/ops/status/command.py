@@ -25,6 +25,7 @@ from twinlog.console.options import (
     Secrets,
     WorkerUrl,
     chosen,
+    duration_s,
 )
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 
 WATCH_S = 2.0
-_LIMIT = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?")
-_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+_RECORDS = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,14 @@ class MaxLag:
     @classmethod
     def of(cls, text: str) -> MaxLag:
         """Parse a limit, for example `1000`, `30s` or `5m`. Raises BadParameter."""
-        found = _LIMIT.fullmatch(text.strip())
-        if found is None:
+        seconds = duration_s(text)
+        if seconds is not None:
+            return cls(seconds, True)
+        if _RECORDS.fullmatch(text.strip()) is None:
             raise typer.BadParameter(
                 f"{text!r}; write records as 1000, or a time as 30s, 5m or 1h", param_hint="--max-lag"
             )
-        return cls(float(found[1]) * _SECONDS.get(found[2], 1), bool(found[2]))
+        return cls(float(text), False)
 
     def kept_by(self, seen: FlowSnapshot) -> bool:
         """Whether a flow is known to be within the limit; a flow that leaves copying to another flow always is."""

@@ -48,6 +48,7 @@ def lines(seen: FlowSnapshot) -> list[str]:
         if holds.held > MOST_TOPICS:
             found.append(f"    and {holds.held - MOST_TOPICS} more; --json has up to {MOST_HELD}")
     add("groups", _groups(facts))
+    add("log level", _log_level(report))
     add("clock", _clock(facts))
     add("last error", _last_error(facts))
     add("heartbeat", None if facts.heartbeat_ms is None else f"{_ago(facts, facts.heartbeat_ms)}")
@@ -170,6 +171,11 @@ def _last_error(facts: FlowStatusFacts) -> str | None:
     return f"{report.last_error} ({_since(facts, report.last_error_ms)})"
 
 
+def _log_level(report: DriverReport | None) -> str | None:
+    level = None if report is None else report.other_log_level
+    return None if level is None else f"{level.level} until {_time(level.until_ms)}, in the driver and all tasks"
+
+
 def _clock(facts: FlowStatusFacts) -> str | None:
     if not facts.skew_s or facts.report is None:
         return None
@@ -240,10 +246,17 @@ def flow_json(seen: FlowSnapshot) -> dict[str, Any]:
         },
         "missing": {} if report is None else {"topics": report.missing, "first": dict(report.missing_topics)},
         "paused": None if report is None else {"partitions": report.paused, "records": report.paused_lag},
+        "log_level": _log_level_json(report),
         "topics": [_topic_json(topic, facts, report is not None) for topic in seen.topics],
         "more_topics": 0 if report is None else report.more_topics,
         "last_report": None if facts.report is None else _report_json(facts.report),
     }
+
+
+def _log_level_json(report: DriverReport | None) -> dict[str, Any] | None:
+    """The level of the flow's log while it differs from the level of its process."""
+    level = None if report is None else report.other_log_level
+    return None if level is None else {"level": level.level, "until_ms": level.until_ms}
 
 
 def _lag_by(seen: FlowSnapshot) -> str | None:

@@ -17,16 +17,19 @@ from twinlog.console.flow_files import read_flows
 from twinlog.console.options import ConnectorFiles, DryRun, FlowFile, Output, Secrets, between
 from twinlog.errors import TwinlogError
 from twinlog.message_ids import told
+from twinlog.model.topics import listed
+from twinlog.ops.verify.statement_command import read_signing_key
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 
 
 def flows_between(
-    flows: Sequence[FlowSettings], source: str, target: str
+    flows: Sequence[FlowSettings], source: str, target: str, moved: FlowSettings | None = None
 ) -> tuple[FlowSettings, FlowSettings, FlowSettings]:
     """Return the flow that leads there, the flow that follows its groups, and the flow back.
 
     A worker has separate connectors for copying and for following groups. If the file lacks a flow back, this flow has
-    the settings of the first.
+    the settings of the first. Raises TwinlogError if several connectors copy between the two clusters and the caller
+    gives no `moved` connector: a switchover moves the topics of a single connector.
     """
     known = sorted({str(alias) for flow in flows for alias in (flow.source, flow.target)})
     for alias, option in ((source, "--from"), (target, "--to")):
@@ -36,7 +39,14 @@ def flows_between(
     if source == target:
         raise TwinlogError(f"--from and --to are both {source}: name the cluster to leave and the cluster to go to")
     there, home = between(flows, source, target), between(flows, target, source)
-    flow = next((one for one in there if one.copies), None)
+    copying = [one for one in there if one.copies]
+    if moved is None and len(copying) > 1:
+        raise TwinlogError(
+            f"{len(copying)} connectors copy {source}->{target}: {listed([one.name for one in copying])}; a switchover "
+            "moves the topics of a single connector: give the file of that connector only, and --wave NAME for its "
+            "journal"
+        )
+    flow = moved if moved in copying else next(iter(copying), None)
     back = next((one for one in home if one.copies), None)
     if flow is None:
         way_out = f"are --from and --to the wrong way round? The file has {target}->{source}; else"
@@ -101,6 +111,18 @@ Report = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Also write the report to PATH.md and PATH.json.", show_default=False),
 ]
+Sign = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign",
+        metavar="KEY",
+        exists=True,
+        dir_okay=False,
+        help="With --report: also write a statement of the moved ranges to PATH.statement.json, signed with this "
+        "private key of `twinlog keygen`.",
+        show_default=False,
+    ),
+]
 Wave = Annotated[
     str,
     typer.Option(
@@ -127,6 +149,7 @@ def switchover(
     take_over: TakeOver = False,
     wave: Wave = "",
     report: Report = None,
+    sign: Sign = None,
     output: Output = DataFormat.TABLE,
     secrets: Secrets = None,
 ) -> None:
@@ -144,7 +167,10 @@ def switchover(
     """
     mode = _mode(dry_run, abort, release, status)
     kind = "emergency" if emergency else "planned"
-    _main(file, connectors, secrets, source, target, mode, kind, fence, near, timeout, take_over, wave, report, output)
+    _main(
+        file, connectors, secrets, source, target, mode, kind, fence, near, timeout, take_over, wave, report, sign,
+        output,
+    )  # fmt: skip
 
 
 def switchback(
@@ -162,6 +188,7 @@ def switchback(
     take_over: TakeOver = False,
     wave: Wave = "",
     report: Report = None,
+    sign: Sign = None,
     output: Output = DataFormat.TABLE,
     secrets: Secrets = None,
 ) -> None:
@@ -177,8 +204,9 @@ def switchback(
     """
     mode = _mode(dry_run, abort, release, status)
     _main(
-        file, connectors, secrets, source, target, mode, "back", fence, near, timeout, take_over, wave, report, output
-    )
+        file, connectors, secrets, source, target, mode, "back", fence, near, timeout, take_over, wave, report, sign,
+        output,
+    )  # fmt: skip
 
 
 def _mode(dry_run: bool, abort: bool, release: bool, status: bool) -> str:
@@ -202,10 +230,16 @@ def _main(
     take_over: bool,
     wave: str,
     report: Path | None,
+    sign: Path | None,
     output: DataFormat,
 ) -> None:
+    if sign is not None and (report is None or mode != "run"):
+        raise typer.BadParameter(
+            "a statement belongs to a switchover with --report PATH, and is PATH.statement.json", param_hint="--sign"
+        )
     if report is not None:
-        _require_room_for(report)
+        _require_room_for(report, ENDINGS if sign is None else (*ENDINGS, *STATEMENT_ENDINGS))
+    key = None if sign is None else read_signing_key(sign)
     with ends_if_wrong(WRONG):
         flows = read_flows(file, connectors or (), secrets)
     log_warnings()
@@ -217,13 +251,17 @@ def _main(
 
     from twinlog.ops.switchover.session import SwitchoverArguments, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
-    asked = SwitchoverArguments(mode, kind, fence, near, timeout_s, take_over, wave, report, output)
+    asked = SwitchoverArguments(mode, kind, fence, near, timeout_s, take_over, wave, report, output, key)
     conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source_name, one.target_name)})
 
 
-def _require_room_for(report: Path) -> None:
+ENDINGS, STATEMENT_ENDINGS = ("md", "json"), ("statement.json", "statement.json.sig")
+"""The endings of the files of a report, and of its statement."""
+
+
+def _require_room_for(report: Path, endings: Sequence[str]) -> None:
     """Raise BadParameter if the report is unwritable: otherwise this would only show at the end."""
-    found = [report.parent / f"{report.name}.{ending}" for ending in ("md", "json")]
+    found = [report.parent / f"{report.name}.{ending}" for ending in endings]
     taken = next((path for path in found if path.exists() and not (path.is_file() and os.access(path, os.W_OK))), None)
     if taken is not None:
         raise typer.BadParameter(f"{taken} is unwritable; name another PATH", param_hint="--report")

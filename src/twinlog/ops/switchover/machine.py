@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -159,6 +160,13 @@ class SwitchoverMachine:
         self._tried("release", lift, context)
         self._journal.write([JournalLine("release", StepPhase.DONE, JournalEntry(self._world.now_ms(), {}))])
         return self._journal.entries
+
+    def leave_switchover(self) -> None:
+        """Note that no process works on an unfinished switchover, as far as the cluster takes the note."""
+        run = self._journal.entries.run
+        if run is not None and run.state not in ENDED and run.owner == self._owner:
+            with suppress(TwinlogError):
+                self._journal.write([], replace(run, owner=""))
 
     def _lift_left(self, left: Data) -> None:
         self._show("release", f"lifts the fence that is noted on {self._world.ends.source}")

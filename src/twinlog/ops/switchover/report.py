@@ -58,6 +58,47 @@ def report(entries: JournalEntries) -> Data:
     return found
 
 
+POSITIONS = (
+    "By its stored positions the flow has copied every source offset of these ranges. The switchover read "
+    "positions only, so the ranges lack digests."
+)
+
+
+def proved_flows(entries: JournalEntries) -> list[Data]:
+    """The proof of the newest switchover of a journal, as a statement has it: the flow with its moved ranges of
+    offsets; empty before the proof."""
+    run, proof = entries.run, entries.done("prove")
+    if run is None or proof is None:
+        return []
+    scope = (entries.done("check") or {}).get("scope", {})
+    lost = run.options.kind is SwitchoverKind.EMERGENCY
+    return [
+        {
+            "flow": str(run.ends),
+            "source": {"alias": run.ends.source, "cluster_id": scope.get("from")},
+            "target": {"alias": run.ends.target, "cluster_id": scope.get("to")},
+            "result": "source lost" if lost else "moved",
+            "meaning": POSITIONS,
+            "proved": _time(entries.at_ms("prove", StepPhase.DONE)),
+            "partitions": [_moved_range(row) for row in proof["rows"]],
+        }
+    ]
+
+
+def _moved_range(row: Data) -> Data:
+    start, end = row.get("start"), row["copied"] if row["end"] is None else row["end"]
+    return {
+        "topic": row["topic"],
+        "remote_topic": row["to_topic"],
+        "partition": row["partition"],
+        "source_start": start,
+        "source_end": end,
+        "target_end": row["to_end"],
+        "offsets": None if start is None else max(0, end - start),
+        "digest": None,
+    }
+
+
 def _time(at_ms: int | None) -> str | None:
     return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
@@ -205,6 +246,9 @@ def markdown(data: Data) -> str:
         head = ("group", "skipped", "repeated", f"on {data['from']}", "offsets")
         rows = [_group_row(name, one) for name, one in data["groups"].items()]
         lines += ["## Groups", "", *_table(head, rows), ""]
+    if "statement" in data:
+        signed = data["statement"]
+        lines += ["## Statement", "", f"{' with '.join(signed['files'])}, signed by the key {signed['key']}", ""]
     if data["notes"]:
         lines += ["## Known before", "", *(f"- {note}" for note in data["notes"]), ""]
     return "\n".join(lines)

@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -29,6 +31,7 @@ from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
 from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine
 from twinlog.ops.switchover.model import (
+    Data,
     FenceMethod,
     NotReadyError,
     SwitchoverDirection,
@@ -39,10 +42,13 @@ from twinlog.ops.switchover.model import (
     UnderWayError,
 )
 from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
-from twinlog.ops.switchover.report import markdown, report
+from twinlog.ops.switchover.report import markdown, proved_flows, report
 from twinlog.ops.switchover.steps.step import Show
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.settings.flow import FlowSettings
+
+if TYPE_CHECKING:
+    from twinlog.ops.verify.signing import SigningKey
 
 LINE_EVERY_S = 2.0
 SAME_EVERY_S = 30.0
@@ -50,6 +56,13 @@ SAME_EVERY_S = 30.0
 
 ALIVE_S = 20.0
 """A process that wrote to the journal within so many seconds may still be running."""
+
+ALIVE_HERE_S = 600.0
+"""The same for a process of this host whose number still exists: no step is silent for longer, and a number may belong
+to another process after a boot."""
+
+_ID = secrets.token_hex(4)
+"""Of this process: in containers, processes get the same numbers again."""
 
 
 def stands(entries: JournalEntries) -> str:
@@ -98,9 +111,15 @@ class StepLines:
         self._width = len(line)
 
 
-def print_report(entries: JournalEntries, path: Path | None, output: DataFormat) -> None:
-    """Print the report, and write it to PATH.md and PATH.json if a path is given."""
+def print_report(entries: JournalEntries, path: Path | None, output: DataFormat, key: SigningKey | None = None) -> None:
+    """Print the report, and write it to PATH.md and PATH.json if a path is given; with a key also its statement, to
+    PATH.statement.json."""
     data = report(entries)
+    flows = proved_flows(entries)
+    files: dict[Path, bytes] = {}
+    if path is not None and key is not None and flows:
+        files = _statement_files(path, flows, key)
+        data["statement"] = {"files": [file.name for file in files], "key": key.public.fingerprint}
     as_text = json.dumps(data, indent=2, ensure_ascii=False)
     if sys.stderr.isatty():
         typer.echo("", err=True)
@@ -109,10 +128,21 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat)
     if path is not None:
         path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")
         path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
+    for file, content in files.items():
+        file.write_bytes(content)
+
+
+def _statement_files(path: Path, flows: Sequence[Data], key: SigningKey) -> dict[Path, bytes]:
+    from twinlog.ops.verify.statement import MOVED, compose, signed_files  # noqa: PLC0415
+
+    content = compose(MOVED, flows[0]["result"], flows, key, SYSTEM.wall())
+    return signed_files(path.with_name(f"{path.name}.statement.json"), content, key)
 
 
 def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: DataFormat) -> int:
     """Rehearse, and print every call and how long it would take; returns the code of the command."""
+    # A switchover cannot begin without its journal.
+    clusters.journal.read()
     preflight, steps = rehearse(clusters, options)
     if output is not DataFormat.TABLE:
         typer.echo(shown_data(rehearsal_json(clusters, preflight, steps), output))
@@ -135,34 +165,45 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
 
 
 def this_process() -> str:
-    return f"{socket.gethostname()} {os.getpid()}"
+    """The owner of a switchover in its journal: host, number and id of this process."""
+    return f"{socket.gethostname()} {os.getpid()} {_ID}"
 
 
 def require_free(entries: JournalEntries) -> None:
-    """Raise UnderWayError while another process seems to work; a process of this host that is gone is ignored."""
+    """Raise UnderWayError while another process seems to work.
+
+    A process that is gone, or that left the switchover after an error, is ignored.
+    """
     run = entries.run
-    if run is None or run.state in ENDED:
+    if run is None or run.state in ENDED or not run.owner:
         return
     times = [entry.at_ms for entry in entries.steps.values()]
     silent_s = SYSTEM.wall() - max(run.seen_ms, *times, 0) / 1000
-    host, _, pid = run.owner.rpartition(" ")
-    if host == socket.gethostname():
-        if pid == str(os.getpid()):
-            # In a restarted container, processes get the same numbers again.
+    host, pid, process_id = [*run.owner.split(" "), "", ""][:3]
+    if process_id == _ID:
+        return
+    patience_s = ALIVE_S
+    if host == socket.gethostname() and pid != str(os.getpid()):
+        if not _exists(pid):
             return
-        try:
-            os.kill(int(pid), 0)
-        except (ProcessLookupError, ValueError):
-            return
-        except PermissionError:
-            pass
-    elif silent_s > ALIVE_S:
+        patience_s = ALIVE_HERE_S
+    if silent_s > patience_s:
         return
     raise UnderWayError(
         f"process {pid} on {host} works on switchover {run.ends} (last entry {silent_s:.0f} s ago); wait for it, or "
         "give --take-over",
         message_id="TW-SWITCH-07",
     )
+
+
+def _exists(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def claim_machine(clusters: LiveClusters, show: Show, *, take_over: bool) -> SwitchoverMachine:
@@ -178,10 +219,17 @@ def claim_machine(clusters: LiveClusters, show: Show, *, take_over: bool) -> Swi
 
 
 def carry_out(machine: SwitchoverMachine, mode: str, options: SwitchoverOptions) -> JournalEntries:
-    """Run, abort or release, by the word `mode`; returns the journal. Raises the errors of the machine."""
-    if mode == "abort":
-        return machine.abort()
-    return machine.release_fence() if mode == "release" else machine.run(options)
+    """Run, abort or release, by the word `mode`; returns the journal.
+
+    Raises the errors of the machine; after an error another process may continue at once.
+    """
+    try:
+        if mode == "abort":
+            return machine.abort()
+        return machine.release_fence() if mode == "release" else machine.run(options)
+    except TwinlogError:
+        machine.leave_switchover()
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +245,7 @@ class SwitchoverArguments:
     wave: str
     report: Path | None
     output: DataFormat
+    key: SigningKey | None = None
 
     @property
     def options(self) -> SwitchoverOptions:
@@ -260,7 +309,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         return 0 if entries.run is not None else FOUND
     machine = claim_machine(clusters, StepLines(), take_over=asked.take_over)
     signals.call(lambda number: _interrupted(number, journal))
-    print_report(carry_out(machine, asked.mode, options), asked.report, asked.output)
+    print_report(carry_out(machine, asked.mode, options), asked.report, asked.output, asked.key)
     return 0
 
 

@@ -31,6 +31,7 @@ from twinlog.worker.control.deciding import decide
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import (
     CommandOutcome,
+    LevelRequest,
     PartitionMove,
     PartitionSelector,
     TopicCommand,
@@ -216,12 +217,18 @@ class TopicsReader(ClustersReader):
         return self._journal.topic
 
     def selectors(
-        self, words: Sequence[str], numbers: Sequence[int] = (), *, unchecked: Callable[[str], None] | None = None
+        self,
+        words: Sequence[str],
+        numbers: Sequence[int] = (),
+        *,
+        unchecked: Callable[[str], None] | None = None,
+        partitions_by_name: bool = True,
     ) -> tuple[PartitionSelector, ...]:
         """Return a selector of source topics for each word.
 
         A word is a pattern of source topics. If it fails to match a topic as a whole and ends in a number, for example
-        `orders-3`, it names the partition of that number. `numbers` are partitions of each word.
+        `orders-3`, it names the partition of that number, except with `partitions_by_name` False. `numbers` are
+        partitions of each word.
 
         Raises OptionError if a word matches no topic that the flow mirrors. With `unchecked`, a source that fails to
         answer is ignored, and `unchecked` is called with the reason.
@@ -236,7 +243,9 @@ class TopicsReader(ClustersReader):
             unchecked(str(error))
             return tuple(_unchecked(word, numbers) for word in words)
         names = sorted({part.topic for part in partitions})
-        return tuple(self._selector(word, numbers, partitions, names) for word in words)
+        return tuple(
+            self._selector(word, numbers, partitions, names, partitions_by_name=partitions_by_name) for word in words
+        )
 
     def _selector(
         self,
@@ -244,12 +253,14 @@ class TopicsReader(ClustersReader):
         numbers: Sequence[int],
         partitions: Mapping[TopicPartition, object],
         names: Sequence[TopicName],
+        *,
+        partitions_by_name: bool,
     ) -> PartitionSelector:
         wanted = PartitionSelector(word, tuple(sorted(set(numbers))) or None)
         if selected([wanted], partitions, self._is_heartbeats):
             return wanted
         single = _PARTITION.fullmatch(word)
-        if single is not None and not numbers:
+        if partitions_by_name and single is not None and not numbers:
             one = PartitionSelector(single[1], (int(single[2]),))
             if selected([one], partitions, self._is_heartbeats):
                 return one
@@ -311,6 +322,24 @@ class TopicsReader(ClustersReader):
                 # The command is written: the process executes it also while this reader is disconnected.
                 continue
         return found
+
+    def submit_level(self, request: LevelRequest) -> LevelRequest:
+        """Write a request for a level of the flow's log; returns it with its time."""
+        self.read_asked()
+        return self._journal.write_level(request)
+
+    def wait_level(self, request: LevelRequest, timeout_s: float, *, poll_s: float = POLL_S) -> DriverReport | None:
+        """Return the report of the process that runs the flow, once it has taken a request for a level over; None if
+        that takes longer than `timeout_s` seconds."""
+        clock = self._target.clock
+        until = clock.monotonic() + timeout_s
+        while True:
+            report = self._flow.read().report
+            if report is not None and report.log_level is not None and report.log_level.request == request.id:
+                return report
+            if clock.monotonic() >= until:
+                return None
+            clock.sleep(poll_s)
 
     # Both.
 

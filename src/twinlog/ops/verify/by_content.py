@@ -78,6 +78,7 @@ class ContentComparison:
         """Raises ClusterError, and CorruptBatchError for a damaged batch."""
         source, target = self._source, self._target
         if section.kind == "copied from":
+            self._findings.ranges.cut()
             begin = find_begin(self._logs, section, self._part.syncs, self._alike)
             if begin is None and self._is_retained(section):
                 return
@@ -168,6 +169,7 @@ class ContentComparison:
         `ours` and `theirs` are the next records, as far as they are already read.
         """
         compacted, alike = self._part.compacted, self._alike
+        self._findings.ranges.cut()
         at = self._source.position, self._target.position
         found = None if ours is None or theirs is None else find_at_hand(ours, theirs, alike)
         if found is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, equal_records, match_offsets, same_bytes, spans
+from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, aligned_runs, equal_records, match_offsets, same_bytes, spans
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME
 from twinlog.ops.verify.alignment import NearbyRecords, PartitionLogs, window
 from twinlog.ops.verify.by_content import ContentComparison
+from twinlog.ops.verify.digests import EqualRanges
 from twinlog.ops.verify.findings import VerifyFindings, describe
 from twinlog.ops.verify.model import (
     PartitionToVerify,
@@ -45,7 +46,9 @@ class PartitionComparison:
         self._begin = part.sections[0] if part.sections else _NOTHING
         self._end = part.sections[-1] if part.sections else _NOTHING
         nearby = NearbyRecords(logs, self._begin.source, self._end.source_end)
-        self._findings = VerifyFindings(Verdict.of(part), nearby, ignore_foreign=rules.ignore_foreign)
+        # Offsets count both sides.
+        ranges = EqualRanges(rules.range_records, part.offsets // 2)
+        self._findings = VerifyFindings(Verdict.of(part), nearby, ranges, ignore_foreign=rules.ignore_foreign)
         self._gone: list[tuple[int, int]] = []
 
     def run(self) -> Verdict:
@@ -67,6 +70,9 @@ class PartitionComparison:
         )
         verdict.source_start, verdict.target_start = first.source, first.target
         for section in part.sections:
+            if section.source > self._source.position or section.target > self._target.position:
+                # Uncompared records may lie between.
+                self._findings.ranges.cut()
             self._source.discard_before(section.source)
             self._target.discard_before(section.target)
             before = self._source.position + self._target.position
@@ -103,6 +109,7 @@ class PartitionComparison:
         """Note that retention deleted offsets of a side during the comparison."""
         self._findings.verdict.add_uncompared(side, start, end, DELETED_SOURCE if side == "source" else DELETED_TARGET)
         self._gone.append((start, end))
+        self._findings.ranges.cut()
 
     def _section(self, section: Section) -> None:
         if section.kind == "exact":
@@ -118,7 +125,7 @@ class PartitionComparison:
 
     def _same_batch(self, section: Section, shift: int | None) -> bool:
         """Take the next batch of both sides if their stored bytes are equal."""
-        if self._rules.every_record:
+        if self._rules.decodes_all:
             return False
         ours = self._source.whole_batch(section.source_end)
         if ours is None:
@@ -172,6 +179,13 @@ class PartitionComparison:
 
     def _match(self, ours: Bodies, theirs: Bodies, shift: int) -> None:
         matched = match_offsets(ours, theirs, shift)
+        if len(matched.source_only) or len(matched.target_only):
+            if self._rules.decodes_all and len(matched.source):
+                # In pieces the digests get all records in the order of their offsets, however many are read at once.
+                for mine, copies in aligned_runs(ours, theirs, shift):
+                    self._match(mine, copies, shift)
+                return
+            self._findings.ranges.cut()
         for start, end in spans(theirs.offsets[matched.target_only]):
             # A copy of an original that the source has lost.
             if not self._was_lost(start - shift, end - shift):
@@ -201,6 +215,7 @@ class PartitionComparison:
         self._findings.count(ours, len(different))
         self._findings.digests.of_source(ours.content())
         self._findings.digests.of_target(theirs.content())
+        self._findings.keep_equal(ours, theirs, same)
 
     def _next_to(self, ours: Bodies, theirs: Bodies, place: int) -> bool:
         """Whether the record and its neighbour are there in the other order."""

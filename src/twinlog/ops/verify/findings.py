@@ -1,28 +1,22 @@
-"""The findings of a comparison of a partition: its row, and the digests of both sides."""
+"""The findings of a comparison of a partition: its row, the digests of both sides, and the ranges of equal records."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from struct import Struct
-from typing import Any
 
-from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, same_timestamps
+from twinlog.arrow.arrays import Flags
+from twinlog.arrow.bodies import Bodies, comparable_timestamps, runs, same_timestamps
 from twinlog.kafka.record.batch import LOG_APPEND_TIME, Batch
 from twinlog.kafka.record.records import Record, decode_body
 from twinlog.ops.verify.alignment import AlignmentGap, NearbyRecords, keys
+from twinlog.ops.verify.digests import EqualRanges, SideDigests
 from twinlog.ops.verify.model import RecordDifference, Verdict
 
 SHOWN = 40
 """The number of bytes of a key or value to show."""
-
-Content = Sequence[bytes | memoryview]
-"""Parts of some records. Each part goes into a hash of its own, so the result is independent of batches."""
-
-_PARTS = 4
-"""Timestamps, lengths and bodies of records; and blocks of records that both sides store alike."""
 
 _SHAPE = Struct(">qqi")
 
@@ -117,62 +111,14 @@ def _changed(ours: bytes | None, theirs: bytes | None) -> str:
     return f"of {len(ours)} bytes became one of {len(theirs)}; they part at byte {at}"
 
 
-class Digests:
-    """SHA-256 of both sides. As long as they are equal, each byte is hashed once."""
-
-    def __init__(self) -> None:
-        self._source = [hashlib.sha256() for _ in range(_PARTS)]
-        self._target: list[Any] | None = None
-
-    def same_block(self, block: memoryview, header: bytes) -> None:
-        """A records block that is the same on both sides, in a batch with this count and these timestamps."""
-        for hashes in self._sides():
-            hashes[3].update(header)
-            hashes[3].update(block)
-
-    def same(self, content: Content) -> None:
-        """Records that are the same on both sides."""
-        for hashes in self._sides():
-            _add(hashes, content)
-
-    def of_source(self, content: Content) -> None:
-        """Records that only the source has, or has so."""
-        self._part()
-        _add(self._source, content)
-
-    def of_target(self, content: Content) -> None:
-        """Records that only the target has, or has so."""
-        _add(self._part(), content)
-
-    def result(self) -> tuple[str, str]:
-        """The digest of either side, in hexadecimal digits."""
-        source = _joined(self._source)
-        return source, source if self._target is None else _joined(self._target)
-
-    def _sides(self) -> list[list[Any]]:
-        return [self._source] if self._target is None else [self._source, self._target]
-
-    def _part(self) -> list[Any]:
-        if self._target is None:
-            self._target = [one.copy() for one in self._source]
-        return self._target
-
-
-def _add(hashes: list[Any], content: Content) -> None:
-    for one, part in zip(hashes, content, strict=False):
-        one.update(part)
-
-
-def _joined(hashes: list[Any]) -> str:
-    return hashlib.sha256(b"".join(one.digest() for one in hashes)).hexdigest()
-
-
 class VerifyFindings:
-    """Adds up equal and different records in `verdict`. `nearby` is the source, for a search around a copy."""
+    """Adds up equal and different records in `verdict`. `nearby` is the source, for a search around a copy; `ranges`
+    gets the equal records."""
 
-    def __init__(self, verdict: Verdict, nearby: NearbyRecords, *, ignore_foreign: bool) -> None:
+    def __init__(self, verdict: Verdict, nearby: NearbyRecords, ranges: EqualRanges, *, ignore_foreign: bool) -> None:
         self.verdict = verdict
-        self.digests = Digests()
+        self.digests = SideDigests()
+        self.ranges = ranges
         self.compared = False
         self._nearby = nearby
         self._ignore_foreign = ignore_foreign
@@ -188,11 +134,18 @@ class VerifyFindings:
     def same(self, ours: Bodies, theirs: Bodies) -> None:
         """Count equal records of both sides."""
         self.count(ours, 0)
-        if theirs.timed.all() and not (ours.timestamps == NO_TIMESTAMP).any():
-            self.digests.same(ours.content())
-        else:
-            # Timestamps were skipped in the comparison, so both digests leave them out.
-            self.digests.same((b"", *ours.content()[1:]))
+        # Timestamps that the comparison skipped are missing in both digests.
+        dated = comparable_timestamps(ours, theirs)
+        self.digests.same(ours.content(dated))
+        self.ranges.add(ours, theirs, dated)
+
+    def keep_equal(self, ours: Bodies, theirs: Bodies, same: Flags) -> None:
+        """Keep the ranges of the records that are the `same` among compared records, of which some differ."""
+        dated = comparable_timestamps(ours, theirs)
+        for start, end in runs(same):
+            if same[start]:
+                self.ranges.add(ours.part(start, end), theirs.part(start, end), dated[start:end])
+            self.ranges.cut()
 
     def count(self, ours: Bodies, different: int) -> None:
         """Records that were compared, of which so many differ."""
@@ -202,12 +155,14 @@ class VerifyFindings:
 
     def differs(self, count: int, make: Callable[[], RecordDifference]) -> None:
         """So many records differ; `make` describes the first of them."""
+        self.ranges.cut()
         if self.verdict.first is None:
             self.verdict.first = make()
         self.verdict.differences += count
 
     def extra(self, theirs: Bodies, source_offset: int) -> None:
         """Count target records that are foreign, or are second copies."""
+        self.ranges.cut()
         doubled = self._nearby.count_known(theirs, source_offset)
         self.verdict.foreign += len(theirs) - doubled
         if self._ignore_foreign and not doubled:
@@ -221,5 +176,7 @@ class VerifyFindings:
 
     def result(self) -> Verdict:
         """The row as far as it is known."""
+        self.ranges.cut()
+        self.verdict.ranges = self.ranges.found
         self.verdict.source_digest, self.verdict.target_digest = self.digests.result()
         return self.verdict

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from twinlog.arrow.bodies import Bodies, decode_bodies
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import GONE_S, LeaderFetch, RangeFetch, Silence
 from twinlog.kafka.net.loop import Loop
@@ -166,8 +166,15 @@ class LogReader:
                 break
             chosen.append(batch)
             size += batch.size
-        for batch in chosen:
-            check_crc(fetched.records, batch)
+        for place, batch in enumerate(chosen):
+            try:
+                check_crc(fetched.records, batch)
+            except CorruptBatchError:
+                if place == 0:
+                    raise
+                # The records before a damaged batch are sound.
+                del chosen[place:]
+                break
         self._rows, used = decode_bodies(fetched.records, chosen, self.position, self.end)
         del chosen[used:]
         past = fetched.past if len(chosen) == len(fetched.batches) else fetched.batches[len(chosen)].base_offset

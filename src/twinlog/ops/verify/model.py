@@ -49,6 +49,27 @@ class UncomparedRange:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedRange:
+    """Offsets of both sides, from each start to below each end, that hold the same records in the same order.
+
+    A side has exactly these records in its range. `digest` is the SHA-256 of the records; if `timestamps` is false, it
+    leaves out their timestamps, which may differ.
+    """
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    records: int
+    timestamps: bool
+    digest: str
+
+    def span(self, side: Side) -> tuple[int, int]:
+        """The offsets of a side."""
+        return (self.source_start, self.source_end) if side == "source" else (self.target_start, self.target_end)
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionToVerify:
     """A partition of a flow, in sections in the order of their offsets.
 
@@ -87,7 +108,8 @@ class VerifyRules:
 
     `every_record` decodes all records, so that digests are independent of batches. With `ignore_foreign`, foreign
     records in a remote topic are counted, but ignored as differences. A task gives a partition up when it makes no
-    progress for `patience_s`.
+    progress for `patience_s`. With `range_records` above 0 a row has the ranges of equal records, each with that many
+    records or more, and all records are decoded, too.
     """
 
     source: ConsumerSettings
@@ -97,6 +119,12 @@ class VerifyRules:
     every_record: bool = False
     ignore_foreign: bool = False
     patience_s: float = 120.0
+    range_records: int = 0
+
+    @property
+    def decodes_all(self) -> bool:
+        """Whether also batches with equal bytes are decoded."""
+        return self.every_record or self.range_records > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +145,8 @@ class Verdict:
     """A row: the compared ranges of offsets of a partition on both sides, and their differences.
 
     `records` counts the equal records of both sides; `bytes` are their stored bytes on the source. `equal` is None if
-    all offsets are uncompared. `differences` counts records that are changed, missing or too many.
+    all offsets are uncompared. `differences` counts records that are changed, missing or too many. `ranges` have the
+    equal records, for a statement.
     """
 
     flow: str
@@ -140,6 +169,7 @@ class Verdict:
     problem: str | None = None
     span: tuple[float, float] | None = None
     """From when to when it was compared, in seconds since 1970."""
+    ranges: list[ComparedRange] = field(default_factory=list)
 
     @classmethod
     def of(cls, part: PartitionToVerify) -> Verdict:

@@ -97,26 +97,58 @@ def share_out(parts: Iterable[W], most: int) -> list[tuple[W, ...]]:
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """The part of a flow to verify: topics of the source by Java expressions (empty: all mirrored topics), records from
-    a timestamp in ms to below another timestamp. The last two fields are as in `VerifyRules`."""
+    a timestamp in ms to below another timestamp. The last three fields are as in `VerifyRules`."""
 
     topics: tuple[str, ...] = ()
     since_ms: int | None = None
     until_ms: int | None = None
     every_record: bool = False
     ignore_foreign: bool = False
+    range_records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyPlan:
-    """The partitions for tasks to compare, and the rules; `tasks` of the flow may run at once."""
+    """The partitions for tasks to compare, and the rules; `tasks` of the flow may run at once.
+
+    `cluster_ids` are the ids of the source and of the target, if a statement needs them.
+    """
 
     rules: VerifyRules
     parts: tuple[PartitionToVerify, ...]
     tasks: int = 1
+    cluster_ids: tuple[str | None, str | None] = (None, None)
 
     def shares(self, most: int) -> list[VerifyPlan]:
         """At most so many plans of about the same size."""
         return [replace(self, parts=parts) for parts in share_out(self.parts, most)]
+
+
+def rules_of(settings: FlowSettings, options: VerifyOptions) -> VerifyRules:
+    """How tasks read the clusters of a flow."""
+    consumer = settings.consumer
+    return VerifyRules(
+        consumer,
+        ConsumerSettings(
+            settings.target_admin.client,
+            fetch_max_bytes=consumer.fetch_max_bytes,
+            max_partition_fetch_bytes=consumer.max_partition_fetch_bytes,
+        ),
+        settings.source,
+        settings.target,
+        options.every_record,
+        options.ignore_foreign,
+        range_records=options.range_records,
+    )
+
+
+def compacted_topics(admin: ClusterAdmin, names: Sequence[TopicName]) -> set[TopicName]:
+    """The topics with compaction in their `cleanup.policy`. Raises ClusterError and RefusedError."""
+    return {
+        name
+        for name, entries in admin.configs(names).items()
+        if any(one.name == "cleanup.policy" and "compact" in (one.value or "") for one in entries)
+    }
 
 
 class VerifyPlanner:
@@ -153,19 +185,10 @@ class VerifyPlanner:
             )
         self._source.connect(self._connect_s)
         self._target.connect(self._connect_s)
-        rules = VerifyRules(
-            settings.consumer,
-            ConsumerSettings(
-                settings.target_admin.client,
-                fetch_max_bytes=settings.consumer.fetch_max_bytes,
-                max_partition_fetch_bytes=settings.consumer.max_partition_fetch_bytes,
-            ),
-            settings.source,
-            settings.target,
-            options.every_record,
-            options.ignore_foreign,
-        )
-        return VerifyPlan(rules, tuple(self._parts()), settings.tasks_max)
+        ids: tuple[str | None, str | None] = (None, None)
+        if options.range_records:
+            ids = self._source.identity().cluster_id, self._target.identity().cluster_id
+        return VerifyPlan(rules_of(settings, options), tuple(self._parts()), settings.tasks_max, ids)
 
     def _parts(self) -> Iterable[PartitionToVerify]:
         settings, topology = self._settings, topology_of(self._settings)
@@ -183,8 +206,8 @@ class VerifyPlanner:
         # Positions are read first: the records of stored positions are on the target by then.
         store = MapStore(settings, self._target, PositionStore(settings, self._target, optional=True))
         store.read()
-        compacted = self._compacted([topic.name for topic, remote in pairs if remote in copies], self._source)
-        compacted_there = self._compacted([remote for _, remote in pairs if remote in copies], self._target)
+        compacted = compacted_topics(self._source, [topic.name for topic, remote in pairs if remote in copies])
+        compacted_there = compacted_topics(self._target, [remote for _, remote in pairs if remote in copies])
         parts = [TopicPartition(topic.name, number) for topic, _ in pairs for number in range(topic.partitions)]
         there = [
             TopicPartition(remote, number)
@@ -272,14 +295,6 @@ class VerifyPlanner:
         if its not in remote_logs or its not in remote_ends:
             return f"cluster {settings.target}: {its} has no leader"
         return None
-
-    def _compacted(self, names: Sequence[TopicName], admin: ClusterAdmin) -> set[TopicName]:
-        found = admin.configs(names)
-        return {
-            name
-            for name, entries in found.items()
-            if any(one.name == "cleanup.policy" and "compact" in (one.value or "") for one in entries)
-        }
 
     def _at(self, parts: Iterable[TopicPartition], timestamp: int | None) -> Mapping[TopicPartition, int] | None:
         """The first source offset of each partition with this timestamp or a later timestamp."""

@@ -7,10 +7,13 @@ from itertools import groupby
 
 from twinlog.console.table import shown_duration, table
 from twinlog.message_ids import with_id
-from twinlog.ops.verify.model import UncomparedRange, Verdict
+from twinlog.ops.verify.model import Side, UncomparedRange, Verdict
+from twinlog.ops.verify.recheck import RecheckVerdict, SideFindings
 from twinlog.ops.verify.sections import NOT_YET
 
 _HEAD = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "BYTES", "DIFFERENCES", "")
+_RECHECK_HEAD = ("TOPIC", "COPY", "PARTITIONS", "STATED", "SOURCE", "TARGET", "GONE", "NEWER", "")
+_SIDES: tuple[Side, ...] = ("source", "target")
 _NONE: Mapping[str, str] = {}
 SHOWN = 5
 """The uncompared ranges of a topic, and different partitions, to print; `--all` prints all of them."""
@@ -39,10 +42,7 @@ def verdict_lines(
                 word_of(parts),
             )
         )
-    names = {
-        id(one): f"{one.flow} {one.topic}-{one.partition}" if several else f"{one.topic}-{one.partition}"
-        for one in found
-    }
+    names = _names(found, several)
     lines = table(rows, numbers=tuple(number + several for number in (2, 3, 4, 5)))
     lines += _some(
         [_different(names[id(one)], one) for one in found if one.first is not None], everything, "differences"
@@ -58,8 +58,20 @@ def verdict_lines(
         with_id(f"{names[id(one)]} was not compared: {one.problem}", "TW-VERIFY-03") for one in found if one.problem
     ]
     lines += _some(problems, everything, "partitions that were not compared")
-    lines += [with_id(f"flow {name} was not compared: {problem}", "TW-VERIFY-03") for name, problem in failed.items()]
+    lines += _failed(failed)
     return [*lines, _sum(found, seconds, len(failed))]
+
+
+def _names(found: Sequence[Verdict] | Sequence[RecheckVerdict], several: bool) -> dict[int, str]:
+    """The names of the partitions of rows, by the ids of the rows."""
+    return {
+        id(one): f"{one.flow} {one.topic}-{one.partition}" if several else f"{one.topic}-{one.partition}"
+        for one in found
+    }
+
+
+def _failed(failed: Mapping[str, str]) -> list[str]:
+    return [with_id(f"flow {name} was not compared: {problem}", "TW-VERIFY-03") for name, problem in failed.items()]
 
 
 def _sum(found: Sequence[Verdict], seconds: float, failed: int) -> str:
@@ -120,3 +132,95 @@ def _some(lines: Sequence[str], everything: bool, what: str) -> list[str]:
     if everything or len(lines) <= SHOWN:
         return list(lines)
     return [*lines[:SHOWN], f"and {len(lines) - SHOWN} more {what}; --all prints them"]
+
+
+def recheck_lines(found: Sequence[RecheckVerdict], failed: Mapping[str, str] = _NONE, *, everything: bool) -> list[str]:
+    """A table of the topics of a statement as they are now, below it the differences and the lost records.
+
+    `failed` are wholly uncompared flows, each with the reason.
+    """
+    several = len({one.flow for one in found} | failed.keys()) > 1
+    rows: list[tuple[str, ...]] = [("FLOW", *_RECHECK_HEAD) if several else _RECHECK_HEAD]
+    for (flow, topic, remote), group in groupby(found, key=lambda one: (one.flow, one.topic, one.remote_topic)):
+        parts = list(group)
+        sides = [side for one in parts for side in one.sides]
+        rows.append(
+            (
+                *([flow] if several else []),
+                topic,
+                remote,
+                str(len(parts)),
+                str(sum(one.records for one in parts)),
+                _equal_on(sides, "source"),
+                _equal_on(sides, "target"),
+                str(sum(side.gone for side in sides)),
+                str(sum(side.newer for side in sides if side.side == "target")),
+                _state_of(parts),
+            )
+        )
+    names = _names(found, several)
+    lines = table(rows, numbers=tuple(number + several for number in range(2, 8)))
+    sides_of = [(names[id(one)], side) for one in found for side in one.sides]
+    lines += _some(
+        [_changed(name, side) for name, side in sides_of if side.first is not None], everything, "differences"
+    )
+    lines += _some([_gone(name, side) for name, side in sides_of if side.gone], everything, "partitions with losses")
+    problems = [
+        with_id(f"{name} was not compared: {side.problem}", "TW-VERIFY-03") for name, side in sides_of if side.problem
+    ]
+    lines += _some(problems, everything, "partitions that were not compared")
+    return [*lines, *_failed(failed), _recheck_sum(found, len(failed))]
+
+
+def _equal_on(sides: Sequence[SideFindings], side: Side) -> str:
+    """The number of equal records of a side; a dash for an unread side."""
+    read = [one.equal for one in sides if one.side == side]
+    return str(sum(read)) if read else "-"
+
+
+def _state_of(parts: Sequence[RecheckVerdict]) -> str:
+    if any(one.equal is False for one in parts):
+        return "different"
+    if any(one.equal is None for one in parts):
+        return "not compared"
+    if not any(one.records for one in parts):
+        return "no records"
+    return "equal where compared" if any(side.gone for one in parts for side in one.sides) else "equal"
+
+
+def _changed(name: str, one: SideFindings) -> str:
+    first = one.first
+    assert first is not None
+    return (
+        f"TW-VERIFY-05: {name}: {one.side} differs from the statement in {_ranges(one.different)}, first at offsets "
+        f"{first.start} to {first.end - 1}: {first.found} records, stated {first.stated}"
+    )
+
+
+def _gone(name: str, one: SideFindings) -> str:
+    by = " and ".join(text for text, count in (("retention", one.trimmed), ("compaction", one.compacted)) if count)
+    rest = f"; the other {one.unproved} records of these ranges were not compared" if one.unproved else ""
+    return f"TW-VERIFY-06: {name}: {one.side} lacks {one.gone} records of the statement, deleted by {by}{rest}"
+
+
+def _recheck_sum(found: Sequence[RecheckVerdict], failed: int) -> str:
+    """The last line, with problems first."""
+    sides = [side for one in found for side in one.sides]
+    changed = sum(one.equal is False for one in found)
+    unknown = sum(one.equal is None for one in found)
+    parts = [f"{sum(one.records for one in found)} stated records in {len(found)} partitions"]
+    parts += [f"equal on the {side}: {equal}" for side in _SIDES if (equal := _equal_on(sides, side)) != "-"]
+    if gone := sum(one.gone for one in sides):
+        parts.insert(0, f"gone: {gone} records")
+    if unknown:
+        parts.insert(0, f"not compared: {unknown} of {len(found)} partitions")
+    if failed:
+        parts.insert(0, f"flows not compared: {failed}")
+    if changed:
+        ranges = _ranges(sum(one.different for one in sides))
+        parts.insert(0, f"differences: {ranges}, in {changed} of {len(found)} partitions")
+    return "; ".join(parts)
+
+
+def _ranges(count: int) -> str:
+    return f"{count} range" if count == 1 else f"{count} ranges"

@@ -87,8 +87,13 @@ def leaving_tasks(session: SparkSession) -> frozenset[int]:
     leaving = set(pending.split(",")) - {""}
     if not leaving:
         return frozenset()
-    running = context.taskScheduler().taskIdToExecutorId().mkString(",")
-    return frozenset(int(task) for task, executor in _RUNS_IN.findall(running) if executor in leaving)
+    return frozenset(task for task, executor in task_executors(session).items() if executor in leaving)
+
+
+def task_executors(session: SparkSession) -> dict[int, str]:
+    """The executor of each running task attempt, by the number of the attempt."""
+    running = session.sparkContext._jsc.sc().taskScheduler().taskIdToExecutorId().mkString(",")
+    return {int(task): str(executor) for task, executor in _RUNS_IN.findall(running)}
 
 
 def jvm_figures(session: SparkSession) -> JvmFigures:

@@ -41,8 +41,7 @@ class ClusterAddress:
     @classmethod
     def of(cls, form: Mapping[str, str], side: str) -> ClusterAddress:
         """Read the fields of a form that begin with `side`. Raises RequestError 400 with the wrong field."""
-        given = {name: form.get(f"{side}_{name}", "").strip() for name in cls.__slots__ if name != "password"}
-        found = cls(**given, password=form.get(f"{side}_password", ""))
+        found = cls(**cls.typed(form, side), password=form.get(f"{side}_password", ""))
         if not _ALIAS.fullmatch(found.alias):
             raise RequestError(
                 400, f"The {side} cluster needs a name of letters, digits, - and _; found {found.alias!r}."
@@ -59,6 +58,11 @@ class ClusterAddress:
         if max(len(found.authorities), len(found.servers), len(found.password)) > _LONGEST:
             raise RequestError(400, f"A field of {found.alias} is longer than {_LONGEST} characters.")
         return found
+
+    @classmethod
+    def typed(cls, form: Mapping[str, str], side: str) -> dict[str, str]:
+        """The fields of a form that begin with `side`, all but the password, by their names here."""
+        return {name: form.get(f"{side}_{name}", "").strip() for name in cls.__slots__ if name != "password"}
 
     @property
     def uses_login(self) -> bool:

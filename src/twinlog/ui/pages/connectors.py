@@ -43,8 +43,12 @@ VERBS: Mapping[str, str] = {
 """The actions that a later action takes back, by name and button."""
 
 DELETE = "delete"
+_OTHER_PATHS = ("", ".", "..")
+"""As a part of a path each of these leads to another path of the worker."""
+
 _LONGEST_TRACE = 20_000
-_MOST_OFFSETS = 100
+MOST_OFFSETS = 100
+"""Stored offsets that a page shows; `twinlog connectors offsets list` prints all."""
 
 
 class ConnectorsPages:
@@ -68,22 +72,26 @@ class ConnectorsPages:
         data = {
             "worker": None if rest is None else rest.access.url,
             "connectors": paged(rows, query, COLUMNS, "name", {}),
+            "actions": self._site.settings.actions,
         }
         return ConsolePage("connectors.html", "connectors", "Connectors", data)
 
     async def show_connector(self, visit: Visit) -> ConsolePage:
         """A connector with its tasks. Raises RequestError 404 for an unknown connector."""
-        rest, name = self._rest(visit), visit.query("name")
+        rest, name = self._site.require_rest(visit.session.authorization), visit.query("name")
+        if name in _OTHER_PATHS:
+            raise RequestError(404, f"The connector {name!r} is unknown.")
         data = await self._call(lambda: _connector(rest, name))
         verbs = [{"verb": verb, "title": title} for verb, title in VERBS.items()]
         data |= {"verbs": verbs if self._site.settings.actions else [], "actions": self._site.settings.actions}
         return ConsolePage("connector.html", "connectors", name, data)
 
     async def act(self, visit: Visit) -> Response:
-        """Do an action, and lead back to the page of the connector."""
+        """Do an action, and lead back to the page of the connector, or to the page of its offsets."""
         self._site.require_actions()
-        rest, name, verb = self._rest(visit), visit.form.get("name", ""), visit.form.get("verb", "")
-        if not name or (verb not in VERBS and verb != DELETE):
+        rest = self._site.require_rest(visit.session.authorization)
+        name, verb = visit.form.get("name", ""), visit.form.get("verb", "")
+        if name in _OTHER_PATHS or (verb not in VERBS and verb != DELETE):
             raise RequestError(400, f"The action {verb!r} is unknown; the actions are {', '.join((*VERBS, DELETE))}.")
         if verb == DELETE and visit.form.get("typed", "") != name:
             raise RequestError(400, f"The connector stays: type the name {name} to delete it.")
@@ -93,14 +101,9 @@ class ConnectorsPages:
             audit(visit.user, visit.address, f"{verb} connector", connector=name, outcome=type(error).__name__)
             raise
         audit(visit.user, visit.address, f"{verb} connector", connector=name, outcome="accepted")
-        path = "/connectors" if verb == DELETE else f"/connector?name={quoted(name)}"
+        page = "/connector/offsets" if visit.form.get("then") == "offsets" else "/connector"
+        path = "/connectors" if verb == DELETE else f"{page}?name={quoted(name)}"
         return RedirectResponse(f"{self._site.root}{path}", 303)
-
-    def _rest(self, visit: Visit) -> ConnectRest:
-        found = self._site.sources.open_rest(visit.session.authorization)
-        if found is None:
-            raise RequestError(404, "The console knows no Connect worker: start it with --connect URL.")
-        return found
 
     async def _call(self, call: Callable[[], T]) -> T:
         return await self._site.threads.act.run(call)
@@ -125,15 +128,20 @@ def _row(name: str, info: Mapping[str, Any], status: Mapping[str, Any] | None) -
     }
 
 
-def _connector(rest: ConnectRest, name: str) -> dict[str, Any]:
-    info = rest.get("connectors", name)
+def connector_status(rest: ConnectRest, name: str) -> Mapping[str, Any] | None:
+    """The status of a connector; None right after its creation."""
     try:
-        status = rest.get("connectors", name, "status")
+        found: Mapping[str, Any] = rest.get("connectors", name, "status")
     except RequestError as error:
-        # Right after its creation a connector lacks a status.
         if error.status != 404:
             raise
-        status = None
+        return None
+    return found
+
+
+def _connector(rest: ConnectRest, name: str) -> dict[str, Any]:
+    info = rest.get("connectors", name)
+    status = connector_status(rest, name)
     try:
         offsets = rest.get("connectors", name, "offsets")["offsets"]
     except RequestError:
@@ -148,8 +156,8 @@ def _connector(rest: ConnectRest, name: str) -> dict[str, Any]:
             for one in ([] if status is None else status["tasks"])
         ],
         "config": [{"key": key, "value": shown(key, config[key] or "")} for key in sorted(config)],
-        "offsets": None if offsets is None else [_offset(one) for one in offsets[:_MOST_OFFSETS]],
-        "more_offsets": 0 if offsets is None else max(0, len(offsets) - _MOST_OFFSETS),
+        "offsets": None if offsets is None else [_offset(one) for one in offsets[:MOST_OFFSETS]],
+        "more_offsets": 0 if offsets is None else max(0, len(offsets) - MOST_OFFSETS),
     }
 
 

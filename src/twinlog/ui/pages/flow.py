@@ -1,4 +1,4 @@
-"""The page of a flow: charts of the last hour, tasks, held partitions, troubles, and its topics in pages."""
+"""The page of a flow: charts of the last hour, its tasks with their places, held partitions, troubles, and topics."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class FlowPage:
             "attention": attention_rows(attentions(name, reading.value, reading.trouble)),
             "held": _held(flow),
             "processes": _processes(flow),
+            "tasks": _tasks(flow),
             "charts": list(CHARTS),
             "report": _report(flow),
             "topics": topics_list(flow, visit, {"flow": name}),
@@ -93,6 +94,27 @@ def _processes(flow: LiveFlow) -> list[dict[str, Any]]:
             {"process": report.process, "leads": seen.runs, "ready": seen.runs, "since_s": report.since_ms / 1000}
         )
     return found
+
+
+def _tasks(flow: LiveFlow) -> dict[str, Any]:
+    """The copiers of the process that runs the flow now, with the host, the executor and the partitions of each."""
+    seen = flow.state.reading.value
+    report = None if seen is None else seen.report
+    first = () if report is None else report.tasks
+    return {
+        "first": [
+            {
+                "copier": one.copier,
+                "host": one.host,
+                "executor": one.executor,
+                "task": one.task,
+                "bridge": one.task is None,
+                "partitions": one.partitions,
+            }
+            for one in first
+        ],
+        "more": 0 if report is None else max(0, report.copiers - len(first)),
+    }
 
 
 def _report(flow: LiveFlow) -> dict[str, Any] | None:

@@ -117,10 +117,8 @@ class GroupsPages:
 
 
 async def wait_groups(site: ConsoleSite, flow: LiveFlow) -> None:
-    """Have the groups of a flow read, and wait a moment for the first reading."""
-    flow.groups.touch()
-    if flow.groups.reading.version == 0:
-        await site.threads.read.run(lambda: flow.groups.wait_reading(site.settings.first_read_s))
+    """Have the groups of a flow read, and wait a moment for a reading of now."""
+    await site.wait_fresh(flow.groups)
 
 
 def _group_row(group: GroupStatus) -> Row:

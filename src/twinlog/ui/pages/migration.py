@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from twinlog.errors import RequestError
+from twinlog.errors import RequestError, TwinlogError
 from twinlog.ui.audit import audit
 from twinlog.ui.migration.draft import MECHANISMS, PROTOCOLS, ClusterAddress, MigrationDraft
-from twinlog.ui.migration.migrations import Migration, MigrationStore
+from twinlog.ui.migration.migrations import FoundClusters, Migration, MigrationStore
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.visits import Visit, page_routes
+from twinlog.ui.visits import Visit, page_routes, with_mistake
 
 T = TypeVar("T")
 
 MOST_BOXES = 2_000
 """The most topics and groups with a box each; above, a migration takes all of them."""
+
+_NEW = {"source_alias": "source", "target_alias": "target"}
+"""The fields of a form for a new migration."""
 
 MOST_ROWS = 100
 """Rows of each part of a plan; `twinlog plan` prints all."""
@@ -43,81 +46,33 @@ class MigrationPages:
 
     async def show(self, visit: Visit) -> ConsolePage:
         """The form for both addresses."""
-        data = {
-            "offered": self._site.migrations is not None and self._site.settings.actions,
-            "protocols": list(PROTOCOLS),
-            "mechanisms": list(MECHANISMS),
-        }
-        return ConsolePage("migration.html", "migration", "Migrate", data)
+        return self._addresses(_NEW)
 
-    async def begin_migration(self, visit: Visit) -> Response:
-        """Read both clusters, and lead to the choice of topics and groups."""
+    async def begin_migration(self, visit: Visit) -> ConsolePage | Response:
+        """Read both clusters, and lead to the choice of topics and groups; a form with a mistake comes back."""
         store = self._store()
-        source, target = ClusterAddress.of(visit.form, "source"), ClusterAddress.of(visit.form, "target")
-        if source.alias == target.alias:
-            raise RequestError(400, f"Both clusters are named {source.alias}: give them two names.")
-        found = await self._call(lambda: store.begin_migration(MigrationDraft(source, target)))
+        try:
+            draft = _new_draft(visit.form)
+            found = await self._call(lambda: store.begin_migration(draft))
+        except TwinlogError as error:
+            return with_mistake(self._addresses(visit.form), error)
         return self._to("choose", found)
 
     async def choose(self, visit: Visit) -> ConsolePage:
         """The topics and groups of the source, and the questions of a migration."""
         one = self._store().find(visit.query("id"))
-        found, draft = one.found, one.draft
-        boxes = len(found.topics) + len(found.groups) <= MOST_BOXES
-        data = {
-            "id": one.id,
-            "from": draft.source.alias,
-            "to": draft.target.alias,
-            "boxes": boxes,
-            "topics": [
-                {
-                    "topic": topic.name,
-                    "partitions": topic.partitions,
-                    "records": topic.records,
-                    "bytes": topic.bytes,
-                    "there": topic.there,
-                    "ticked": draft.topics is None or topic.name in draft.topics,
-                }
-                for topic in (found.topics if boxes else ())
-            ],
-            "groups": [
-                {"group": group, "ticked": draft.groups is None or group in draft.groups}
-                for group in (found.groups if boxes else ())
-            ],
-            "topic_count": len(found.topics),
-            "group_count": len(found.groups),
-            "left_out": found.left_out,
-            "acls": found.acls,
-            "unread": list(found.unread),
-            "keeps_names": draft.keeps_names,
-            "syncs_groups": draft.syncs_groups,
-            "syncs_acls": draft.syncs_acls,
-        }
-        return ConsolePage("migration_choose.html", "migration", f"Migrate {draft.flow}", data)
+        return _choice(one, one.draft)
 
-    async def plan(self, visit: Visit) -> Response:
-        """Plan the choice, and lead to the page of the plan."""
+    async def plan(self, visit: Visit) -> ConsolePage | Response:
+        """Plan the choice, and lead to the page of the plan; a form with a mistake comes back."""
         store = self._store()
         one = store.find(visit.form.get("id", ""))
-        found = one.found
-        topics, groups = visit.ticked("topic"), visit.ticked("group")
-        if visit.form.get("all") != "yes":
-            unknown = set(topics) - {topic.name for topic in found.topics} or set(groups) - set(found.groups)
-            if unknown:
-                raise RequestError(400, f"{sorted(unknown)[0]!r} is unknown: look at the clusters again.")
-            if not topics:
-                raise RequestError(400, "Tick a topic, or several.")
-        everything = visit.form.get("all") == "yes"
-        syncs = visit.form.get("groups") == "yes" and (everything or bool(groups) or not found.groups)
-        draft = replace(
-            one.draft,
-            topics=None if everything or len(topics) == len(found.topics) else topics,
-            groups=None if everything or len(groups) == len(found.groups) or not groups else groups,
-            keeps_names=visit.form.get("names") == "kept",
-            syncs_groups=syncs,
-            syncs_acls=visit.form.get("acls") == "yes",
-        )
-        await self._call(lambda: store.make_plan(one, draft))
+        ticked = _ticked(one.draft, visit)
+        try:
+            draft = _checked(ticked, one.found)
+            await self._call(lambda: store.make_plan(one, draft))
+        except TwinlogError as error:
+            return with_mistake(_choice(one, ticked), error)
         return self._to("plan", one)
 
     async def show_plan(self, visit: Visit) -> ConsolePage:
@@ -175,15 +130,105 @@ class MigrationPages:
         return self._to("plan", one)
 
     def _store(self) -> MigrationStore:
-        if self._site.migrations is None or not self._site.settings.actions:
-            raise RequestError(403, "This console has no migrations: start `twinlog console` without --read-only.")
-        return self._site.migrations
+        reason, store = self._site.lacks_migrations, self._site.migrations
+        if reason or store is None:
+            raise RequestError(403, f"This console has no migrations: {reason}.")
+        return store
+
+    def _addresses(self, form: Mapping[str, str]) -> ConsolePage:
+        """The form for both addresses with the values of a form, all but its passwords."""
+        data = {
+            "reason": self._site.lacks_migrations or None,
+            "protocols": list(PROTOCOLS),
+            "mechanisms": list(MECHANISMS),
+            "source": ClusterAddress.typed(form, "source"),
+            "target": ClusterAddress.typed(form, "target"),
+            "mistake": None,
+        }
+        return ConsolePage("migration.html", "migration", "Migrate", data)
 
     def _to(self, page: str, one: Migration) -> Response:
         return RedirectResponse(f"{self._site.root}/migration/{page}?id={quoted(one.id)}", 303)
 
     async def _call(self, call: Callable[[], T]) -> T:
         return await self._site.threads.act.run(call)
+
+
+def _new_draft(form: Mapping[str, str]) -> MigrationDraft:
+    """The draft of two addresses. Raises RequestError 400 with the wrong field."""
+    source, target = ClusterAddress.of(form, "source"), ClusterAddress.of(form, "target")
+    if source.alias == target.alias:
+        raise RequestError(400, f"Both clusters are named {source.alias}: give them two names.")
+    return MigrationDraft(source, target)
+
+
+def _ticked(draft: MigrationDraft, visit: Visit) -> MigrationDraft:
+    """The draft with the boxes that the user ticked."""
+    everything = visit.form.get("all") == "yes"
+    return replace(
+        draft,
+        topics=None if everything else visit.ticked("topic"),
+        groups=None if everything else visit.ticked("group"),
+        keeps_names=visit.form.get("names") == "kept",
+        syncs_groups=visit.form.get("groups") == "yes",
+        syncs_acls=visit.form.get("acls") == "yes",
+    )
+
+
+def _checked(ticked: MigrationDraft, found: FoundClusters) -> MigrationDraft:
+    """The draft to plan: a part of the topics and groups, or None for all of them. Raises RequestError 400."""
+    topics, groups = ticked.topics, ticked.groups
+    if topics is None or groups is None:
+        return ticked
+    unknown = set(topics) - {topic.name for topic in found.topics} or set(groups) - set(found.groups)
+    if unknown:
+        raise RequestError(400, f"{sorted(unknown)[0]!r} is unknown: look at the clusters again.")
+    if not topics:
+        raise RequestError(400, "Tick a topic, or several.")
+    return replace(
+        ticked,
+        topics=None if len(topics) == len(found.topics) else topics,
+        groups=None if len(groups) == len(found.groups) or not groups else groups,
+        syncs_groups=ticked.syncs_groups and (bool(groups) or not found.groups),
+    )
+
+
+def _choice(one: Migration, draft: MigrationDraft) -> ConsolePage:
+    """The form with the topics and groups of the source; the boxes of the draft are ticked."""
+    found = one.found
+    boxes = len(found.topics) + len(found.groups) <= MOST_BOXES
+    topics = None if draft.topics is None else frozenset(draft.topics)
+    groups = None if draft.groups is None else frozenset(draft.groups)
+    data = {
+        "id": one.id,
+        "from": draft.source.alias,
+        "to": draft.target.alias,
+        "boxes": boxes,
+        "topics": [
+            {
+                "topic": topic.name,
+                "partitions": topic.partitions,
+                "records": topic.records,
+                "bytes": topic.bytes,
+                "there": topic.there,
+                "ticked": topics is None or topic.name in topics,
+            }
+            for topic in (found.topics if boxes else ())
+        ],
+        "groups": [
+            {"group": group, "ticked": groups is None or group in groups} for group in (found.groups if boxes else ())
+        ],
+        "topic_count": len(found.topics),
+        "group_count": len(found.groups),
+        "left_out": found.left_out,
+        "acls": found.acls,
+        "unread": list(found.unread),
+        "keeps_names": draft.keeps_names,
+        "syncs_groups": draft.syncs_groups,
+        "syncs_acls": draft.syncs_acls,
+        "mistake": None,
+    }
+    return ConsolePage("migration_choose.html", "migration", f"Migrate {draft.flow}", data)
 
 
 def _process(one: Migration) -> dict[str, Any] | None:

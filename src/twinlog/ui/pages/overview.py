@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.routing import Route
 
+from twinlog.message_ids import ID
 from twinlog.ops.status.status_text import flow_json
 from twinlog.ui.live_flows import MOST_READINGS, LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency
@@ -53,18 +54,13 @@ class OverviewPage:
 
 
 async def wait_states(site: ConsoleSite, flows: list[LiveFlow]) -> None:
-    """Have the states of flows read, and wait a moment for the first reading of each."""
-    for flow in flows:
-        flow.state.touch()
-    until = site.clock.monotonic() + site.settings.first_read_s
-    for flow in flows:
-        if flow.state.reading.version == 0:
-            left_s = max(0.0, until - site.clock.monotonic())
-            await site.threads.read.run(lambda flow=flow, left_s=left_s: flow.state.wait_reading(left_s))  # type: ignore[misc]
+    """Have the states of flows read, and wait a moment for a reading of now of each."""
+    await site.wait_fresh(*(flow.state for flow in flows))
 
 
 def flow_row(flow: LiveFlow) -> Data:
-    """A flow in a line: the figures of `twinlog status`; all of them None before the first reading."""
+    """A flow in a line: the figures of `twinlog status`; all of them None before the first reading, and after a failed
+    or stale reading: older figures would look like those of now."""
     reading, settings = flow.state.reading, flow.settings
     row: Data = {
         "flow": settings.name,
@@ -73,14 +69,20 @@ def flow_row(flow: LiveFlow) -> Data:
         "read_at_ms": reading.at_ms,
         "trouble": reading.trouble,
     }
-    if reading.value is None:
-        return {**row, "condition": "unknown", "state": "unknown", "detail": reading.trouble, "figures": None}
+    if reading.value is None or reading.trouble or flow.state.is_stale:
+        detail = reading.trouble or (None if reading.value is None else "the last reading is old")
+        return {**row, "condition": "unknown", "state": "unknown", "detail": detail, "brief": detail, "figures": None}
     figures = flow_json(reading.value)
     # The page of the flow has its topics.
     for name in ("topics", "more_topics", "last_report"):
         del figures[name]
     kept = {name: figures[name] for name in ("condition", "state", "detail")}
-    return {**row, **kept, "figures": figures}
+    return {**row, **kept, "brief": _brief(kept["detail"]), "figures": figures}
+
+
+def _brief(detail: str | None) -> str | None:
+    """A detail without the messages in it: the list of troubles has them with their ways out."""
+    return detail if detail is None or (found := ID.search(detail)) is None else detail[: found.start()].rstrip(": ")
 
 
 def _clusters(rows: list[Data]) -> list[Data]:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from twinlog.errors import RequestError
 from twinlog.model.amounts import counted
 from twinlog.ops.groups.command import summary
+from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.groups import wait_groups
@@ -46,29 +47,26 @@ class ReadinessPage:
         follows = self._site.sources.follower(name) is not None
         if follows:
             await wait_groups(self._site, flow)
-        flow.rehearsal.touch()
-        if flow.rehearsal.reading.version == 0:
-            # A rehearsal takes some seconds, which are worth the wait for a reader of JSON.
-            wait_s = self._site.settings.first_read_s
-            await self._site.threads.read.run(lambda: flow.rehearsal.wait_reading(wait_s))
-        reading = flow.rehearsal.reading
+        # A rehearsal takes some seconds, which are worth the wait for a reader of JSON.
+        await self._site.wait_fresh(flow.rehearsal)
+        reading, stale = flow.rehearsal.reading, flow.rehearsal.is_stale
         data = {
             "flow": name,
             "flows": names,
             "from": flow.settings.source,
             "to": flow.settings.target,
-            **_answer(flow, reading.value, reading.trouble),
+            **_answer(flow, reading.value, reading.trouble, stale=stale),
             "read_at_ms": reading.at_ms,
-            "reading": reading.version == 0,
+            "reading": stale,
             "checks": _checks(flow, follows=follows),
         }
         live = (name, f"rehearsal:{name}", *((f"groups:{name}",) if follows else ()))
         return ConsolePage("readiness.html", "readiness", f"Readiness of {name}", data, live=live)
 
 
-def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None) -> dict[str, Any]:
-    """The answer with its obstacles; an answer whose repetition failed counts as unknown."""
-    state = flow.state.reading.value
+def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None, *, stale: bool) -> dict[str, Any]:
+    """The answer with its obstacles; a stale answer, and an answer whose repetition failed, count as unknown."""
+    state = _state_of_now(flow)
     loss = None if state is None or state.unknown else state.lag
     found: dict[str, Any] = {
         "ready": UNKNOWN,
@@ -91,7 +89,7 @@ def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None) -> dict
     ]
     return {
         **found,
-        "ready": UNKNOWN if trouble else YES if seen.ready else NO,
+        "ready": UNKNOWN if trouble or stale else YES if seen.ready else NO,
         "problems": data["problems"],
         "notes": data["notes"],
         "steps": steps,
@@ -105,10 +103,10 @@ def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None) -> dict
 def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
     """Each check with its evidence, and the time of the reading."""
     reading = flow.state.reading
-    seen = reading.value
+    seen = _state_of_now(flow)
     found = []
     if seen is None:
-        found.append(_check("State of the flow", None, reading.trouble or "it is being read", None))
+        found.append(_check("State of the flow", None, reading.trouble or "it is being read", reading.at_ms))
     else:
         detail = f": {seen.state.detail}" if seen.state.detail else ""
         runs = seen.state.condition is FlowCondition.RUNNING
@@ -119,10 +117,10 @@ def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
         known = seen.lag is not None and not seen.unknown
         found.append(_check("Records to copy", known, f"{lag}{unknown}", at_ms))
         holds = seen.held_report
-        held = 0 if holds is None else holds.held
-        found.append(_check("Held partitions", held == 0, counted(held, "partition"), at_ms))
-        missing = 0 if seen.report is None else seen.report.missing
-        found.append(_check("Missing remote topics", missing == 0, counted(missing, "topic"), at_ms))
+        held = None if holds is None else holds.held
+        found.append(_counted_check("Held partitions", held, "partition", at_ms))
+        missing = None if seen.report is None else seen.report.missing
+        found.append(_counted_check("Missing remote topics", missing, "topic", at_ms))
         beat = seen.facts.age_s(seen.facts.heartbeat_ms)
         beats = "none yet" if beat is None else f"the last is {beat:.0f} s old"
         found.append(_check("Heartbeats", seen.facts.beats, beats, at_ms))
@@ -134,6 +132,18 @@ def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
             safe = all(one.done for one in groups.value.groups) and groups.value.source_trouble is None
             found.append(_check("Consumer groups", safe, summary(groups.value), groups.at_ms))
     return found
+
+
+def _state_of_now(flow: LiveFlow) -> FlowSnapshot | None:
+    """The state by the newest reading; None if that reading failed, or is stale."""
+    return None if flow.state.reading.trouble or flow.state.is_stale else flow.state.reading.value
+
+
+def _counted_check(name: str, count: int | None, thing: str, at_ms: int | None) -> dict[str, Any]:
+    """A check that is good at 0; without a report the number is unknown."""
+    if count is None:
+        return _check(name, None, "unknown, without a report of a process", at_ms)
+    return _check(name, count == 0, counted(count, thing), at_ms)
 
 
 def _check(name: str, good: bool | None, evidence: str, at_ms: int | None) -> dict[str, Any]:

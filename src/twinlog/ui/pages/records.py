@@ -49,7 +49,8 @@ class RecordsPages:
     async def show(self, visit: Visit) -> ConsolePage:
         """Records from a place on, or only the form that asks for them."""
         if not self._site.settings.records:
-            raise RequestError(403, "This console leaves records out: it was started with --no-records.")
+            switch = self._site.settings.records_switch
+            raise RequestError(403, f"This console leaves records out: `{switch}` turned them off.")
         names = copying_flows(self._site)
         name = visit.query("flow") or next(iter(names), "")
         self._site.sources.flow(name)

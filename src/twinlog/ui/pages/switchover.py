@@ -20,13 +20,15 @@ from twinlog.ui.conducting import ConductedSwitchover, SwitchoverMode, Switchove
 from twinlog.ui.pages.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.visits import Visit, page_routes
+from twinlog.ui.visits import Visit, page_routes, with_mistake
 
 MOST_ROWS = 100
 """The most partitions and groups of a report on the page; `twinlog switchover --status` prints all."""
 
 _DEFAULTS = SwitchoverOptions(SwitchoverKind.PLANNED)
 _MOST_NEAR, _MOST_S = 10**12, 86_400.0
+
+CONTINUE = "Continue"
 
 TITLES: Mapping[SwitchoverKind, str] = {
     SwitchoverKind.PLANNED: "Switch over",
@@ -36,7 +38,7 @@ TITLES: Mapping[SwitchoverKind, str] = {
 
 EFFECTS: Mapping[SwitchoverKind, str] = {
     SwitchoverKind.PLANNED: "Producers are kept from {source} until every record is copied, and groups continue on "
-    "{target}.",
+    "{target}. After a switchover that is done, and without a way back since, only the groups are brought again.",
     SwitchoverKind.EMERGENCY: "{source} is lost: groups continue on {target} at the records that were copied.",
     SwitchoverKind.BACK: "After a switchover {target}->{source}: the records since then are copied to {target}, and "
     "producers and groups return.",
@@ -62,13 +64,15 @@ class SwitchoverPages:
         name = visit.query("flow") or next(iter(names), "")
         flow = self._site.live.flow(name)
         poller = flow.switchover
-        poller.touch()
-        if poller.reading.version == 0:
-            wait_s = self._site.settings.first_read_s
-            await self._site.threads.read.run(lambda: poller.wait_reading(wait_s))
+        await self._site.wait_fresh(poller)
         reading, conducted = poller.reading, self._site.conductor.find(name)
         found = reading.value
-        runs = conducted is not None and conducted.runs
+        if not self._site.settings.actions:
+            possible = []
+        elif conducted is not None and conducted.runs:
+            possible = offers_while_running(flow.settings, found, conducted)
+        else:
+            possible = offers(flow.settings, found)
         data = {
             "flow": name,
             "flows": names,
@@ -78,7 +82,7 @@ class SwitchoverPages:
             "trouble": reading.trouble,
             "stands": None if found is None else found.stands,
             "conducted": None if conducted is None else _conducted(conducted),
-            "offers": [] if runs or not self._site.settings.actions else offers(flow.settings, found),
+            "offers": possible,
             "report": {} if found is None else _bounded(found.report),
         }
         return ConsolePage("switchover.html", "readiness", f"Switchover {name}", data, live=(f"switchover:{name}",))
@@ -86,39 +90,58 @@ class SwitchoverPages:
     async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of an action, its options, and the form that begins it."""
         self._site.require_actions()
-        name, mode, kind = visit.query("flow"), _mode(visit.query("mode")), _kind(visit.query("kind", "planned"))
+        mode, kind = _mode(visit.query("mode")), _kind(visit.query("kind", "planned"))
+        return await self._confirmation(visit.query("flow"), mode, kind, {})
+
+    async def _confirmation(
+        self, name: str, mode: SwitchoverMode, kind: SwitchoverKind, form: Mapping[str, str]
+    ) -> ConsolePage:
+        """The form that begins an action, with the values of an earlier form."""
         settings = self._site.sources.flow(name)
-        planned = mode is SwitchoverMode.RUN and kind is SwitchoverKind.PLANNED
-        rehearsed = self._site.live.flow(name).rehearsal.reading.value if planned else None
+        live = self._site.live.flow(name)
+        await self._site.wait_fresh(live.switchover)
+        found = live.switchover.reading.value
+        continues = mode is SwitchoverMode.RUN and found is not None and _continues(found, kind)
+        planned = mode is SwitchoverMode.RUN and kind is SwitchoverKind.PLANNED and not continues
+        if planned:
+            await self._site.wait_fresh(live.rehearsal)
+        rehearsed = live.rehearsal.reading.value if planned and not live.rehearsal.is_stale else None
         data = {
             "flow": name,
             "mode": mode,
             "kind": kind,
-            "title": _title(mode, kind),
+            "title": CONTINUE if continues else _title(mode, kind),
             "effect": _effect(mode, kind, settings),
+            "continues": continues,
             "from": settings.source,
             "to": settings.target,
             "fences": [one.value for one in FenceMethod],
-            "near": _DEFAULTS.near,
-            "timeout": int(_DEFAULTS.at_most_s),
+            "fence": form.get("fence", ""),
+            "near": form.get("near", _DEFAULTS.near),
+            "timeout": form.get("timeout", int(_DEFAULTS.at_most_s)),
+            "take_over": form.get("take_over") == "yes",
+            "typed": form.get("typed", ""),
+            "mistake": None,
             "problems": [] if rehearsed is None else rehearsed.data["problems"],
             "seconds_without_producers": None if rehearsed is None else rehearsed.data["seconds_without_producers"],
         }
         return ConsolePage("switchover_confirm.html", "readiness", f"{data['title']} {name}", data)
 
-    async def act(self, visit: Visit) -> Response:
-        """Begin an action, and lead to the page that shows its steps."""
+    async def act(self, visit: Visit) -> ConsolePage | Response:
+        """Begin an action, and lead to the page that shows its steps; a form with a mistake comes back."""
         self._site.require_actions()
         form = visit.form
         name, mode, kind = form.get("flow", ""), _mode(form.get("mode", "")), _kind(form.get("kind", ""))
         settings = self._site.sources.flow(name)
-        if form.get("typed", "").strip() != settings.target:
-            raise RequestError(400, f"Nothing was changed: type the name {settings.target} to confirm it.")
-        request = SwitchoverRequest(
-            name, mode, _options(kind, form), form.get("take_over") == "yes", visit.user, visit.address
-        )
-        audit(visit.user, visit.address, f"{mode} switchover", flow=name, kind=kind, outcome="begins")
-        self._site.conductor.begin(request)
+        try:
+            _require_typed(form, settings)
+            request = SwitchoverRequest(
+                name, mode, _options(kind, form), form.get("take_over") == "yes", visit.user, visit.address
+            )
+            audit(visit.user, visit.address, f"{mode} switchover", flow=name, kind=kind, outcome="begins")
+            self._site.conductor.begin(request)
+        except RequestError as error:
+            return with_mistake(await self._confirmation(name, mode, kind, form), error)
         self._site.live.flow(name).switchover.hurry()
         return RedirectResponse(f"{self._site.root}/switchover?flow={quoted(name)}", 303)
 
@@ -133,10 +156,32 @@ def offers(settings: FlowSettings, found: SwitchoverReading | None) -> list[dict
         release = [_offer(settings, SwitchoverMode.RELEASE, SwitchoverKind.PLANNED)] if fenced else []
         return [*kinds, *release]
     abort = _offer(settings, SwitchoverMode.ABORT, run.options.kind)
+    # The source may be lost at any time: neither its steps nor their undoing end then.
+    lost = _offer(settings, SwitchoverMode.RUN, SwitchoverKind.EMERGENCY)
+    emergency = [] if run.options.kind is SwitchoverKind.EMERGENCY else [lost]
     if run.state is SwitchoverState.ABORTING:
-        return [abort]
-    again = {**_offer(settings, SwitchoverMode.RUN, run.options.kind), "title": "Continue"}
-    return [again] if found.entries.done("open") is not None else [again, abort]
+        return [abort, *emergency]
+    again = {**_offer(settings, SwitchoverMode.RUN, run.options.kind), "title": CONTINUE}
+    undo = [] if found.entries.done("open") is not None else [abort]
+    return [again, *undo, *emergency]
+
+
+def offers_while_running(
+    settings: FlowSettings, found: SwitchoverReading | None, conducted: ConductedSwitchover
+) -> list[dict[str, Any]]:
+    """The undo of a switchover that this console works on, as long as producers are kept from the target."""
+    opened = found is not None and found.entries.done("open") is not None
+    if opened or not conducted.may_stop:
+        return []
+    abort = _offer(settings, SwitchoverMode.ABORT, conducted.request.options.kind)
+    return [{**abort, "title": "Stop and undo"}]
+
+
+def _continues(found: SwitchoverReading, kind: SwitchoverKind) -> bool:
+    """Whether a run of this kind continues a begun switchover, which keeps its first options."""
+    run = found.entries.run
+    begun = run is not None and run.state not in ENDED and found.entries.done("check") is not None
+    return begun and run is not None and run.options.kind is kind
 
 
 def _offer(settings: FlowSettings, mode: SwitchoverMode, kind: SwitchoverKind) -> dict[str, Any]:
@@ -169,6 +214,12 @@ def _kind(text: str) -> SwitchoverKind:
         raise RequestError(400, f"The kind {text!r} is unknown; it is {', '.join(SwitchoverKind)}.") from None
 
 
+def _require_typed(form: Mapping[str, str], settings: FlowSettings) -> None:
+    """Raise RequestError 400 unless the user typed the name of the target."""
+    if form.get("typed", "").strip() != settings.target:
+        raise RequestError(400, f"Nothing was changed: type the name {settings.target} to confirm it.")
+
+
 def _options(kind: SwitchoverKind, form: Mapping[str, str]) -> SwitchoverOptions:
     """The options of a form. Raises RequestError 400 with the wrong field."""
     fence = form.get("fence", "")
@@ -188,7 +239,7 @@ def _number(text: str, what: str, least: int, most: int) -> int:
 
 def _conducted(one: ConductedSwitchover) -> dict[str, Any]:
     return {
-        "title": _title(one.request.mode, one.request.options.kind),
+        "title": _title((one.undone_by or one.request).mode, one.request.options.kind),
         "runs": one.runs,
         "trouble": one.trouble,
         "problems": list(one.problems),

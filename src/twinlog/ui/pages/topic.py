@@ -1,4 +1,4 @@
-"""The page of a topic: its partitions with the offsets of both sides, and the settings that differ on the target."""
+"""The page of a topic: its partitions with the offsets and the newest records of both sides, and its last commands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from starlette.routing import Route
 
 from twinlog.errors import RequestError
 from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot
+from twinlog.ui.both_sides import NewestTimes
+from twinlog.ui.live import LiveReading
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions
 from twinlog.ui.pages.paging import ListColumn, ListQuery, paged
@@ -23,9 +25,12 @@ COLUMNS = (
     ListColumn("source_offset", "Copied to", number=True),
     ListColumn("target_offset", "Target offset", number=True),
     ListColumn("lag", "Lag (records)", number=True),
+    ListColumn("source_newest_ms", "Newest record, source"),
+    ListColumn("copy_newest_ms", "Newest record, copy"),
     ListColumn("state", "State"),
 )
 MOST_COMMANDS = 10
+UNKNOWN_TIMES = NewestTimes(None, None)
 
 
 class TopicPage:
@@ -45,7 +50,9 @@ class TopicPage:
         name = flow.settings.name
         reading, state = flow.topics.reading, flow.state.reading
         query = ListQuery.of(visit.request.query_params, [one.name for one in COLUMNS])
-        rows = [_row(part) for part in topic.partitions]
+        newest = await self._newest(flow, topic)
+        times = newest.value or {}
+        rows = [_row(part, times.get(part.partition.partition, UNKNOWN_TIMES)) for part in topic.partitions]
         fixed = {"flow": name, "topic": topic.topic}
         troubles = [one for one in attentions(name, state.value, None) if one.topic == topic.topic]
         data = {
@@ -58,12 +65,24 @@ class TopicPage:
             "sums": next(row for row in topic_rows(flow) if row["topic"] == topic.topic),
             "read_at_ms": reading.at_ms,
             "trouble": reading.trouble,
+            "newest_read_at_ms": newest.at_ms,
+            "newest_trouble": newest.trouble,
             "attention": attention_rows(troubles),
             "partitions": paged(rows, query, COLUMNS, "partition", fixed),
             "commands": _commands(flow, topic),
             "actions": self._site.settings.actions,
         }
         return ConsolePage("topic.html", "topics", topic.topic, data, live=(name, f"topics:{name}"))
+
+    async def _newest(self, flow: LiveFlow, topic: TopicSnapshot) -> LiveReading[dict[int, NewestTimes]]:
+        """The newest records of a copied topic; waits a moment for the first reading."""
+        if topic.left_out:
+            return LiveReading()
+        poller = flow.newest(topic.topic)
+        poller.touch()
+        if poller.reading.version == 0:
+            await self._site.threads.read.run(lambda: poller.wait_reading(self._site.settings.first_read_s))
+        return poller.reading
 
 
 def topic_of(flow: LiveFlow, name: str) -> TopicSnapshot:
@@ -78,7 +97,7 @@ def topic_of(flow: LiveFlow, name: str) -> TopicSnapshot:
     return found
 
 
-def _row(part: PartitionSnapshot) -> dict[str, Any]:
+def _row(part: PartitionSnapshot, newest: NewestTimes) -> dict[str, Any]:
     """A partition; the offset of a record of the source equals the offset on the target only by chance."""
     return {
         "partition": part.partition.partition,
@@ -87,6 +106,8 @@ def _row(part: PartitionSnapshot) -> dict[str, Any]:
         "source_offset": part.copied,
         "target_offset": part.target,
         "lag": part.lag,
+        "source_newest_ms": newest.source_ms,
+        "copy_newest_ms": newest.copy_ms,
         "state": part.state.value,
         "detail": part.detail,
         "resume": part.resume,

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from twinlog.errors import RequestError
 from twinlog.model.amounts import read_moment
+from twinlog.model.topics import is_legal_topic
 from twinlog.ops.topics.reader import TopicsReader
 from twinlog.ops.topics.text import command_json, costs, moves_json, outcome_json
 from twinlog.ui.audit import audit
@@ -49,6 +50,9 @@ class TopicAction:
         }
         if not kept["topic"]:
             raise RequestError(400, "The topic is missing.")
+        if not is_legal_topic(kept["topic"]):
+            # A pattern would select several topics by a form that names a single topic.
+            raise RequestError(400, f"A topic is unable to have the name {kept['topic']!r}.")
         try:
             verb = TopicVerb(kept["verb"])
         except ValueError:
@@ -63,8 +67,8 @@ class TopicAction:
         return self.topic.replace(".", "[.]")
 
     def command(self, reader: TopicsReader, command_id: str, by: str) -> TopicCommand:
-        """The command of this form. Raises OptionError if the flow leaves the topic out."""
-        selectors = reader.selectors([self.pattern], self.partitions)
+        """The command of this form, for exactly this topic. Raises OptionError if the flow leaves the topic out."""
+        selectors = reader.selectors([self.pattern], self.partitions, partitions_by_name=False)
         return TopicCommand(command_id, self.verb, selectors, self.place, by=by)
 
 

@@ -73,11 +73,9 @@ def chosen_flow(site: ConsoleSite, visit: Visit) -> LiveFlow:
 
 
 async def wait_topics(site: ConsoleSite, flow: LiveFlow) -> None:
-    """Have the topics of a flow read, and wait a moment for the first reading."""
+    """Have the topics of a flow read, and wait a moment for a reading of now."""
     flow.state.touch()
-    flow.topics.touch()
-    if flow.topics.reading.version == 0:
-        await site.threads.read.run(lambda: flow.topics.wait_reading(site.settings.first_read_s))
+    await site.wait_fresh(flow.topics)
 
 
 def topics_list(flow: LiveFlow, visit: Visit, fixed: Mapping[str, str]) -> dict[str, Any]:

@@ -14,7 +14,9 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 
+from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.flow_levels import FLOW_LEVELS, MOST_S
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
@@ -22,6 +24,7 @@ from twinlog.log_once import LogOnce
 from twinlog.message_ids import with_id
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.model.amounts import shown_age
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -41,6 +44,7 @@ from twinlog.worker.control.recopies import recopies
 from twinlog.worker.flow_tasks import FlowTasks
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.held_and_paused import FlowHeldPartitions
+from twinlog.worker.status.report import LogLevelProgress
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +100,10 @@ class TopicControl:
         self._stopping = stopping
         self._clock = target.clock
         self._journal = ControlJournal(settings, target)
+        self.log_level: LogLevelProgress | None = None
+        """The request for a level of the flow's log that was taken over last."""
+        self._level_known = ""
+        """The id of the last read request for a level."""
         self._mover = PartitionMover(settings, source, target, positions, maps)
         self._by = f"{socket.gethostname()}-{os.getpid()}"
         self._remote: Mapping[TopicPartition, TopicPartition] = {}
@@ -120,6 +128,9 @@ class TopicControl:
         Raises RefusedError if the control topic exists and is unreadable: partitions could be paused in it.
         """
         self._read()
+        # A level ends with the process that took it over.
+        earlier = self._journal.asked.level
+        self._level_known = "" if earlier is None else earlier.id
 
     def plan(self, remote: Mapping[TopicPartition, TopicPartition]) -> None:
         """Plan these source partitions, each with its remote partition, except the withheld partitions."""
@@ -156,6 +167,7 @@ class TopicControl:
         """Execute the pending commands. Raises ClusterError to be called again, RefusedError if a right is missing."""
         try:
             self._read()
+            self._follow_level()
             self._look_what_is_paused()
             for outcome in self._journal.asked.pending:
                 if self._stopping.is_set():
@@ -186,6 +198,21 @@ class TopicControl:
             self._hidden_until = self._clock.monotonic() + HIDDEN_S
             if self._logged.is_new("hidden"):
                 log.info("%s: nothing can be asked of single topics: %s", self._settings.name, error)
+
+    def _follow_level(self) -> None:
+        """Take over a new request for a level of the flow's log, here and in all copiers."""
+        request = self._journal.asked.level
+        if request is None or request.id == self._level_known:
+            return
+        self._level_known = request.id
+        name, number = self._settings.name, request.level.number
+        for_s = min(max(0.0, request.for_s), MOST_S) if number else 0.0
+        time = f" for {shown_age(for_s)}" if number else ""
+        log.info("%s: the level of its log is %s%s, asked by %s", name, request.level, time, request.by)
+        FLOW_LEVELS.set_level(name, number, for_s)
+        self._leases.set_log_level(number, for_s)
+        until_ms = wall_ms(self._clock) + int(for_s * 1000)
+        self.log_level = LogLevelProgress(request.id, request.level.value, until_ms)
 
     def _do(self, outcome: CommandOutcome) -> None:
         if outcome.result is not CommandState.BEGUN:

@@ -24,6 +24,7 @@ from twinlog.worker.control import records
 from twinlog.worker.control.model import (
     CommandOutcome,
     CommandState,
+    LevelRequest,
     PartitionMove,
     TopicCommand,
     TopicPause,
@@ -111,9 +112,7 @@ class ControlJournal:
             written += [records.pause_record(self._flow, pause) for pause in pauses]
         # The command is the last record: a process that sees the command has also read its pauses.
         written.append(records.command_record(self._flow, command))
-        append = partial(self._writer.append, written, at_once=True)
-        client = self._target.client
-        self._target.call(retry, client.loop, RetryPolicy.of(client.settings, TRY_S, warns=True), append)
+        self._append_again(written)
         found = self.read(TRY_S).outcome(command.id)
         if found is None:
             raise ClusterError(
@@ -121,6 +120,15 @@ class ControlJournal:
                 f"{command.id}"
             )
         return found
+
+    def write_level(self, request: LevelRequest) -> LevelRequest:
+        """Write a request for a level of the flow's log down; returns it with its time."""
+        self._made.ensure()
+        # The leader of a newly created topic is elected after a moment.
+        self.read(TRY_S)
+        request = replace(request, at_ms=wall_ms(self._target.clock))
+        self._append_again([records.level_record(self._flow, request)])
+        return request
 
     # For the process that runs the flow.
 
@@ -159,6 +167,12 @@ class ControlJournal:
         if found is None:
             raise ClusterError(f"cluster {self._target.alias}: {self.topic} lost the command {outcome.command.id}")
         return found
+
+    def _append_again(self, written: Sequence[OwnRecord]) -> None:
+        """Append, and try again for some time after an error."""
+        append = partial(self._writer.append, written, at_once=True)
+        client = self._target.client
+        self._target.call(retry, client.loop, RetryPolicy.of(client.settings, TRY_S, warns=True), append)
 
     def _append(self, written: Sequence[OwnRecord]) -> None:
         self._target.call(partial(self._writer.append, written))

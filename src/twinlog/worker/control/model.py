@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from twinlog.errors import OptionError, PatternError
+from twinlog.flow_levels import FlowLogLevel
 from twinlog.mirror.topology.filters import compile_list, spelled_out
 from twinlog.model.amounts import shown_moment
 from twinlog.model.topic_names import HEARTBEATS
@@ -175,6 +176,18 @@ class PartitionMove:
     text: str = ""
     before_target: TargetOffset | None = None
     first_target: TargetOffset | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRequest:
+    """A request that `by` made at `at_ms` (Unix time): log the flow at `level` for `for_s` seconds, at most until its
+    process ends. `id` is unique for all time."""
+
+    id: str
+    level: FlowLogLevel
+    for_s: float
+    at_ms: int = 0
+    by: str = ""
 
 
 class CommandState(StrEnum):

@@ -1,4 +1,6 @@
-"""The commands for topics, as records of a compacted topic on the target: keys and values are JSON.
+"""The commands for topics, and the level of the flow's log, as records of a compacted topic on the target.
+
+Keys and values are JSON.
 
 ===========================================  ==========================================================================
 key                                          value
@@ -7,6 +9,7 @@ key                                          value
 ``["command", FLOW, ID]``                    the command
 ``["moves", FLOW, ID, NUMBER]``              the move of each partition, in a record or more
 ``["result", FLOW, ID]``                     the state of the command
+``["level", FLOW]``                          the last request for a level of the log
 ===========================================  ==========================================================================
 """
 
@@ -18,12 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinlog.errors import OptionError
+from twinlog.flow_levels import FlowLogLevel
 from twinlog.kafka.producer.topic_writer import OwnRecord
 from twinlog.model.compact_json import MALFORMED, ascii_json
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.worker.control.model import (
     CommandOutcome,
     CommandState,
+    LevelRequest,
     LogPlace,
     LogPlaceKind,
     PartitionMove,
@@ -50,10 +55,14 @@ class ControlRecord:
 
 @dataclass(slots=True)
 class ControlState:
-    """The pauses and the commands for the topics of a flow; commands in the order of their arrival."""
+    """The pauses and the commands for the topics of a flow, and the last request for a level of its log.
+
+    The commands are in the order of their arrival.
+    """
 
     pauses: TopicPauses = field(default_factory=TopicPauses)
     outcomes: tuple[CommandOutcome, ...] = ()
+    level: LevelRequest | None = None
 
     def outcome(self, command_id: str) -> CommandOutcome | None:
         """The outcome of a command; None if the id is unknown."""
@@ -113,6 +122,18 @@ def result_record(flow: str, outcome: CommandOutcome) -> OwnRecord:
     return ascii_json(["result", flow, outcome.command.id]), ascii_json(value)
 
 
+def level_record(flow: str, request: LevelRequest) -> OwnRecord:
+    """A record with a request for a level of the log."""
+    value = {
+        "id": request.id,
+        "level": request.level.value,
+        "for_s": request.for_s,
+        "at_ms": request.at_ms,
+        "by": request.by,
+    }
+    return ascii_json(["level", flow]), ascii_json(value)
+
+
 def without_command(flow: str, outcome: CommandOutcome) -> list[OwnRecord]:
     """Records that delete a command, its moves and its result."""
     count = len(move_records(flow, outcome.command, outcome.moves or ()))
@@ -155,6 +176,7 @@ def asked_by(records: Iterable[ControlRecord]) -> ControlState:
     commands: dict[str, TopicCommand] = {}
     results: dict[str, dict[str, Any]] = {}
     moves: dict[str, dict[int, dict[str, Any]]] = {}
+    level: LevelRequest | None = None
     for record in sorted(records, key=lambda one: one.offset):
         try:
             if record.kind == "paused":
@@ -166,10 +188,12 @@ def asked_by(records: Iterable[ControlRecord]) -> ControlState:
                 moves.setdefault(record.rest[0], {})[record.rest[1]] = record.value
             elif record.kind == "result":
                 results[record.rest[0]] = record.value
+            elif record.kind == "level":
+                level = _level(record.value)
         except (*MALFORMED, IndexError, OptionError):
             continue
     outcomes = [_outcome(one, results.get(one.id), moves.get(one.id, {})) for one in commands.values()]
-    return ControlState(TopicPauses(tuple(pauses)), tuple(outcomes))
+    return ControlState(TopicPauses(tuple(pauses)), tuple(outcomes), level)
 
 
 def _selector(pattern: str, partitions: list[int] | None) -> PartitionSelector:
@@ -180,6 +204,11 @@ def _pause(record: ControlRecord) -> TopicPause:
     pattern, partitions = record.rest
     value = record.value
     return TopicPause(_selector(pattern, partitions), bool(value["paused"]), int(value["at_ms"]), str(value["by"]))
+
+
+def _level(value: dict[str, Any]) -> LevelRequest:
+    level, for_s = FlowLogLevel(value["level"]), float(value["for_s"])
+    return LevelRequest(str(value["id"]), level, for_s, int(value["at_ms"]), str(value["by"]))
 
 
 def _command(record: ControlRecord) -> TopicCommand:

@@ -11,10 +11,12 @@ from math import inf
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.copier.recovery import LIMIT_EVENT
 from twinlog.errors import TwinlogError, is_ours
+from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
+from twinlog.lease.ledger import CopierPlace
 from twinlog.lease.progress import Report
 from twinlog.message_ids import told, with_event_id, with_id
 from twinlog.mirror.offsets.map_store import MapStore
@@ -43,7 +45,7 @@ from twinlog.worker.status.flow_reporter import FlowReporter
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.held_and_paused import FlowHeldPartitions, describe, summed_up
 from twinlog.worker.status.outage import OutageDetector
-from twinlog.worker.status.report import DriverReport, FlowState
+from twinlog.worker.status.report import DriverReport, FlowState, TaskPlace
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,9 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 JOBS_STOP_S = 1.0
 THREAD_STOP_S = 3.0
+
+LOCAL_EXECUTOR = "driver"
+"""Spark's id of the only executor of a local Spark."""
 
 
 class FlowRunner:
@@ -96,6 +101,7 @@ class FlowRunner:
             cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
         self._nothing = False
+        self._executors: Mapping[int, str] | None = {}
         self._jobs = PeriodicJobs(
             settings.name, self.flow_status.set_job_trouble, lambda: self._waiting.outage is not None, clock
         )
@@ -176,6 +182,10 @@ class FlowRunner:
     def leave_tasks(self, tasks: frozenset[int]) -> None:
         """Stop copying in these tasks of Spark's: their executors will end soon."""
         self._tasks.exclude_tasks(tasks)
+
+    def use_executors(self, executors: Mapping[int, str] | None) -> None:
+        """Note the executor of each of Spark's tasks, for reports; None with a local Spark."""
+        self._executors = executors
 
     def take_written(self) -> set[str]:
         """The remote topics in which records arrived since the last call."""
@@ -267,6 +277,7 @@ class FlowRunner:
         self._thread.join(THREAD_STOP_S)
 
     def close(self) -> None:
+        FLOW_LEVELS.clear_level(self.settings.name)
         if self._stored is not None:
             self._stored.close()
         self._topics.close()
@@ -389,6 +400,7 @@ class FlowRunner:
         self._topics.refresh()
         self.flow_status.set_job_trouble("create or grow remote topics", self._topics.refused)
         remote = self._topics.partitions
+        log.debug("%s: the topics of now have %d partitions", self.settings.name, len(remote))
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
             if self._start_ends is not None:
@@ -435,7 +447,16 @@ class FlowRunner:
             left_out=topics.left_out,
             missing=topics.missing,
             bridged=self.leases.bridged,
+            tasks=[self._place(one) for one in self.leases.places()],
+            log_level=self._control.log_level,
         )
+
+    def _place(self, copier: CopierPlace) -> TaskPlace:
+        task = None if copier.bridge else copier.task
+        executor = None
+        if task is not None:
+            executor = LOCAL_EXECUTOR if self._executors is None else self._executors.get(task)
+        return TaskPlace(copier.name, copier.host, copier.partitions, task, executor)
 
     def _reported(self, report: Report) -> None:
         self.flow_status.add_report(self.held.complete(report))

@@ -17,7 +17,15 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.periodic import PeriodicJob
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.held_and_paused import PausedPartitions, counts
-from twinlog.worker.status.report import MOST_HELD, DriverReport, GroupsProgress, TopicProgress
+from twinlog.worker.status.report import (
+    MOST_HELD,
+    MOST_TASKS,
+    DriverReport,
+    GroupsProgress,
+    LogLevelProgress,
+    TaskPlace,
+    TopicProgress,
+)
 
 LASTS_S = 3.0
 """The least duration of a trouble that counts as an error for an operator.
@@ -116,13 +124,15 @@ class FlowReporter:
         left_out: Mapping[TopicName, str] = MappingProxyType({}),
         missing: Mapping[TopicName, str] = MappingProxyType({}),
         bridged: bool = False,
+        tasks: Sequence[TaskPlace] = (),
+        log_level: LogLevelProgress | None = None,
     ) -> DriverReport:
         """A report of now; a flow whose `status` is None leaves the copying to another flow.
 
         A detail is an error once it lasts, except of `idle` flows; the detail of a failed flow is an error at once.
         `held` are the held partitions. `left_out` has topics that the flow leaves to other flows, and `missing` has
         topics whose remote topic still has to be created or grown. Both have a reason for each topic. `bridged` says
-        that the bridge copies.
+        that the bridge copies, `tasks` has the copiers, and `log_level` the level of the flow's log after a request.
         """
         if state == "failed" and detail is not None:
             self.last_error.record_error(detail)
@@ -143,6 +153,8 @@ class FlowReporter:
             missing_topics=_first(missing),
             bridged=bridged,
             group="" if self._settings.kind is not None else self._settings.group_id,
+            tasks=tuple(tasks[:MOST_TASKS]),
+            log_level=log_level,
         )
         return report if status is None else _with_sums(report, status, held)
 

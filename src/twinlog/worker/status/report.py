@@ -16,6 +16,7 @@ from typing import Any
 
 from twinlog.clock import wall_ms
 from twinlog.errors import MessageError, NotAppendedError, TwinlogError
+from twinlog.flow_levels import FlowLogLevel
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
@@ -32,6 +33,7 @@ from twinlog.settings.flow import FlowSettings
 
 EVERY_S = 2.0
 MOST_HELD = 100
+MOST_TASKS = 100
 KIND = "driver"
 """The value of the field `kind`; only reports of the driver have this field."""
 
@@ -109,6 +111,30 @@ class GroupsProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """A copier of the flow, the host of its process, and the number of its partitions.
+
+    `task` is the number of its Spark task, None of a copier of the bridge. `executor` is Spark's id of the executor,
+    `driver` with a local Spark, None if unknown.
+    """
+
+    copier: str
+    host: str
+    partitions: int
+    task: int | None = None
+    executor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevelProgress:
+    """The last request for a level of the flow's log, by its id: lines from `level` on, until `until_ms` (Unix)."""
+
+    request: str
+    level: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class DriverReport:
     """A flow at a moment (`at_ms`, Unix time) as `process`, `host-pid`, knows it, which has run it since `since_ms`.
 
@@ -121,7 +147,8 @@ class DriverReport:
     by name, `MOST_HELD` at most. `paused` partitions are excluded from all other sums. `missing` topics lack a remote
     topic, or some of its partitions, and are excluded from all other sums; `missing_topics` are the first of them.
     `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic. `bridged` is
-    true while the bridge copies in place of Spark's tasks. `group` is the group of the flow's processes.
+    true while the bridge copies in place of Spark's tasks. `group` is the group of the flow's processes. `tasks` are
+    the first copiers by name, `MOST_TASKS` at most.
     """
 
     flow: str
@@ -162,6 +189,14 @@ class DriverReport:
     missing_topics: tuple[tuple[str, str], ...] = field(default=())
     bridged: bool = False
     group: str = ""
+    tasks: tuple[TaskPlace, ...] = field(default=())
+    log_level: LogLevelProgress | None = None
+
+    @property
+    def other_log_level(self) -> LogLevelProgress | None:
+        """The level of the flow's log while it differs from the level of its process."""
+        asked = self.log_level
+        return None if asked is None or asked.level == FlowLogLevel.DEFAULT or asked.until_ms <= self.at_ms else asked
 
 
 _REPORT, _TOPIC = ReportCodec(DriverReport), ReportCodec(TopicProgress)

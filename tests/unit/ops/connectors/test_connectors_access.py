@@ -177,6 +177,13 @@ def test_a_slash_that_a_worker_does_not_take(worker: ScriptedWorker) -> None:
         rest(worker.url, []).get("connectors", "a/b")
 
 
+@pytest.mark.parametrize(("name", "path"), [(".", "/connectors/%2E/status"), ("..", "/connectors/%2E%2E/status")])
+def test_a_name_of_dots_leads_to_no_other_path(worker: ScriptedWorker, name: str, path: str) -> None:
+    worker.on(f"GET {path}", Reply(404, b'{"error_code": 404, "message": "Connector is unknown"}'))
+    with pytest.raises(RequestError, match="is unknown"):
+        rest(worker.url, []).get("connectors", name, "status")
+
+
 def test_nothing_listens() -> None:
     with scripted_worker() as gone:
         url = gone.url

@@ -17,7 +17,7 @@ from twinlog.model.types import SourceOffset
 from twinlog.ops.status.command import MaxLag, exit_code, watch
 from twinlog.ops.status.flow import FlowSnapshot, by_report
 from twinlog.ops.status.status_text import flow_json, lines
-from twinlog.worker.status.report import GroupsProgress, TopicProgress
+from twinlog.worker.status.report import GroupsProgress, LogLevelProgress, TopicProgress
 
 REPORTED = replace(
     REPORT,
@@ -70,6 +70,16 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
 
 def test_the_bridge_is_named_while_it_copies() -> None:
     assert "by the bridge until Spark has a task; " in line(seen(replace(REPORTED, bridged=True)), "rate")
+
+
+def test_a_level_of_the_log_is_shown_until_its_end() -> None:
+    assert (line(seen(), "log level"), flow_json(seen())["log_level"]) == ("", None)
+    level = LogLevelProgress("l1", "debug", REPORTED.at_ms + 60_000)
+    found = seen(replace(REPORTED, log_level=level))
+    assert line(found, "log level").startswith("log level   debug until ")
+    assert flow_json(found)["log_level"] == {"level": "debug", "until_ms": level.until_ms}
+    for other in (replace(level, until_ms=REPORTED.at_ms), replace(level, level="default")):
+        assert flow_json(seen(replace(REPORTED, log_level=other)))["log_level"] is None
 
 
 def test_what_a_transform_left_out_is_shown_where_it_left_out_any() -> None:

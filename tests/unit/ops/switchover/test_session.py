@@ -21,7 +21,16 @@ from twinlog.ops.switchover.model import (
     SwitchoverState,
     UnderWayError,
 )
-from twinlog.ops.switchover.session import ALIVE_S, LINE_EVERY_S, SAME_EVERY_S, StepLines, report_state, require_free
+from twinlog.ops.switchover.session import (
+    ALIVE_HERE_S,
+    ALIVE_S,
+    LINE_EVERY_S,
+    SAME_EVERY_S,
+    StepLines,
+    report_state,
+    require_free,
+    this_process,
+)
 
 HERE = socket.gethostname()
 
@@ -47,15 +56,24 @@ def entries(owner: str, silent_s: float = 0.0, state: SwitchoverState = Switchov
         JournalEntries(),
         entries("elsewhere 1", state=SwitchoverState.DONE),
         entries("elsewhere 1", silent_s=2 * ALIVE_S),
+        # A process ended its work with an error, and lives on.
+        entries(""),
+        entries(this_process()),
         # A container that was started anew has its host's name and its number again.
-        entries(f"{HERE} {os.getpid()}"),
+        entries(f"{HERE} {os.getpid()} other", silent_s=2 * ALIVE_S),
+        # The number belongs to another process since a boot.
+        entries(f"{HERE} {os.getppid()} other", silent_s=2 * ALIVE_HERE_S),
     ],
 )
 def test_it_is_free(free: JournalEntries) -> None:
     require_free(free)
 
 
-@pytest.mark.parametrize("owner", ["elsewhere 1", f"{HERE} {os.getppid()}"])
+@pytest.mark.parametrize(
+    "owner",
+    ["elsewhere 1", "elsewhere 1 other", f"{HERE} {os.getppid()} other", f"{HERE} {os.getpid()} other"],
+    ids=["another host", "another host, with an id", "a process that exists", "a container of the same name"],
+)
 def test_another_process_is_named(owner: str) -> None:
     with pytest.raises(UnderWayError, match=r"works on switchover a->b .* wait for it, or give --take-over"):
         require_free(entries(owner))

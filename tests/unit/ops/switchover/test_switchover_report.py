@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
 from twinlog.cli.main import app
+from twinlog.console.data_format import DataFormat
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.switchover.journal import read_entries
+from twinlog.ops.switchover.journal import JournalEntries, read_entries
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     GroupOffset,
@@ -23,7 +26,11 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import markdown, report
+from twinlog.ops.switchover.session import print_report
 from twinlog.ops.switchover.steps.group_step import judge
+from twinlog.ops.verify.recheck_planner import flows_to_recheck
+from twinlog.ops.verify.signing import SigningKey
+from twinlog.ops.verify.statement import StatementError, read_statement
 
 A_TO_B = SwitchoverDirection(Alias("a"), Alias("b"))
 P0 = TopicPartition(TopicName("orders"), 0)
@@ -50,6 +57,57 @@ def test_a_planned_switchover() -> None:
     text = markdown(found)
     assert text.startswith("# Switchover a -> b: done\n")
     assert "| orders | 0 | 53 | 53 | a.orders | 1053 |" in text or "| orders | 0 |" in text
+
+
+def signed_report(
+    folder: Path, chance: random.Random, kind: SwitchoverKind = SwitchoverKind.PLANNED
+) -> tuple[JournalEntries, SigningKey]:
+    """The files `handover.*` of a switchover, in a folder."""
+    brokers = Brokers(A_TO_B, keeps_names=False, source_lost=kind is SwitchoverKind.EMERGENCY)
+    entries = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1").run(
+        SwitchoverOptions(kind, near=100)
+    )
+    key = SigningKey(Ed25519PrivateKey.from_private_bytes(chance.randbytes(32)))
+    print_report(entries, folder / "handover", DataFormat.TABLE, key)
+    return entries, key
+
+
+def test_a_statement_has_the_moved_ranges_and_says_that_it_lacks_digests(tmp_path: Path, chance: random.Random) -> None:
+    entries, key = signed_report(tmp_path, chance)
+    path = tmp_path / "handover.statement.json"
+    stated = read_statement(path, key.public)
+    assert (stated.kind, stated.result, stated.flows) == ("switchover", "moved", ())
+    (flow,) = json.loads(path.read_text())["flows"]
+    assert (flow["source"], flow["target"]) == ({"alias": "a", "cluster_id": "A"}, {"alias": "b", "cluster_id": "B"})
+    assert "positions only, so the ranges lack digests" in flow["meaning"]
+    rows = (entries.done("prove") or {})["rows"]
+    assert [(one["source_start"], one["source_end"], one["offsets"], one["digest"]) for one in flow["partitions"]] == [
+        (0, row["end"], row["end"], None) for row in rows
+    ]
+    names = ["handover.statement.json", "handover.statement.json.sig"]
+    report_data = json.loads((tmp_path / "handover.json").read_text())
+    assert report_data["statement"] == {"files": names, "key": key.public.fingerprint}
+    line = f"{' with '.join(names)}, signed by the key {key.public.fingerprint}"
+    assert line in (tmp_path / "handover.md").read_text()
+    # Its ranges cannot be read again: positions alone have no digests.
+    with pytest.raises(StatementError, match="has positions only"):
+        flows_to_recheck(stated, [], None)
+
+
+def test_a_statement_after_the_loss_of_the_source_claims_no_proof(tmp_path: Path, chance: random.Random) -> None:
+    _, key = signed_report(tmp_path, chance, SwitchoverKind.EMERGENCY)
+    stated = read_statement(tmp_path / "handover.statement.json", key.public)
+    assert stated.result == "source lost"
+
+
+def test_a_report_without_a_key_has_no_statement(tmp_path: Path) -> None:
+    brokers = Brokers(A_TO_B, keeps_names=False)
+    entries = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1").run(
+        SwitchoverOptions(SwitchoverKind.PLANNED, near=100)
+    )
+    print_report(entries, tmp_path / "handover", DataFormat.TABLE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["handover.json", "handover.md"]
+    assert "statement" not in json.loads((tmp_path / "handover.json").read_text())
 
 
 def test_what_an_undone_switchover_leaves_is_named() -> None:
@@ -110,3 +168,16 @@ def test_a_report_that_could_not_be_written_is_refused_before_any_cluster_is_ask
     words = ["switchover", "mm2.properties", "--from", "a", "--to", "b", "--report", report]
     found = CliRunner().invoke(app, words)
     assert (found.exit_code, "Invalid value for --report" in found.output) == (2, True), found.output
+
+
+@pytest.mark.parametrize("words", [(), ("--report", "handover", "--dry-run"), ("--report", "handover", "--status")])
+def test_a_statement_needs_a_report_and_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mm2.properties").write_text(FLOWS, "utf-8")
+    assert CliRunner().invoke(app, ["keygen"]).exit_code == 0
+    found = CliRunner().invoke(
+        app, ["switchover", "mm2.properties", "--from", "a", "--to", "b", "--sign", "proof.key", *words]
+    )
+    assert (found.exit_code, "Invalid value for --sign" in found.output) == (2, True), found.output

@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from twinlog.cli.main import app
-from twinlog.errors import GapError, RefusedError
+from twinlog.console.flow_files import read_flows
+from twinlog.console.options import at_work
+from twinlog.errors import GapError, OptionError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
@@ -23,6 +25,7 @@ from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.topics import reader as topics
 from twinlog.settings.flow import ClientSettings
+from twinlog.worker.control.model import PartitionSelector
 from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report
 
 FILE = """\
@@ -41,7 +44,7 @@ class Scene:
     def __init__(self, loop: VirtualLoop, home: Path) -> None:
         self.source, self.target = VirtualCluster(loop, "s"), VirtualCluster(loop, "w")
         self._loop = loop
-        self._file = home / "mm2.properties"
+        self.file = home / "mm2.properties"
         self.target.create(PROGRESS)
         self.target.create(POSITIONS)
         for topic, count in (("orders", 4), ("logs", 1), ("orders-3", 1)):
@@ -68,9 +71,9 @@ class Scene:
 
     def call(self, *words: str, answer: str = "", more: str = "") -> tuple[int, str, str]:
         """The exit code of `twinlog topics`, and what it prints on stdout and stderr."""
-        self._file.write_text(FILE.format(more=more))
+        self.file.write_text(FILE.format(more=more))
         head, *rest = words
-        done = CliRunner().invoke(app, ["topics", head, str(self._file), *rest], input=answer)
+        done = CliRunner().invoke(app, ["topics", head, str(self.file), *rest], input=answer)
         return done.exit_code, done.stdout, done.stderr
 
 
@@ -155,6 +158,16 @@ def test_a_partition_without_a_gap_is_shown_with_the_reason_for_which_it_is_held
     code, out, _ = here.call("accept-gap", "logs")
     assert code == 1
     assert "there is no gap: the source has what comes next; the partition is held for TW-RIGHT-01, way" in flat(out)
+
+
+def test_a_caller_that_has_a_topic_never_gets_a_partition_of_another(here: Scene) -> None:
+    here.call("list")
+    (flow,) = at_work(read_flows(here.file))
+    with topics.TopicsReader(flow) as reader:
+        assert reader.selectors(["orders-2"]) == (PartitionSelector("orders", (2,)),)
+        with pytest.raises(OptionError, match="orders-2 matches no topic"):
+            reader.selectors(["orders-2"], partitions_by_name=False)
+        assert reader.selectors(["orders-3"], partitions_by_name=False) == (PartitionSelector("orders-3"),)
 
 
 def test_a_misspelled_command_is_no_file(here: Scene, tmp_path: Path) -> None:

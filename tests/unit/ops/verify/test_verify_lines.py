@@ -9,8 +9,9 @@ import typer
 
 from twinlog.console.options import moment_ms
 from twinlog.ops.verify.model import RecordDifference, UncomparedRange, Verdict
+from twinlog.ops.verify.recheck import ChangedRange, RecheckVerdict, SideFindings
 from twinlog.ops.verify.sections import NOT_YET
-from twinlog.ops.verify.verify_lines import verdict_lines
+from twinlog.ops.verify.verify_lines import recheck_lines, verdict_lines
 
 
 def verdict(partition: int, *, topic: str = "t", equal: bool | None = True) -> Verdict:
@@ -105,3 +106,67 @@ def test_seconds_since_1970_are_taken_for_milliseconds_and_shown_as_what_they_ar
     assert moment_ms("1795449000000", "--until") == 1_795_449_000_000
     assert moment_ms("1970-01-21T18:44:09Z", "--until") == 1_795_449_000
     assert capsys.readouterr().err == ""
+
+
+def rechecked(partition: int, *sides: SideFindings, flow: str = "a->b") -> RecheckVerdict:
+    return RecheckVerdict(flow, "t", "a.t", partition, 100, list(sides))
+
+
+def test_differences_from_a_statement_and_losses_since() -> None:
+    changed = SideFindings("target", equal=40, different=2, first=ChangedRange(50, 60, 10, 9), newer=3)
+    trimmed = SideFindings("source", equal=70, trimmed=25, compacted=2, unproved=3)
+    found = [
+        rechecked(0, SideFindings("source", equal=100), SideFindings("target", equal=100, newer=1)),
+        rechecked(1, trimmed, changed),
+        rechecked(2, SideFindings("source", problem="cluster a: t-2 is gone, or hidden from this login")),
+    ]
+    lines = recheck_lines(found, everything=False)
+    assert lines[0].split() == ["TOPIC", "COPY", "PARTITIONS", "STATED", "SOURCE", "TARGET", "GONE", "NEWER"]
+    assert lines[1].split() == ["t", "a.t", "3", "300", "170", "140", "27", "4", "different"]
+    assert lines[2:] == [
+        (
+            "TW-VERIFY-05: t-1: target differs from the statement in 2 ranges, first at offsets 50 to 59: 9 records, "
+            "stated 10"
+        ),
+        (
+            "TW-VERIFY-06: t-1: source lacks 27 records of the statement, deleted by retention and compaction; the "
+            "other 3 records of these ranges were not compared"
+        ),
+        "TW-VERIFY-03: t-2 was not compared: cluster a: t-2 is gone, or hidden from this login",
+        (
+            "differences: 2 ranges, in 1 of 3 partitions; not compared: 1 of 3 partitions; gone: 27 records; 300 "
+            "stated records in 3 partitions; equal on the source: 170; equal on the target: 140"
+        ),
+    ]
+
+
+def test_a_statement_that_still_holds() -> None:
+    target = SideFindings("target", equal=100)
+    assert recheck_lines([rechecked(0, target)], everything=False) == [
+        "TOPIC  COPY  PARTITIONS  STATED  SOURCE  TARGET  GONE  NEWER",
+        "t      a.t            1     100       -     100     0      0  equal",
+        "100 stated records in 1 partitions; equal on the target: 100",
+    ]
+    gone = SideFindings("target", equal=10, trimmed=90)
+    lines = recheck_lines(
+        [rechecked(0, target), rechecked(0, gone, flow="c->b")], {"d->b": "no broker answers"}, everything=False
+    )
+    assert [line.split()[-1] for line in lines[1:3]] == ["equal", "compared"]
+    assert "TW-VERIFY-06: c->b t-0: target lacks 90 records of the statement, deleted by retention" in lines
+    assert "TW-VERIFY-03: flow d->b was not compared: no broker answers" in lines
+    assert lines[-1].startswith("flows not compared: 1; gone: 90 records; 200 stated records in 2 partitions")
+
+
+@pytest.mark.parametrize(
+    ("sides", "equal"),
+    [
+        ((SideFindings("source", equal=100), SideFindings("target", equal=100)), True),
+        # A side that retention has emptied leaves the other side.
+        ((SideFindings("source", trimmed=100), SideFindings("target", equal=100)), True),
+        ((SideFindings("source", trimmed=100), SideFindings("target", trimmed=100)), None),
+        ((SideFindings("source", problem="silent"), SideFindings("target", equal=100)), None),
+        ((SideFindings("source", problem="silent"), SideFindings("target", equal=90, different=1)), False),
+    ],
+)
+def test_the_state_of_a_partition_of_a_statement(sides: tuple[SideFindings, ...], equal: bool | None) -> None:
+    assert rechecked(0, *sides).equal is equal

@@ -10,6 +10,7 @@ from typing import Any
 import google_crc32c
 
 from harness.virtual.cluster import VirtualCluster
+from harness.virtual.log import VirtualLog
 from harness.virtual.loop import VirtualLoop
 from twinlog.kafka.record.batch import CRC_START, LOG_APPEND_TIME
 from twinlog.kafka.record.builder import encode_batch, record_body
@@ -17,7 +18,8 @@ from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.verify.model import PartitionToVerify, Verdict, VerifyRules
+from twinlog.ops.verify.model import ComparedRange, PartitionToVerify, Side, Verdict, VerifyRules
+from twinlog.ops.verify.recheck import PartitionToRecheck, RecheckVerdict, SideFindings, SideLog, recheck
 from twinlog.ops.verify.sections import (
     Bounds,
     sections_of,
@@ -104,6 +106,41 @@ def verify(
         return pair.compare(part, progress.append)
     finally:
         pair.close()
+
+
+def read_again(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+    ranges: Sequence[ComparedRange],
+    *sides: Side,
+    compacted: bool = False,
+    start: int | None = None,
+    consumer: dict[str, Any] | None = None,
+) -> RecheckVerdict:
+    """The ranges of an earlier comparison, as both logs, or some sides, have them now; `start` is an outdated start."""
+    source, target = clusters
+    logs: dict[Side, VirtualLog] = {"source": source.log("t"), "target": target.log("s.t")}
+    part = PartitionToRecheck(
+        PartitionToVerify("s->w", SOURCE, REMOTE),
+        tuple(ranges),
+        tuple(
+            SideLog(side, logs[side].start if start is None else start, logs[side].end, compacted)
+            for side in sides or ("source", "target")
+        ),
+    )
+    rules = VerifyRules(settings_of(source, **(consumer or {})), settings_of(target), "s", "w", patience_s=20)
+    pair = ClusterPair(rules, VirtualLoop(source.loop.world))
+    progress: list[int] = []
+    try:
+        found = recheck(pair, part, progress.append)
+    finally:
+        pair.close()
+    if not any(side.problem for side in found.sides):
+        assert sum(progress) == part.offsets
+    return found
+
+
+def on(found: RecheckVerdict, side: Side) -> SideFindings:
+    return next(one for one in found.sides if one.side == side)
 
 
 def in_step(count: int) -> ExactMap:

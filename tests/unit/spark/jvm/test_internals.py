@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from twinlog.spark.jvm.internals import _FACTORY_OF, end_useless_threads, leaving_tasks
+from twinlog.spark.jvm.internals import _FACTORY_OF, end_useless_threads, leaving_tasks, task_executors
 from twinlog.spark.jvm.process import JvmErrorOutput
 
 
@@ -31,6 +31,11 @@ def session(leaving: str, running: str) -> Any:
 )
 def test_tasks_of_executors_that_go(leaving: str, running: str, tasks: set[int]) -> None:
     assert leaving_tasks(session(leaving, running)) == tasks
+
+
+def test_each_running_task_has_its_executor() -> None:
+    assert task_executors(session("", "0 -> 1,7 -> 22")) == {0: "1", 7: "22"}
+    assert task_executors(session("", "")) == {}
 
 
 class Thread:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.virtual.faults import Fault
 from harness.virtual.requests import PRODUCE
 from tests.unit.worker.control.controlling import EARLIEST, LATEST, PARTS, REMOTE, TOPIC, Scene, scene
 from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.flow_levels import FlowLevels, FlowLogLevel
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.positions import Writer
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.worker.control import control as module
 from twinlog.worker.control.journal import KEEP_S, MOST_OVER, ControlJournal
-from twinlog.worker.control.model import CommandState, LogPlace, LogPlaceKind, PartitionSelector, TopicVerb
+from twinlog.worker.control.model import (
+    CommandState,
+    LevelRequest,
+    LogPlace,
+    LogPlaceKind,
+    PartitionSelector,
+    TopicVerb,
+)
 
 
 @pytest.fixture
@@ -473,3 +484,36 @@ def test_a_login_that_may_not_see_whether_anything_is_asked_copies_all_the_same(
         patched.setattr(ControlJournal, "read", refused)
         with pytest.raises(RefusedError, match="lacks READ"):
             here.process()
+
+
+def test_a_level_of_the_log_is_taken_over_once_and_ends_with_its_process(
+    here: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = VirtualClock()
+    levels = FlowLevels(clock)
+    monkeypatch.setattr(module, "FLOW_LEVELS", levels)
+
+    def ask(name: str, level: FlowLogLevel) -> None:
+        here.journal.write_level(LevelRequest(name, level, 60.0, by="me on host-1"))
+
+    ask("of an earlier process", FlowLogLevel.DEBUG)
+    process = here.process()
+    process.control.run_commands()
+    assert (process.control.log_level, levels.lowest) == (None, logging.CRITICAL + 1)
+    ask("l1", FlowLogLevel.DEBUG)
+    process.control.run_commands()
+    taken = process.control.log_level
+    assert taken is not None
+    assert (taken.request, taken.level, levels.lowest) == ("l1", "debug", logging.DEBUG)
+    assert process.leases._log_level == logging.DEBUG
+    clock.now += 61.0
+    process.control.run_commands()
+    assert levels.lowest == logging.CRITICAL + 1, "the request counts once"
+    ask("l2", FlowLogLevel.ERROR)
+    process.control.run_commands()
+    assert levels.lowest == logging.ERROR
+    ask("l3", FlowLogLevel.DEFAULT)
+    process.control.run_commands()
+    assert process.control.log_level is not None
+    assert (process.control.log_level.request, process.control.log_level.level) == ("l3", "default")
+    assert levels.lowest == logging.CRITICAL + 1

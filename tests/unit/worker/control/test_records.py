@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from twinlog.flow_levels import FlowLogLevel
 from twinlog.kafka.producer.topic_writer import OwnRecord
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.control import records
 from twinlog.worker.control.model import (
     CommandOutcome,
     CommandState,
+    LevelRequest,
     LogPlace,
     LogPlaceKind,
     PartitionMove,
@@ -109,3 +111,15 @@ def test_records_of_other_flows_and_other_forms_are_passed_over() -> None:
     ]
     assert read(written) == ControlState()
     assert read(written, "west->east").pending == [CommandOutcome(COMMAND)]
+
+
+def test_the_last_request_for_a_level_counts() -> None:
+    asked = LevelRequest("l1", FlowLogLevel.DEBUG, 900.0, 17, "me on host-4")
+    written = [records.level_record(FLOW, asked)]
+    assert read(written).level == asked
+    assert read([records.level_record("a->b", asked)]).level is None
+    later = replace(asked, id="l2", level=FlowLogLevel.DEFAULT)
+    assert read([*written, records.level_record(FLOW, later)]).level == later
+    key, value = records.level_record(FLOW, asked)[:2]
+    assert value is not None
+    assert read([(key, value.replace(b"debug", b"a level of a newer version"))]) == ControlState()

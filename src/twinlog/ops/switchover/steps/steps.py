@@ -147,6 +147,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
     lost = context.options.kind is SwitchoverKind.EMERGENCY
     copied, there = world.read_copied_positions(), remotes(context)
     on_target = world.target_ends(there.values())
+    starts: Offsets = {}
     if not lost:
         _require_no_others(context)
         # The source ends are read last, so that they include all records up to now.
@@ -155,7 +156,8 @@ def prove(context: StepContext) -> Data | EarlierStep:
         if grown:
             context.require_time("prove")
             return EarlierStep("settle", f"producers wrote to {listed({where.topic for where in grown})} after the cut")
-        behind = lag(cut, world.source_starts(context.topics), copied)
+        starts = world.source_starts(context.topics)
+        behind = lag(cut, starts, copied)
         spans = {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
         if spans and spans.keys() - world.find_empty_spans(spans):
             context.require_time("prove")
@@ -177,6 +179,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
             {
                 "topic": where.topic,
                 "partition": where.partition,
+                "start": starts.get(where),
                 "end": None if lost else end,
                 "copied": known.source if known is not None else 0,
                 "to_topic": remote.topic,
