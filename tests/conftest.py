@@ -30,7 +30,7 @@ _LEVELS = {name: logging.getLogger(name).level for name in ("twinlog", "twinlog.
 # A machine may be slow, and no test is about time.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # `make test` draws the same each time, so that more examples would find no more; `make draws` draws others, and more.
-hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("patient"), max_examples=40)
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("patient"), max_examples=25)
 hypothesis.settings.load_profile("few")
 
 

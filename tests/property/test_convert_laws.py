@@ -125,7 +125,7 @@ def workers(mirrors: Mirrors) -> Iterator[Mirrors]:
 
 
 @given(files())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_properties_come_back_from_connectors(text: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -164,7 +164,7 @@ def test_properties_come_back_from_connectors(text: str) -> None:
 
 
 @given(files(), st.sampled_from(["v1", "v1beta2"]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_properties_come_back_from_a_resource(text: str, version: Version) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -87,7 +87,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(steps, min_size=5, max_size=40))
 # What a copier wrote last arrives after the first segment of the next copier.
 @example(
@@ -123,7 +123,7 @@ joins = st.one_of(
 arrivals = st.tuples(st.just("join arrives"), st.integers(0, 2), st.just(0))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(copied, copied, joins), min_size=2, max_size=5), joins, st.tuples(arrivals, arrivals, copied))
 # An old driver's join arrives after the next one's and deletes what was joined there.
 @example(
@@ -140,7 +140,7 @@ def test_no_record_is_skipped_where_joined_segments_arrive_late(
     play([event for events in rounds for event in events] + [last, *arrive])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.floats(0.1, 300_000.0), st.lists(st.one_of(copied, joins), max_size=4), st.integers(0, 3))
 def test_no_record_is_skipped_where_the_first_segment_arrives_after_that_of_the_next_copier(
     gone_s: float, events: list[tuple[str, Any, int]], at: int

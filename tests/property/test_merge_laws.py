@@ -113,7 +113,7 @@ def test_all_at_once_is_what_one_by_one_is(log: SourceLog, rules: CopyRules, dat
     assert at_once == one_by_one
 
 
-@settings(anything, max_examples=60)
+@settings(anything, max_examples=30)
 @given(log=long_logs(), rules=rules, data=st.data())
 def test_damage_is_found_either_way(log: SourceLog, rules: CopyRules, data: Any) -> None:
     fetched = log.fetch()
@@ -124,7 +124,7 @@ def test_damage_is_found_either_way(log: SourceLog, rules: CopyRules, data: Any)
     assert at_once == one_by_one
 
 
-@settings(anything, max_examples=60)
+@settings(anything, max_examples=30)
 @given(log=st.one_of(long_logs(), logs()), rules=rules, data=st.data())
 def test_damage_is_found_where_neighbours_are_joined(log: SourceLog, rules: CopyRules, data: Any) -> None:
     """Joined or not, the same records are copied, up to the same damage."""

@@ -148,7 +148,7 @@ def test_every_odd_name_is_taken(worker: tuple[Client, Beats]) -> None:
         assert client.ask("DELETE", path(name)).status == 204, name
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(steps, min_size=1, max_size=12))
 def test_the_list_is_what_was_acknowledged(worker: tuple[Client, Beats], asked: list[tuple[str, str, Any]]) -> None:
     client, _ = worker

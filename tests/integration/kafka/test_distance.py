@@ -33,6 +33,7 @@ def far_cluster() -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.mark.scenario
 def test_a_far_source_is_asked_for_more_at_a_time(
     far_cluster: KafkaCluster, target_cluster: KafkaCluster, topic_name: str
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_hundred_thousand_records_out_of_a_cluster_that_wants_certificates(
     assert [one.content for one in copy] == [one.content for one in original]
 
 
+@pytest.mark.scenario
 def test_sessions_end_while_records_flow_into_a_cluster_with_logins(
     site: Site, source_cluster: KafkaCluster, configured: Configured, new_name: Callable[[str], str]
 ) -> None:

@@ -261,6 +261,7 @@ def test_nothing_is_written_by_an_audit(staged: Staged) -> None:
     assert process["severity"] == "critical"
 
 
+@pytest.mark.scenario
 def test_a_whole_comparison_finds_the_same(staged: Staged) -> None:
     done = CliRunner().invoke(app, ["audit", str(staged.file), "--full", "-o", "json", "--master", "local[1]"])
     assert done.exit_code == 1, done.output

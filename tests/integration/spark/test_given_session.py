@@ -202,6 +202,7 @@ def test_what_spark_submit_started_ends_with_its_jvm(
     require_copies(right, f"left.{topic}", RECORDS)
 
 
+@pytest.mark.scenario
 def test_a_program_keeps_its_session(
     clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def copied(line: str) -> int:
     return int(found[1])
 
 
+@pytest.mark.scenario
 def test_every_line_is_true_while_clusters_die_and_hang(
     pair: tuple[KafkaCluster, KafkaCluster],
     new_name: Callable[[str], str],

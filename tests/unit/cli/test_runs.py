@@ -124,6 +124,7 @@ def test_an_arrow_without_quotes_is_named_with_the_file_that_the_shell_has_empti
     )
 
 
+@pytest.mark.scenario
 def test_words_of_before_that_are_options_of_their_own_still_work(file: Path) -> None:
     replayed = twinlog("replay", file, "--topics", "orders, pay.*", "--from", "latest", "--to", "earliest")
     assert replayed.returncode == 2
