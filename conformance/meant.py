@@ -229,10 +229,6 @@ OF_TWINLOG: Sequence[Known] = (
         "What Connect finds when the connector starts, or what no connector can do, is an error of the key at once.",
     ),
     Known(
-        r"validate / overrides: body\.(error_count|configs\.producer\.override\.acks\.errors)",
-        "A copy that the target's replicas do not have yet would be lost with a broker: records are appended with all.",
-    ),
-    Known(
         r"validate / override of a wrong type: .*",
         "The setting has no effect here, and its value is not looked at; Connect answers 500.",
     ),
@@ -270,7 +266,8 @@ OF_TWINLOG: Sequence[Known] = (
     ),
     Known(
         r"overrides-\w+ / .*acks: .*",
-        "Records are appended with all whatever the policy allows, as above.",
+        "A copy that the target's replicas lack would be lost with a broker: records are appended with all, whatever the "
+        "policy allows.",
     ),
     Known(
         r"validate-exact / .*: body\.configs\.exactly\.once\.support\.value",
