@@ -90,7 +90,7 @@ def wait_for_leader(cluster: KafkaCluster, topic: str, node: int) -> None:
     wait_for(leads, 60, f"{topic} is led by node {node}")
 
 
-@pytest.fixture(scope="module", params=["new", "old"])
+@pytest.fixture(scope="module", params=["new", pytest.param("old", marks=pytest.mark.scenario)])
 def torn(target_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Iterator[Torn]:
     """The election happens once, to all topics: it costs a dozen seconds.
 

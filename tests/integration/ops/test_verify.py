@@ -158,6 +158,7 @@ def test_the_command_finds_what_is_planted_without_a_flow(
     assert (code, err) == (2, f"twinlog: TW-USE-01: {nowhere}: see `twinlog plan`\n")
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the system has no openssl")
 def test_a_signed_statement_holds_until_a_record_of_its_ranges_changes(
     clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], tmp_path: Path

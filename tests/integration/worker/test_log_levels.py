@@ -39,6 +39,7 @@ def asked(process: MirrorProcess, *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.scenario
 def test_one_of_two_flows_has_debug_lines_of_its_driver_and_its_tasks(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
