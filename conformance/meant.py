@@ -266,8 +266,8 @@ OF_TWINLOG: Sequence[Known] = (
     ),
     Known(
         r"overrides-\w+ / .*acks: .*",
-        "A copy that the target's replicas lack would be lost with a broker: records are appended with all, whatever the "
-        "policy allows.",
+        "A copy that the target's replicas lack would be lost with a broker: records are appended with all, and the "
+        "policy does not matter.",
     ),
     Known(
         r"validate-exact / .*: body\.configs\.exactly\.once\.support\.value",
