@@ -50,7 +50,7 @@ def describe() -> Machine:
         kafka=KAFKA_VERSION,
         pyspark=version("pyspark"),
         twinlog=__version__,
-        commit=_commit(),
+        commit=_revision("--short", "HEAD"),
     )
 
 
@@ -62,15 +62,14 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
-def _commit() -> str:
-    head, changed = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "../src")
-    return "" if head is None else head + ("+" if changed else "")
-
-
 def code() -> str:
     """The hash of the committed sources, with `+` when something was changed since; empty outside of a checkout."""
-    tree, changed = _git("rev-parse", "HEAD:src"), _git("status", "--porcelain", "../src")
-    return "" if tree is None else tree + ("+" if changed else "")
+    return _revision("HEAD:src")
+
+
+def _revision(*arguments: str) -> str:
+    found, changed = _git("rev-parse", *arguments), _git("status", "--porcelain", "../src")
+    return "" if found is None or changed is None else found + ("+" if changed else "")
 
 
 def _git(*arguments: str) -> str | None:

@@ -7,10 +7,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from bench.all_systems import AllSystems
 from bench.connect import ConnectFigures, measure_connect, prepare_records
@@ -118,35 +119,13 @@ def run(items: list[Item], options: Options) -> Document:
         near = [item for item in paired if item not in far]
         _on_one_pair(near, options, work / "pair", None, file)
         _on_one_pair(far, options, work / "far-pair", Distance(), file)
-        # The other items have clusters of their own, by kind as items of a kind are alike.
-        for item in sorted((item for item in items if item not in paired), key=lambda item: _KINDS.index(type(item))):
-            began = time.monotonic()
-            file.add(_on_own_clusters(item, work / item.name), (time.monotonic() - began) / 60)
+        # The other items have clusters of their own.
+        for item in items:
+            if item not in paired:
+                began = time.monotonic()
+                file.add(_ON_OWN_CLUSTERS[type(item)](item, work / item.name), (time.monotonic() - began) / 60)
     file.document["partial"] = options.partial or set(file.names) != set(NAMES)
     return file.sort(NAMES)
-
-
-_KINDS = (LowRateItem, ScaleItem, DriverItem, ConnectItem, WatchedItem, FramesItem, VerifyItem, ExecutorItem)
-
-
-def _on_own_clusters(item: Item, work: Path) -> dict[str, object]:
-    match item:
-        case LowRateItem():
-            return _low_rate(item, work)
-        case ScaleItem():
-            return _scale(item, work)
-        case DriverItem():
-            return _driver(item, work)
-        case ConnectItem():
-            return _connect(item, work)
-        case WatchedItem() | VerifyItem():
-            return _repeated(item, work)
-        case FramesItem():
-            return _frames(item, work)
-        case ExecutorItem():
-            return _executors(item, work)
-        case _:
-            raise AssertionError(item)
 
 
 def _on_one_pair(
@@ -363,6 +342,19 @@ def _frames(item: FramesItem, work: Path) -> dict[str, object]:
     known = {figure: value for figure, value in figures.items() if isfinite(value)}
     lines = alone(known, item.wanted)
     return _found(item, lines, {"twinlog": [known]})
+
+
+_ON_OWN_CLUSTERS: Mapping[type[Item], Callable[[Any, Path], dict[str, object]]] = {
+    LowRateItem: _low_rate,
+    ScaleItem: _scale,
+    DriverItem: _driver,
+    ConnectItem: _connect,
+    WatchedItem: _repeated,
+    FramesItem: _frames,
+    VerifyItem: _repeated,
+    ExecutorItem: _executors,
+}
+"""Measures the items of each kind that has clusters of its own."""
 
 
 def _found(item: Item, lines: Sequence[Line], runs: object) -> dict[str, object]:

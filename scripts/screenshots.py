@@ -19,6 +19,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import urlencode
 
+from harness.browser import MISSING, find_chromium, launch_chromium
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets
@@ -125,9 +126,9 @@ def take(home: Path, stack: ExitStack) -> None:
     """Start everything, wait for a line in the charts, and write the pictures."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = find_chromium()
     if program is None:
-        raise SystemExit("Chromium is missing: apt-get install chromium")
+        raise SystemExit(MISSING)
     source, target = (stack.enter_context(closing(KafkaCluster(name))) for name in ("amsterdam", "berlin"))
     source.start_async()
     target.start_async()
@@ -149,7 +150,7 @@ def take(home: Path, stack: ExitStack) -> None:
     stack.callback(orders.close)
     orders.start()
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        browser = launch_chromium(play, program)
         page = browser.new_context(
             color_scheme="light", viewport={"width": WIDTH, "height": HEIGHT}, locale="en-US"
         ).new_page()

@@ -6,7 +6,6 @@ Chromium is that of the system's packages.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
+from harness.browser import MISSING, find_chromium, launch_chromium
 from harness.produce import numbered, produce
 from harness.wait import wait_for
 from tests.integration.ui.scene import Scene
@@ -23,7 +23,6 @@ from tests.integration.ui.scene import Scene
 REQUIRED = "TWINLOG_BROWSER_REQUIRED"
 """With this variable a missing Chromium is a failure, as in CI; otherwise these tests are skipped."""
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LOOK_S = 60.0
 SHIFTS = "document.body.dataset.shift = 0; new PerformanceObserver(list => { for (const one of list.getEntries()) "
 SHIFTS += "{ if (!one.hadRecentInput) document.body.dataset.shift = +document.body.dataset.shift + one.value; } })"
@@ -40,10 +39,10 @@ WIDE = """() => [...document.querySelectorAll("body *")].filter(one => !one.pare
 
 def chromium_program() -> str:
     """The path of the system's Chromium; skips the test if it is missing."""
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    program = find_chromium()
     if program is None:
-        assert REQUIRED not in os.environ, "Chromium is missing: apt-get install chromium"
-        pytest.skip("Chromium is missing: apt-get install chromium")
+        assert REQUIRED not in os.environ, MISSING
+        pytest.skip(MISSING)
     return program
 
 
@@ -51,8 +50,7 @@ def chromium_program() -> str:
 def chromium() -> Iterator[Browser]:
     program = chromium_program()
     with sync_playwright() as play:
-        # A container's root is unable to make Chromium's sandbox.
-        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        browser = launch_chromium(play, program)
         yield browser
         browser.close()
 

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import sync_playwright
 
+from harness.browser import launch_chromium
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
@@ -165,7 +166,7 @@ def test_the_forms_in_a_browser(
     pages += [(f"/connector{page}", {"name": name}) for page in ("", "/edit", "/offsets", "/offsets/reset")]
     root = f"http://127.0.0.1:{Forms(worker).port}"
     with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        chromium = launch_chromium(play, program)
         for theme, width in (("light", 1440), ("dark", 390)):
             require_good_pages(root, pages, [name], chromium, theme, width)
         context = chromium.new_context()

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from harness.acls import Acl, acls, create_acls
+from harness.browser import launch_chromium
 from harness.checker import Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
@@ -72,7 +73,7 @@ def test_a_newcomer_moves_a_cluster(guarded: tuple[KafkaCluster, KafkaCluster], 
         with sync_playwright() as play:
             # A super user would pass the fence.
             load = Load(left, names[0], 2, rate=200, user="connect").start()
-            browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+            browser = launch_chromium(play, program)
             page = browser.new_page()
             clicks = Clicks(page)
             page.goto(f"http://127.0.0.1:{newcomer.port}/ui/")
