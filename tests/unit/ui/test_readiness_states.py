@@ -47,6 +47,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
 )
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
+from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
 from twinlog.ui.app import console_app
 from twinlog.ui.rehearsal import RehearsalReader
 from twinlog.ui.sources import ConsoleSources
@@ -65,12 +66,19 @@ WORDS = {
     "no fence": "takes no quotas over its protocol",
     "under way": "a switchover b->a has begun and is still incomplete",
     "other wave": "fenced already by a->b",
+    "held": "TW-GAP-01: orders-0 is held at source offset",
+    "paused": "orders-1 is paused with",
 }
 """The obstacles that a state may have, each with words of its problem."""
+
+STOPPED = ("held", "paused")
+"""The obstacles of single partitions; a state may have them beside up to three obstacles of the clusters."""
 
 APART = (
     {"no topic", "missing", "smaller", "uncopied", "no leader"},
     {"no right", "no fence"},
+    {"no topic", "held"},
+    {"no topic", "no leader", "paused"},
 )
 """Of each of these sets, a state has one obstacle at most: the other obstacles would be hidden."""
 
@@ -160,7 +168,17 @@ class DrawnClusters(ScriptedClusters):
 
     def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         found = super().read_copied_positions()
+        if self._has("held"):
+            found[P0] = CopiedPosition(self._state.copied[0], None)
+        if self._has("paused"):
+            found[P1] = CopiedPosition(self._state.ends[1] - 1, None)
         return {where: one for where, one in found.items() if where != P0 or not self._has("uncopied")}
+
+    def _stopped(self) -> StoppedPartitions:
+        held = replace(HELD, partition=0, source_offset=SourceOffset(self._state.copied[0]), resume_at=SourceOffset(-1))
+        return StoppedPartitions(
+            (held,) if self._has("held") else (), paused=frozenset({P1} if self._has("paused") else ())
+        )
 
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         if self._state.failure == "refused":
@@ -191,6 +209,7 @@ class DrawnClusters(ScriptedClusters):
             transactions=("orders-0: of app-1",) if state.open_transaction else (),
             under_way=self._has("under way"),
             rate=state.rate,
+            stopped=self._stopped(),
         )
 
     def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
@@ -245,14 +264,14 @@ def drawn(seed: int) -> DrawnState:
     chance = random.Random(seed)
     failure = chance.choice(list(FAILURES)) if chance.random() < 0.15 else ""
     obstacles: set[str] = set()
-    for name in chance.sample(list(WORDS), chance.choice((0, 0, 1, 1, 2, 3))):
+    for name in chance.sample([name for name in WORDS if name not in STOPPED], chance.choice((0, 0, 1, 1, 2, 3))):
         hides = any(name in apart and obstacles & apart for apart in APART)
         # The plan of the fence is made for a state without another obstacle.
         alone = name == "other wave" or "other wave" in obstacles
         if not hides and not (alone and obstacles):
             obstacles.add(name)
     ends = chance.randint(1, 100), chance.randint(1, 100)
-    return DrawnState(
+    state = DrawnState(
         seed,
         frozenset(obstacles),
         failure,
@@ -270,6 +289,11 @@ def drawn(seed: int) -> DrawnState:
         groups_safe=chance.random() < 0.7,
         active_on_target=chance.random() < 0.2,
     )
+    # The fence of another wave is found only in a state without another obstacle.
+    for name in STOPPED if "other wave" not in obstacles else ():
+        if chance.random() < 0.2 and not any(name in apart and obstacles & apart for apart in APART):
+            obstacles.add(name)
+    return replace(state, obstacles=frozenset(obstacles))
 
 
 def by_page(state: DrawnState) -> Any:

@@ -85,6 +85,14 @@ class SwitchoverClusters(Protocol):
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         """The source partitions that are empty from the first offset of their span up to the second."""
 
+    def name_stopped_partitions(
+        self,
+        ends: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+        copied: Mapping[TopicPartition, CopiedPosition],
+    ) -> list[str]:
+        """The held and the paused partitions with records to copy up to `ends`, each in words with its way out."""
+
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         """The transactions that are open in source partitions, in words."""
 
