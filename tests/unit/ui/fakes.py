@@ -89,6 +89,7 @@ def group(name: str, *facts: MoveFacts) -> GroupStatus:
 def rehearsed(*problems: str) -> Rehearsal:
     steps = [{"step": "fence", "does": "closes a", "calls": ["create ACL on a: x"] * 30, "seconds": 0.3}]
     data = {
+        "stands": "nothing was changed",
         "problems": list(problems),
         "notes": ["super users pass"],
         "fence": "acl",
@@ -96,7 +97,7 @@ def rehearsed(*problems: str) -> Rehearsal:
         "seconds_without_producers": None if problems else 4.2,
         "steps": [] if problems else steps,
     }
-    return Rehearsal(data, {}, "nothing was changed")
+    return Rehearsal(data, {})
 
 
 @dataclass

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from tests.unit.mirror.groups.test_safe_move import STANDS
@@ -307,6 +308,12 @@ def by_page(state: DrawnState) -> Any:
 
 def by_command(state: DrawnState, home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any, str]:
     """The exit code of the command, its JSON, and its lines on stderr."""
+    done = run(state, home, monkeypatch, "--json")
+    return done.exit_code, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def run(state: DrawnState, home: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
+    """The rehearsal of the command."""
 
     def end(code: int) -> NoReturn:
         raise SystemExit(code)
@@ -317,9 +324,7 @@ def by_command(state: DrawnState, home: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(session, "LiveClusters", lambda *_, **__: state.clusters())
     file = home / "mm2.properties"
     file.write_text(FILE)
-    words = ["switchover", str(file), "--from", "a", "--to", "b", "--rehearse", "--json"]
-    done = CliRunner().invoke(cli, words)
-    return done.exit_code, json.loads(done.stdout) if done.stdout else None, done.stderr
+    return CliRunner().invoke(cli, ["switchover", str(file), "--from", "a", "--to", "b", "--rehearse", *options])
 
 
 @pytest.mark.parametrize("seed", range(STATES))
@@ -338,7 +343,7 @@ def test_the_page_answers_as_the_rehearsal_of_the_command(
         assert (page["problems"], page["seconds_without_producers"]) == ([], None)
         return
     assert code == (1 if state.obstacles else 0), errors
-    for name in ("problems", "notes", "fence"):
+    for name in ("problems", "notes", "fence", "stands"):
         assert page[name] == data[name], name
     assert {name for name, words in WORDS.items() if any(words in one for one in data["problems"])} == {
         name for name in WORDS if WORDS[name] in {WORDS[one] for one in state.obstacles}
@@ -347,6 +352,20 @@ def test_the_page_answers_as_the_rehearsal_of_the_command(
     shown = [(one["step"], one["does"], one["seconds"]) for one in page["steps"]]
     assert shown == [(one["step"], one["does"], one["seconds"]) for one in data["steps"]]
     assert bool(shown) == (not state.obstacles)
+
+
+def test_an_interrupted_switchover_is_shown_before_its_rehearsal_in_the_words_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = replace(drawn(0), obstacles=frozenset(), failure="", interrupted_at=0)
+    assert "last switchover" not in run(clean, tmp_path, monkeypatch).stdout
+    # Its process was killed while producers were fenced.
+    interrupted = replace(clean, interrupted_at=20)
+    stands = by_page(interrupted)["stands"]
+    assert stands.startswith("a->b is running, last step ")
+    assert "producers are fenced; the same command continues there, --abort undoes it" in stands
+    for state in (interrupted, replace(interrupted, obstacles=frozenset({"no right"}))):
+        assert f"last switchover: {stands}\n" in run(state, tmp_path, monkeypatch).stdout
 
 
 @pytest.mark.parametrize("seed", range(0, STATES, 10))

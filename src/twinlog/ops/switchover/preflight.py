@@ -308,11 +308,14 @@ def _group_calls(
     return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
 
 
-def rehearsal_json(world: SwitchoverClusters, preflight: Preflight, steps: Sequence[RehearsedStep]) -> Data:
-    """The rehearsal as values of JSON."""
+def rehearsal_json(
+    world: SwitchoverClusters, preflight: Preflight, steps: Sequence[RehearsedStep], stands: str
+) -> Data:
+    """The rehearsal as values of JSON; `stands` is the state of the last switchover in this direction, in words."""
     return {
         "from": world.ends.source,
         "to": world.ends.target,
+        "stands": stands,
         "problems": [with_id(problem, NotReadyError.kind_id) for problem in preflight.problems],
         "notes": list(preflight.notes),
         "fence": preflight.fence,
