@@ -21,7 +21,7 @@ from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries, read_entries
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.model import SwitchoverDirection
 from twinlog.ops.topics.reader import (
     PartitionSnapshot,
@@ -299,10 +299,6 @@ class ScriptedClusters(ScriptedWorld):
 
 
 class ScriptedTopicJournal(ScriptedJournal):
-    def read(self) -> JournalEntries:
-        self.entries = read_entries(self._brokers.ends, self._brokers.records)
-        return self.entries
-
     def read_unclaimed(self) -> JournalEntries:
         return self.read()
 

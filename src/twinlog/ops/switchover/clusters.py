@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
@@ -362,9 +362,9 @@ class LiveClusters:
                 raise NotReadyError((f"TW-SWITCH-05: {why}",))
         return plan
 
-    def fence_producers(self, plan: Data) -> None:
+    def fence_producers(self, plan: Data, confirm: Callable[[], None]) -> None:
         self._require_source()
-        raise_fence(self.source, plan)
+        raise_fence(self.source, plan, confirm)
 
     def fence_holds(self, plan: Data) -> bool:
         self._require_source()

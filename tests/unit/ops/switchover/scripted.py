@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.virtual.clock import VirtualClock
@@ -213,7 +213,7 @@ class ScriptedWorld:
         if side == "source" and self.brokers.source_lost:
             raise RefusedError("cluster a: no broker can be reached")
 
-    def fence_producers(self, plan: Data) -> None:
+    def fence_producers(self, plan: Data, confirm: Callable[[], None]) -> None:
         self._kill.before()
         assert plan == {"restore": "open"}
         # Whoever finds the cluster fenced must find how to open it.
@@ -326,6 +326,10 @@ class ScriptedJournal:
         self._brokers = brokers
         self._kill = kill
         self.entries = read_entries(brokers.ends, brokers.records)
+
+    def read(self) -> JournalEntries:
+        self.entries = read_entries(self._brokers.ends, self._brokers.records)
+        return self.entries
 
     def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         self._kill.before()
