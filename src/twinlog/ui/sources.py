@@ -44,9 +44,12 @@ class ConsoleSources:
         self._indexed: tuple[Sequence[FlowsOfFile], Mapping[str, tuple[FlowSettings, FlowsOfFile]]] = ((), {})
         _require_unique(files)
 
-    def add_file(self, file: FlowsOfFile) -> None:
-        """Show the flows of a further file. Raises OptionError if a flow has the name of another flow."""
-        files = (*self._given, file)
+    def show_file(self, file: FlowsOfFile, instead_of: FlowsOfFile | None = None) -> None:
+        """Show the flows of a further file, in place of the flows of an earlier file.
+
+        Raises OptionError if a flow has the name of another flow.
+        """
+        files = (*(one for one in self._given if one is not instead_of), file)
         _require_unique(files)
         self._given = files
 

@@ -24,7 +24,7 @@ from twinlog.ops.plan.flow_plan import FlowPlan, Problem, TopicCopyPlan
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.migration.draft import ClusterAddress, MigrationDraft
-from twinlog.ui.migration.migrations import FoundClusters, FoundTopic, MigrationStore, flows_of
+from twinlog.ui.migration.migrations import FoundClusters, FoundTopic, MigrationRun, MigrationStore, flows_of
 from twinlog.ui.site import ConsoleSettings
 from twinlog.ui.sources import ConsoleSources
 
@@ -275,13 +275,52 @@ def test_wrong_choices_are_named(browser: Browser, store: ScriptedStore) -> None
     assert "west is too full" in browser.get(f"/ui/migration/plan?id={migration}").text
 
 
-def test_the_run_is_a_process_whose_flow_joins_the_pages(
-    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "python"
+def sleep_in_place_of_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the processes of migrations write their arguments to their logs, and sleep."""
+    script = folder / "python"
     script.write_text(f'#!/bin/sh\necho "$@"\nexec {sys.executable} -c "import time; time.sleep(600)"\n')
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
+
+
+def run_of(store: ScriptedStore, migration: str) -> MigrationRun:
+    found = store.find(migration).run
+    assert found is not None
+    return found
+
+
+def test_a_later_draft_waits_for_the_process_and_runs_with_its_own_flow(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep_in_place_of_runs(tmp_path, monkeypatch)
+    migration = begun(browser)
+    plan(browser, migration, ("names", "kept"), ("topic", "a.b"))
+    form = {"token": token(browser), "id": migration, "mode": "run"}
+    assert browser.post("/ui/migration/run", form).status == 303
+    first = run_of(store, migration)
+    assert store._sources.flow("east->west").topics == ("a[.]b",)
+    answer = plan(browser, migration, ("names", "kept"), ("topic", "axb"))
+    assert answer.status == 409
+    assert f"Process {first.process.pid} runs {first.file} already" in answer.text
+    assert store.find(migration).draft.topics == ("a.b",)
+    store.close()
+
+    assert plan(browser, migration, ("names", "kept"), ("topic", "axb")).status == 303
+    # Until the next start the pages show the flow of the process, and its log.
+    assert store._sources.flow("east->west").topics == ("a[.]b",)
+    assert browser.json(f"/ui/migration/plan?id={migration}")["log"] == str(first.log)
+    assert browser.post("/ui/migration/run", form).status == 303
+    second = run_of(store, migration)
+    assert second.file != first.file
+    assert second.draft.topics == ("axb",)
+    assert store._sources.flow("east->west").topics == ("axb",)
+    store.close()
+
+
+def test_the_run_is_a_process_whose_flow_joins_the_pages(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep_in_place_of_runs(tmp_path, monkeypatch)
     migration = begun(browser)
     plan(browser, migration, ("topic", "a.b"))
     form = {"token": token(browser), "id": migration, "mode": "run"}
@@ -295,16 +334,14 @@ def test_the_run_is_a_process_whose_flow_joins_the_pages(
     assert browser.post("/ui/migration/run", form).status == 409
     assert browser.json(f"/ui/migration/plan?id={migration}")["process"] == shown["process"]
     store.close()
-    found = store.find(migration)
-    assert found.process is not None
-    assert found.process.poll() is not None
-    assert found.log is not None
-    assert f"-m twinlog run {found.file}" in found.log.read_text()
+    first = run_of(store, migration)
+    assert first.code is not None
+    assert f"-m twinlog run {first.file}" in first.log.read_text()
     # An ended process is followed by another, with the same file.
     assert "and run it again" in browser.get(f"/ui/migration/plan?id={migration}").text
-    before = found.process.pid
     assert browser.post("/ui/migration/run", form).status == 303
-    assert found.process.pid != before
+    assert run_of(store, migration).process.pid != first.process.pid
+    assert run_of(store, migration).file == first.file
     store.close()
     # The console shows a flow of this name already.
     other = begun(browser)

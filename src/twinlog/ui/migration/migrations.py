@@ -67,21 +67,41 @@ class FoundClusters:
     target_brokers: int
 
 
+@dataclass(frozen=True, slots=True)
+class MigrationRun:
+    """The process that runs the file of a draft, and the flows of this file as the pages show them."""
+
+    draft: MigrationDraft
+    file: Path
+    process: subprocess.Popen[bytes]
+    shown: FlowsOfFile
+
+    @property
+    def log(self) -> Path:
+        """The log of the process."""
+        return self.file.with_suffix(".log")
+
+    @property
+    def code(self) -> int | None:
+        """The exit code of the process; None while it runs."""
+        return self.process.poll()
+
+    def require_end(self) -> None:
+        """Raise RequestError 409 while the process runs."""
+        if self.code is None:
+            raise RequestError(409, f"Process {self.process.pid} runs {self.file} already.")
+
+
 @dataclass(slots=True)
 class Migration:
-    """A migration; `plan` and `file` belong to the newest draft."""
+    """A migration; `plan` and `file` belong to the newest draft, `run` to the draft of its start."""
 
     id: str
     draft: MigrationDraft
     found: FoundClusters
     plan: FlowPlan | None = None
     file: Path | None = None
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def log(self) -> Path | None:
-        """The log of the process that runs it."""
-        return None if self.file is None else self.file.with_suffix(".log")
+    run: MigrationRun | None = None
 
 
 class MigrationStore:
@@ -110,18 +130,25 @@ class MigrationStore:
             self._migrations[made.id] = made
             while len(self._migrations) > MOST:
                 oldest = next(iter(self._migrations))
-                if self._migrations[oldest].process is not None:
+                if self._migrations[oldest].run is not None:
                     self._migrations.move_to_end(oldest)
-                    if all(one.process is not None for one in self._migrations.values()):
+                    if all(one.run is not None for one in self._migrations.values()):
                         break
                     continue
                 del self._migrations[oldest]
         return made
 
     def make_plan(self, migration: Migration, draft: MigrationDraft) -> None:
-        """Plan the draft; both clusters stay as they are. Raises ConfigError, ClusterError and RefusedError."""
+        """Plan the draft; both clusters stay as they are.
+
+        Raises ConfigError, ClusterError, RefusedError, and RequestError 409 while a process runs the earlier draft.
+        """
+        if migration.run is not None:
+            migration.run.require_end()
         plan = self.read_plan(flows_of(draft))
         with self._lock:
+            if migration.run is not None:
+                migration.run.require_end()
             migration.draft, migration.plan, migration.file = draft, plan, None
 
     def read_clusters(self, flow: FlowSettings) -> FoundClusters:
@@ -136,9 +163,12 @@ class MigrationStore:
     def keep_file(self, migration: Migration) -> Path:
         """Write the file of the newest draft, readable by its owner only, beside earlier files. Raises RequestError."""
         with self._lock:
-            if migration.file is None:
-                migration.file = self._write(migration.draft)
-            return migration.file
+            return self._file_of(migration)
+
+    def _file_of(self, migration: Migration) -> Path:
+        if migration.file is None:
+            migration.file = self._write(migration.draft)
+        return migration.file
 
     def _write(self, draft: MigrationDraft) -> Path:
         name = draft.flow.replace("->", "-to-")
@@ -160,25 +190,23 @@ class MigrationStore:
         raise RequestError(409, f"{self.home} has 1000 files of {draft.flow}.")
 
     def run(self, migration: Migration) -> None:
-        """Run the file in a process beside the console, which ends with the console; its flow joins the pages.
+        """Run the file of the newest draft in a process beside the console; its flow joins the pages, or replaces the
+        flow of the last process.
 
         An ended process is followed by another. Raises RequestError 409 if the console shows a flow of this name, or
         while the process runs.
         """
-        path = self.keep_file(migration)
         with self._lock:
-            if migration.process is None:
-                self._show_flow(migration.draft)
-            elif migration.process.poll() is None:
-                raise RequestError(409, f"Process {migration.process.pid} runs {path} already.")
-            migration.process = self._start(path)
-        _LOG.info("process %d runs %s; its log is %s", migration.process.pid, path, migration.log)
-
-    def _show_flow(self, draft: MigrationDraft) -> None:
-        try:
-            self._sources.add_file(FlowsOfFile(flows_of(draft)))
-        except OptionError:
-            raise RequestError(409, f"The console shows a flow {draft.flow} already.") from None
+            before, draft = migration.run, migration.draft
+            if before is not None:
+                before.require_end()
+            path, flows = self._file_of(migration), FlowsOfFile(flows_of(draft))
+            try:
+                self._sources.show_file(flows, None if before is None else before.shown)
+            except OptionError:
+                raise RequestError(409, f"The console shows a flow {draft.flow} already.") from None
+            found = migration.run = MigrationRun(draft, path, self._start(path), flows)
+        _LOG.info("process %d runs %s; its log is %s", found.process.pid, path, found.log)
 
     def _start(self, path: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "twinlog", "run", str(path)]
@@ -189,7 +217,7 @@ class MigrationStore:
 
     def close(self) -> None:
         """End the processes in order: what they copied stays, and their next start continues there."""
-        running = [one.process for one in self._migrations.values() if one.process is not None]
+        running = [one.run.process for one in self._migrations.values() if one.run is not None]
         for process in running:
             process.terminate()
         for process in running:

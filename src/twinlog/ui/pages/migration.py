@@ -102,7 +102,7 @@ class MigrationPages:
             "text": one.draft.text(hides=True),
             "file": None if one.file is None else str(one.file),
             "folder": str(self._store().home),
-            "log": None if one.process is None else str(one.log),
+            "log": None if one.run is None else str(one.run.log),
             "process": _process(one),
         }
         return ConsolePage("migration_plan.html", "migration", f"Migrate {one.draft.flow}", data)
@@ -233,6 +233,4 @@ def _choice(one: Migration, draft: MigrationDraft) -> ConsolePage:
 
 def _process(one: Migration) -> dict[str, Any] | None:
     """The process that runs the file; `code` is None while it runs."""
-    if one.process is None:
-        return None
-    return {"pid": one.process.pid, "code": one.process.poll()}
+    return None if one.run is None else {"pid": one.run.process.pid, "code": one.run.code}
