@@ -80,7 +80,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "live": (FLOW, f"topics:{FLOW}", f"rehearsal:{FLOW}"),
     "version": ("1",),
     "name": ("copy",),
-    "mode": ("run", "abort", "release", "keep"),
+    "mode": ("run", "abort", "release", "keep", "stop", "forget"),
     "kind": ("planned", "emergency", "back"),
     "fence": ("", "acl", "quota", "none"),
     "near": ("10",),
@@ -117,17 +117,16 @@ class WatchedMigrations(ScriptedStore):
         super().__init__(sources, home)
         self.ran: list[str] = []
 
-    def run(self, migration: Migration) -> None:
-        self.keep_file(migration)
+    def run(self, migration: Migration, digest: str) -> None:
+        self.keep_file(migration, digest)
         self.ran.append(migration.id)
 
-    def planned(self) -> str:
-        """The id of a migration with a plan; the store forgets old migrations."""
-        found = next((one.id for one in self._migrations.values() if one.plan is not None), "")
-        if not found:
-            made = self.begin_migration(DRAFT)
-            self.make_plan(made, made.draft)
-            found = made.id
+    def planned(self) -> Migration:
+        """A migration with a plan; the store forgets old migrations."""
+        found = next((one for one in self._migrations.values() if one.plan is not None), None)
+        if found is None:
+            found = self.begin_migration(DRAFT)
+            self.make_plan(found, found.draft)
         return found
 
     @property
@@ -160,7 +159,10 @@ class WatchedConsole:
 
     @property
     def values(self) -> Mapping[str, Sequence[str]]:
-        return {**VALUES, "id": ("new" if self.migrations is None else self.migrations.planned(), COMMAND.id)}
+        if self.migrations is None:
+            return {**VALUES, "id": ("new", COMMAND.id), "draft": ("",)}
+        planned = self.migrations.planned()
+        return {**VALUES, "id": (planned.id, COMMAND.id), "draft": (planned.draft.digest,)}
 
     @property
     def paths(self) -> list[str]:

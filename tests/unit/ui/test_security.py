@@ -300,6 +300,9 @@ class _NamedMigrations(MigrationStore):
     def find(self, migration_id: str) -> Migration:
         return self._only
 
+    def list_migrations(self) -> list[Migration]:
+        return [self._only]
+
 
 def names_of(text: str) -> _Names:
     found = _Names()
