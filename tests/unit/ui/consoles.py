@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import LOOPBACK
 from tests.unit.ops.status.test_state import NOW
-from tests.unit.ui.browser import Browser
+from tests.unit.ui.browser import FORM_COOKIE, SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import FLOW, FakeRest, FakeSources, fake_worker, topic
 from tests.unit.ui.test_migration import DRAFT, ScriptedStore
 from tests.unit.ui.test_records import ONE
@@ -33,7 +33,6 @@ from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.both_sides import RecordPair
 from twinlog.ui.migration.migrations import Migration
 from twinlog.ui.mounted import MountedConsole
-from twinlog.ui.sessions import COOKIE
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.visits import ConsoleEndpoint
 from twinlog.worker.control.model import (
@@ -55,7 +54,6 @@ COMMAND = TopicCommand(
 )
 """A command that the flow has carried out."""
 
-FORM_COOKIE = "twinlog-console-form"
 PASSWORD_FIELDS = ("password", "source_password", "target_password")
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"
 
@@ -180,14 +178,14 @@ class WatchedConsole:
     def log_in(self) -> Browser:
         """A browser with a session of its own."""
         session = self.site.sessions.begin(USER if self.locked else "")
-        return Browser(self.app, cookies={COOKIE: session.name})
+        return Browser(self.app, cookies={SESSION_COOKIE: session.name})
 
     def token(self, browser: Browser, path: str) -> str:
         """The token that the form at a path needs; the form of the login has a cookie of its own."""
         if path.endswith("/login"):
             browser.cookies[FORM_COOKIE] = "form"
             return self.site.sessions.token("form")
-        return self.site.sessions.token(browser.cookies[COOKIE])
+        return self.site.sessions.token(browser.cookies[SESSION_COOKIE])
 
     @property
     def effects(self) -> list[Any]:

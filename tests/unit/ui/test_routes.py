@@ -50,7 +50,10 @@ DRAWN_HEADERS: Mapping[str, tuple[str, ...]] = {
         f"{FORM}; charset=utf-16",
         "",
     ),
-    "cookie": ("twinlog-console=x", "a=b; ; =;", "\x7f", 'twinlog-console="x', "__Host-twinlog-console=x", "=" * 999),
+    "cookie": (
+        *("twinlog-console-8081=x", "a=b; ; =;", "\x7f", 'twinlog-console-8081="x', "=" * 999),
+        "__Host-twinlog-console-8081=x",
+    ),
     "hx_request": ("true", ""),
     "hx_target": ("div#live", "x"),
     "if_none_match": ("*", '"x"', "W/"),
