@@ -63,5 +63,6 @@ class RehearsalReader(ClustersReader):
             world = self._world = self._open()
             world.connect(LOOK_CONNECT_S)
         entries = world.journal.read()
+        world.forget_groups()
         preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))
         return Rehearsal(rehearsal_json(world, preflight, steps, stands(entries)), report(entries))

@@ -287,13 +287,15 @@ class ScriptedClusters(ScriptedWorld):
     def __init__(self, brokers: Brokers, kill: Kill, gate: threading.Event) -> None:
         super().__init__(brokers, kill)
         self.journal = ScriptedTopicJournal(brokers, kill)
-        self.target = self
+        self.source = self.target = self
         self._gate = gate
 
     def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
         # A reader of the journal connects only to the target.
         if threading.current_thread().name.startswith("switchover"):
             assert self._gate.wait(60.0)
+
+    def forget_groups(self) -> None: ...
 
     def close(self) -> None: ...
 

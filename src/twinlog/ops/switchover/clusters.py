@@ -197,6 +197,10 @@ class LiveClusters:
                 self._source_error = str(error)
         return judge_preflight(self._lost(), options.fence)
 
+    def forget_groups(self) -> None:
+        """Have the next pre-flight begin without the groups of earlier ones, which may be gone by now."""
+        self._groups.forget_groups()
+
     def _fenceable(self, found: Preflight, options: SwitchoverOptions) -> Preflight:
         """The pre-flight with the obstacles that only the plan of its fence shows."""
         if not found.problems and options.kind is not SwitchoverKind.EMERGENCY:

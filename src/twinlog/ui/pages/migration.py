@@ -162,7 +162,7 @@ class MigrationPages:
         return RedirectResponse(f"{self._site.root}/migration/{page}?id={quoted(one.id)}", 303)
 
     async def _call(self, call: Callable[[], T]) -> T:
-        return await self._site.threads.act.run(call)
+        return await self._site.threads.migrations.run(call)
 
 
 def _new_draft(form: Mapping[str, str]) -> MigrationDraft:
