@@ -68,10 +68,11 @@ class LoginThrottle:
             wait_s = self._wait_s(user, address)
             if wait_s > 0:
                 raise RequestError(429, f"Too many wrong logins: try again in {wait_s:.0f} s.")
-            counts = [self._count(self._pairs, (user, address)), self._count(self._addresses, address)]
+            now = self._clock.monotonic()
+            counts = [_count(self._pairs, (user, address), now), _count(self._addresses, address, now)]
             if (user, address) not in self._known:
-                counts.append(self._count(self._users, user))
-            return CountedLogin(user, address, self._clock.monotonic(), tuple(counts))
+                counts.append(_count(self._users, user, now))
+            return CountedLogin(user, address, now, tuple(counts))
 
     def take_back(self, login: CountedLogin) -> None:
         """Uncount a good login; the address is known from now on, and the wrong logins of its user are forgotten.
@@ -91,15 +92,11 @@ class LoginThrottle:
             _make_room(self._known)
             self._known[pair] = None
 
-    def wait_s(self, user: str, address: str) -> float:
-        """The seconds until a login of this user from this address is looked at again, 0 for now."""
-        with self._lock:
-            return self._wait_s(user[:_LONGEST], address)
-
     def __len__(self) -> int:
         return len(self._pairs) + len(self._users) + len(self._addresses) + len(self._known)
 
     def _wait_s(self, user: str, address: str) -> float:
+        """The seconds until a login of this user from this address is looked at again, 0 for now."""
         pair = user, address
         own_s = max(
             self._rest_s(self._pairs.get(pair), FREE_OF_USER),
@@ -113,17 +110,17 @@ class LoginThrottle:
         pause_s = min(MOST_S, FIRST_S * (1 << min(found.count - free, 10)))
         return max(0.0, found.last_at + pause_s - self._clock.monotonic())
 
-    def _count(self, entries: OrderedDict[K, _Failures], name: K) -> tuple[_Failures, float]:
-        """Count a wrong login; returns the count, and the moment of the wrong login before."""
-        now = self._clock.monotonic()
-        found = entries.pop(name, None)
-        if found is None or now - found.last_at > FORGET_S:
-            found = _Failures()
-        before_at, found.last_at = found.last_at, now
-        found.count += 1
-        _make_room(entries)
-        entries[name] = found
-        return found, before_at
+
+def _count(entries: OrderedDict[K, _Failures], name: K, now: float) -> tuple[_Failures, float]:
+    """Count a wrong login; returns the count, and the moment of the wrong login before."""
+    found = entries.pop(name, None)
+    if found is None or now - found.last_at > FORGET_S:
+        found = _Failures()
+    before_at, found.last_at = found.last_at, now
+    found.count += 1
+    _make_room(entries)
+    entries[name] = found
+    return found, before_at
 
 
 def _drop_unused(entries: dict[str, _Failures], name: str) -> None:

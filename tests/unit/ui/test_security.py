@@ -26,7 +26,7 @@ from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.ops.plan.flow_plan import FlowPlan, GroupPlan, Problem, TopicCopyPlan
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.guards import HEADERS, is_loopback
-from twinlog.ui.login_check import FREE_OF_USER, MOST_ENTRIES, LoginCheck, LoginThrottle
+from twinlog.ui.login_check import FREE_OF_ADDRESS, FREE_OF_USER, MOST_ENTRIES, LoginCheck, LoginThrottle
 from twinlog.ui.migration.draft import ClusterAddress, MigrationDraft
 from twinlog.ui.migration.migrations import FoundClusters, FoundTopic, Migration, MigrationStore
 from twinlog.ui.sessions import SECURE_COOKIE, SessionStore
@@ -210,6 +210,20 @@ def test_parallel_guesses_are_counted_before_their_passwords_are_compared(clock:
     pool.close()
 
 
+def test_a_good_login_leaves_the_pause_of_its_address_as_it_was(clock: VirtualClock) -> None:
+    throttle = LoginThrottle(clock)
+    for number in range(FREE_OF_ADDRESS + 3):
+        clock.now += 60
+        throttle.count_login(f"user-{number}", "proxy")
+    clock.now += 4
+    before_s = throttle._wait_s("alice", "proxy")
+    assert before_s > 0
+    clock.now += 60
+    throttle.take_back(throttle.count_login("alice", "proxy"))
+    clock.now -= 60
+    assert throttle._wait_s("alice", "proxy") == pytest.approx(before_s)
+
+
 def count_wrong(throttle: LoginThrottle, user: str, address: str) -> None:
     with suppress(RequestError):
         throttle.count_login(user, address)
@@ -228,12 +242,12 @@ def test_the_memory_of_wrong_logins_is_bounded(clock: VirtualClock) -> None:
     for _ in range(50):
         clock.now += 60
         count_wrong(throttle, "alice", "10.0.0.1")
-    assert 59 < throttle.wait_s("alice", "-") <= 60
+    assert 59 < throttle._wait_s("alice", "-") <= 60
     clock.now += 60
-    assert throttle.wait_s("alice", "-") == 0
+    assert throttle._wait_s("alice", "-") == 0
     clock.now += 1000
     count_wrong(throttle, "alice", "10.0.0.1")
-    assert throttle.wait_s("alice", "-") == 0
+    assert throttle._wait_s("alice", "-") == 0
 
 
 def test_two_consoles_of_a_host_keep_their_sessions_and_their_forms(locked: ConsoleApp, sources: FakeSources) -> None:
