@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import RequestError
+from twinlog.ui.assets import takes_gzip
 from twinlog.ui.events import EventStreams
 from twinlog.ui.guards import SecurityHeaders
 from twinlog.ui.login import LoginPages
@@ -65,7 +67,7 @@ class ConsoleApp:
         self.routes: Sequence[Route] = tuple(routes)
         """Every path of the console; all other paths are unknown."""
         router = Router(routes, redirect_slashes=False, default=unknown)
-        self._app: ASGIApp = SecurityHeaders(_BoundedRequests(GZipMiddleware(router, _PACKED_FROM)))
+        self._app: ASGIApp = SecurityHeaders(_BoundedRequests(_PackedAnswers(router)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -85,6 +87,19 @@ class ConsoleApp:
 def console_app(sources: ConsoleSources, settings: ConsoleSettings | None = None, clock: Clock = SYSTEM) -> ConsoleApp:
     """The console of these flows."""
     return ConsoleApp(ConsoleSite(sources, settings or ConsoleSettings(), clock))
+
+
+class _PackedAnswers:
+    """Compresses large answers for clients that take gzip; Starlette compresses also for `gzip;q=0`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = GZipMiddleware(app, _PACKED_FROM)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not takes_gzip(Headers(scope=scope).get("accept-encoding", "")):
+            headers = [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
+            scope = {**scope, "headers": headers}
+        await self._app(scope, receive, send)
 
 
 class _BoundedRequests:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,18 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
+_WEIGHT = re.compile(r"\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*")
 _YEAR = "public, max-age=31536000, immutable"
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether a header `Accept-Encoding` takes gzip (RFC 9110, 12.5.3); an empty header takes plain answers only."""
+    weights: dict[str, float] = {}
+    for part in accepted.lower().split(","):
+        name, _, parameters = part.partition(";")
+        weight = _WEIGHT.fullmatch(parameters)
+        weights[name.strip()] = 1.0 if weight is None else float(weight[1])
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,7 @@ class ConsoleAssets:
         one = self._assets.get(request.path_params["name"])
         if one is None or one.digest != request.path_params["digest"]:
             raise RequestError(404, "The file is unknown.")
-        packs = "gzip" in request.headers.get("accept-encoding", "").lower()
+        packs = takes_gzip(request.headers.get("accept-encoding", ""))
         tag = f'"{one.digest}{"-gzip" if packs else ""}"'
         headers = {"Cache-Control": _YEAR, "ETag": tag, "Vary": "Accept-Encoding"}
         known = {text.strip().removeprefix("W/") for text in request.headers.get("if-none-match", "").split(",")}

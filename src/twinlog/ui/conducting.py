@@ -115,10 +115,12 @@ class SwitchoverConductor:
                 same = {one.settings.source, one.settings.target} == {settings.source, settings.target}
                 if one.may_stop and one.request.flow == request.flow and request.mode is SwitchoverMode.ABORT:
                     one.undone_by = request
+                    _audit_begin(request)
                     return
                 if one.runs and same:
                     raise RequestError(409, f"The console works on switchover {one.request.flow} already.")
             made = self._conducted[request.flow] = ConductedSwitchover(request, settings)
+            _audit_begin(request)
         name = f"switchover {request.flow}"
         threading.Thread(target=self._conduct, args=(made,), name=name, daemon=True).start()
 
@@ -181,6 +183,12 @@ class SwitchoverConductor:
             clusters.close()
 
 
+def _audit_begin(request: SwitchoverRequest) -> None:
+    """A line for a switchover that begins, before the lines of its thread."""
+    kind = request.options.kind
+    audit(request.user, request.address, f"{request.mode} switchover", flow=request.flow, kind=kind, outcome="begins")
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchoverReading:
     """The newest switchover of a journal, its report, {} before the first, and its state in words."""
@@ -208,3 +216,22 @@ class SwitchoverReader(ClustersReader):
             self._connected = True
         entries = self._both.journal.read()
         return SwitchoverReading(entries, report(entries), stands(entries))
+
+
+class LeftFenceReader(ClustersReader):
+    """Reads from the source of a flow whether a switchover has left its fence there."""
+
+    def __init__(self, clusters: LiveClusters) -> None:
+        self._both = clusters
+        self._connected = False
+        super().__init__([])
+
+    def close(self) -> None:
+        self._both.close()
+
+    def read(self) -> bool:
+        """Whether the source keeps the note of a fence. Raises ClusterError."""
+        if not self._connected:
+            self._both.source.connect(LOOK_CONNECT_S)
+            self._connected = True
+        return bool(self._both.read_earlier_journal().fenced)

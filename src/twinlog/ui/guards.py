@@ -55,6 +55,15 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else "-"
 
 
+def port_of(request: Request) -> int:
+    """The port by which the browser calls the console, or the port of its protocol."""
+    try:
+        port = _parts_of(f"//{request.headers.get('host', '')}").port
+    except ValueError:
+        port = None
+    return port or (443 if request.scope.get("scheme") == "https" else 80)
+
+
 def require_own_machine(request: Request) -> None:
     """Raise RequestError 403 for a client of another machine, or a name of another host."""
     if not is_loopback(address_of(request)):

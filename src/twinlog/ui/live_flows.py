@@ -17,7 +17,7 @@ from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.topics.reader import TopicsReader, TopicsSnapshot
 from twinlog.ui.both_sides import BothSidesReader, NewestTimes
-from twinlog.ui.conducting import SwitchoverReader, SwitchoverReading
+from twinlog.ui.conducting import LeftFenceReader, SwitchoverReader, SwitchoverReading
 from twinlog.ui.live import LivePoller
 from twinlog.ui.rehearsal import REHEARSE_EVERY_S, Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
@@ -40,6 +40,9 @@ MOST_TOPICS = 20
 
 SWITCHOVER_EVERY_S = 1.0
 """The journal is a small topic, which is read while a browser shows a switchover."""
+
+FENCE_EVERY_S = 5.0
+"""The note of a fence is on the source, which may be silent: it is read beside the journal, by a thread of its own."""
 
 MOST_READINGS = 100
 """The most readings that a page follows."""
@@ -158,6 +161,13 @@ class LiveFlow:
             SWITCHOVER_EVERY_S,
             clock,
         )
+        self.left_fence: LivePoller[LeftFenceReader, bool] = LivePoller(
+            f"fence of {name}",
+            lambda: LeftFenceReader(sources.open_clusters(name)),
+            lambda reader: reader.read(),
+            FENCE_EVERY_S,
+            clock,
+        )
         self._of_kinds: Mapping[str, LivePoller[Any, Any]] = {
             "topics": self.topics,
             "groups": self.groups,
@@ -191,7 +201,7 @@ class LiveFlow:
     def close(self) -> None:
         with self._lock:
             newest = list(self._newest.values())
-        for poller in (self.state, *self._of_kinds.values(), *newest):
+        for poller in (self.state, self.left_fence, *self._of_kinds.values(), *newest):
             poller.close()
 
 

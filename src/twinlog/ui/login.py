@@ -11,7 +11,9 @@ from starlette.routing import Route
 from twinlog.connect.rest.users import Credentials
 from twinlog.errors import RequestError
 from twinlog.ui.audit import audit
+from twinlog.ui.guards import port_of
 from twinlog.ui.rendering import ConsolePage
+from twinlog.ui.sessions import FORM_COOKIE, cookie_of
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import (
     TOKEN_FIELD,
@@ -23,7 +25,6 @@ from twinlog.ui.visits import (
     set_session,
 )
 
-_FORM_COOKIE = "twinlog-console-form"
 _LONGEST = 1024
 
 
@@ -53,7 +54,7 @@ class LoginPages:
         user, password = visit.form.get("user", "")[:_LONGEST], visit.form.get("password", "")[:_LONGEST]
         if not self._site.settings.needs_login:
             return RedirectResponse(target, 303)
-        known = visit.request.cookies.get(_FORM_COOKIE, "")
+        known = visit.request.cookies.get(_form_cookie(visit), "")
         if not self._site.sessions.is_token(known, visit.form.get(TOKEN_FIELD, "")):
             return self._form(visit, target, "The form was too old: please log in again.", 403)
         try:
@@ -66,8 +67,8 @@ class LoginPages:
         session = self._site.sessions.begin(user, kept)
         audit(user, visit.address, "login", outcome="done")
         response = RedirectResponse(target, 303)
-        set_session(response, session, visit.secure)
-        response.delete_cookie(_FORM_COOKIE, path=f"{self._site.root}/login", httponly=True, samesite="strict")
+        set_session(response, session, visit.request)
+        response.delete_cookie(_form_cookie(visit), path=f"{self._site.root}/login", httponly=True, samesite="strict")
         return response
 
     async def log_out(self, visit: Visit) -> Response:
@@ -75,7 +76,7 @@ class LoginPages:
         self._site.sessions.end(visit.session.name)
         audit(visit.user, visit.address, "logout", outcome="done")
         response = RedirectResponse(f"{self._site.root}/", 303)
-        drop_session(response, visit.secure)
+        drop_session(response, visit.request)
         return response
 
     def _form(self, visit: Visit, target: str, trouble: str, status: int) -> Response:
@@ -85,7 +86,8 @@ class LoginPages:
         headers = {"Retry-After": "5"} if status == 429 else {}
         response = render(self._site, visit, ConsolePage("login.html", "", "Log in", values, status, headers=headers))
         path = f"{self._site.root}/login"
-        response.set_cookie(_FORM_COOKIE, name, path=path, secure=visit.secure, httponly=True, samesite="strict")
+        cookie = _form_cookie(visit)
+        response.set_cookie(cookie, name, path=path, secure=visit.secure, httponly=True, samesite="strict")
         return response
 
     def _target(self, wanted: str) -> str:
@@ -96,3 +98,8 @@ class LoginPages:
         if parts is None or parts.scheme or parts.netloc or parts.path.startswith((f"{root}login", f"{root}api/")):
             return root
         return wanted
+
+
+def _form_cookie(visit: Visit) -> str:
+    """The name of the cookie of the form of the login."""
+    return cookie_of(FORM_COOKIE, port_of(visit.request))

@@ -20,12 +20,15 @@ REHEARSE_EVERY_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The rehearsal as values of JSON, the report of the last switchover, {} before the first, and its state in
-    words."""
+    """The rehearsal as values of JSON, and the report of the last switchover, {} before the first."""
 
     data: dict[str, Any]
     last: dict[str, Any]
-    stands: str
+
+    @property
+    def stands(self) -> str:
+        """The state of the last switchover in words, those of `twinlog switchover --dry-run`."""
+        return str(self.data["stands"])
 
     @property
     def ready(self) -> bool:
@@ -60,5 +63,6 @@ class RehearsalReader(ClustersReader):
             world = self._world = self._open()
             world.connect(LOOK_CONNECT_S)
         entries = world.journal.read()
+        world.forget_groups()
         preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))
-        return Rehearsal(rehearsal_json(world, preflight, steps), report(entries), stands(entries))
+        return Rehearsal(rehearsal_json(world, preflight, steps, stands(entries)), report(entries))

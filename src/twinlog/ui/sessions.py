@@ -19,8 +19,16 @@ COOKIE = "twinlog-console"
 SECURE_COOKIE = "__Host-twinlog-console"
 """The name of the cookie under TLS: a browser refuses to let a neighbour host set a cookie of this name."""
 
+FORM_COOKIE = "twinlog-console-form"
+"""The name of the cookie of the form of the login."""
+
 MOST_FORMS = 20
 """The forms of a session whose secrets are kept at a time."""
+
+
+def cookie_of(name: str, port: int) -> str:
+    """The cookie of the console at a port: browsers send the cookies of a host to each of its ports."""
+    return f"{name}-{port}"
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from twinlog.connect.rest.thread_pools import ThreadPool
 from twinlog.connect.rest.users import Users
 from twinlog.errors import RequestError
 from twinlog.ops.connectors.rest import ConnectRest
+from twinlog.settings.flow import FlowSettings
 from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
 from twinlog.ui.live import LivePoller
@@ -62,16 +63,30 @@ class ConsoleSettings:
         return self.users is not None and not self.users.everyone
 
 
+ACTIONS_AT_A_TIME = 4
+"""The actions on a flow, on the connectors of the worker, and on migrations that run at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleThreads:
-    """The threads of the console: for reads and renders that wait, for actions, and for passwords."""
+    """The threads of the console: for reads and renders that wait, for passwords, and for actions: on each flow, on
+    connectors, and on migrations. Actions that wait for silent clusters hold up only actions on the same flow."""
 
     read: ThreadPool = field(default_factory=lambda: ThreadPool("console-read", 8))
-    act: ThreadPool = field(default_factory=lambda: ThreadPool("console-act", 4))
     login: ThreadPool = field(default_factory=lambda: ThreadPool("console-login", 2))
+    connectors: ThreadPool = field(default_factory=lambda: ThreadPool("console-connectors", ACTIONS_AT_A_TIME))
+    migrations: ThreadPool = field(default_factory=lambda: ThreadPool("console-migrations", ACTIONS_AT_A_TIME))
+    flows: dict[str, ThreadPool] = field(default_factory=dict)
+
+    def of_flow(self, flow: FlowSettings) -> ThreadPool:
+        """The threads for actions on a flow. Used by the event loop only."""
+        found = self.flows.get(flow.name)
+        if found is None:
+            found = self.flows[flow.name] = ThreadPool(f"console-act {flow.name}", ACTIONS_AT_A_TIME)
+        return found
 
     def close(self) -> None:
-        for pool in (self.read, self.act, self.login):
+        for pool in (self.read, self.login, self.connectors, self.migrations, *self.flows.values()):
             pool.close()
 
 

@@ -44,11 +44,25 @@ class ConsoleSources:
         self._indexed: tuple[Sequence[FlowsOfFile], Mapping[str, tuple[FlowSettings, FlowsOfFile]]] = ((), {})
         _require_unique(files)
 
-    def add_file(self, file: FlowsOfFile) -> None:
-        """Show the flows of a further file. Raises OptionError if a flow has the name of another flow."""
-        files = (*self._given, file)
+    def show_file(self, file: FlowsOfFile, instead_of: FlowsOfFile | None = None) -> None:
+        """Show the flows of a further file, in place of the flows of an earlier file.
+
+        Raises OptionError if a flow has the name of another flow.
+        """
+        self._given = self._with(file, instead_of)
+
+    def require_unique(self, file: FlowsOfFile, instead_of: FlowsOfFile | None = None) -> None:
+        """Raise OptionError if `show_file` would."""
+        self._with(file, instead_of)
+
+    def hide_file(self, file: FlowsOfFile) -> None:
+        """Show the flows of a file no longer; a file that is not shown is ignored."""
+        self._given = tuple(one for one in self._given if one is not file)
+
+    def _with(self, file: FlowsOfFile, instead_of: FlowsOfFile | None) -> Sequence[FlowsOfFile]:
+        files = (*(one for one in self._given if one is not instead_of), file)
         _require_unique(files)
-        self._given = files
+        return files
 
     def files(self) -> Sequence[FlowsOfFile]:
         """The flows of now, the same object while they stay the same; any thread may ask."""

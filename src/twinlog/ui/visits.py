@@ -17,9 +17,9 @@ from twinlog.connect.rest.users import credentials
 from twinlog.errors import ConfigError, OptionError, PatternError, RefusedError, RequestError, TwinlogError
 from twinlog.message_ids import told
 from twinlog.ui.faults import log_fault
-from twinlog.ui.guards import address_of, require_own_machine, require_same_origin
+from twinlog.ui.guards import address_of, port_of, require_own_machine, require_same_origin
 from twinlog.ui.rendering import ConsolePage, PageFrame
-from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, ConsoleSession, transient_session
+from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, ConsoleSession, cookie_of, transient_session
 from twinlog.ui.site import ConsoleSite
 
 TOKEN_FIELD, TOKEN_HEADER = "token", "x-csrf-token"
@@ -152,7 +152,7 @@ class ConsoleEndpoint:
         found = await handler(visit)
         response = self._render(visit, found) if isinstance(found, ConsolePage) else found
         if new:
-            set_session(response, session, visit.secure)
+            set_session(response, session, request)
         return response
 
     async def _session(self, request: Request) -> tuple[ConsoleSession | None, bool]:
@@ -252,7 +252,12 @@ def wants_json(request: Request, *, always: bool = False) -> bool:
 
 def session_name(request: Request) -> str:
     """The name of the session that the browser sends, "" if it is missing."""
-    return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE, "")
+    return request.cookies.get(session_cookie(request), "")
+
+
+def session_cookie(request: Request) -> str:
+    """The name of the cookie with the name of the session."""
+    return cookie_of(SECURE_COOKIE if is_secure(request) else COOKIE, port_of(request))
 
 
 def url_of(request: Request) -> str:
@@ -266,13 +271,15 @@ def is_secure(request: Request) -> bool:
     return bool(request.scope.get("scheme", "http") == "https")
 
 
-def set_session(response: Response, session: ConsoleSession, secure: bool) -> None:
+def set_session(response: Response, session: ConsoleSession, request: Request) -> None:
     """Bring the browser the name of its session; the browser forgets it at its end."""
-    name, path = (SECURE_COOKIE, "/") if secure else (COOKIE, "/ui")
+    name, secure = session_cookie(request), is_secure(request)
+    path = "/" if secure else "/ui"
     response.set_cookie(name, session.name, path=path, secure=secure, httponly=True, samesite="strict")
 
 
-def drop_session(response: Response, secure: bool) -> None:
+def drop_session(response: Response, request: Request) -> None:
     """Let the browser forget its session."""
-    name, path = (SECURE_COOKIE, "/") if secure else (COOKIE, "/ui")
+    name, secure = session_cookie(request), is_secure(request)
+    path = "/" if secure else "/ui"
     response.delete_cookie(name, path=path, secure=secure, httponly=True, samesite="strict")

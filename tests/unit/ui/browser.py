@@ -16,6 +16,9 @@ from urllib.parse import unquote, urlencode, urlsplit
 from starlette.types import ASGIApp, Message
 
 DEADLINE_S = 60.0
+SESSION_COOKIE, FORM_COOKIE = "twinlog-console-8081", "twinlog-console-form-8081"
+"""The cookies of a console at the port of `Browser.host`."""
+
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 

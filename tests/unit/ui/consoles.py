@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import LOOPBACK
 from tests.unit.ops.status.test_state import NOW
-from tests.unit.ui.browser import Browser
+from tests.unit.ui.browser import FORM_COOKIE, SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import FLOW, FakeRest, FakeSources, fake_worker, topic
 from tests.unit.ui.test_migration import DRAFT, ScriptedStore
 from tests.unit.ui.test_records import ONE
@@ -33,7 +33,6 @@ from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.both_sides import RecordPair
 from twinlog.ui.migration.migrations import Migration
 from twinlog.ui.mounted import MountedConsole
-from twinlog.ui.sessions import COOKIE
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.visits import ConsoleEndpoint
 from twinlog.worker.control.model import (
@@ -55,7 +54,6 @@ COMMAND = TopicCommand(
 )
 """A command that the flow has carried out."""
 
-FORM_COOKIE = "twinlog-console-form"
 PASSWORD_FIELDS = ("password", "source_password", "target_password")
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"
 
@@ -80,7 +78,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "live": (FLOW, f"topics:{FLOW}", f"rehearsal:{FLOW}"),
     "version": ("1",),
     "name": ("copy",),
-    "mode": ("run", "abort", "release", "keep"),
+    "mode": ("run", "abort", "release", "keep", "stop", "forget"),
     "kind": ("planned", "emergency", "back"),
     "fence": ("", "acl", "quota", "none"),
     "near": ("10",),
@@ -117,17 +115,16 @@ class WatchedMigrations(ScriptedStore):
         super().__init__(sources, home)
         self.ran: list[str] = []
 
-    def run(self, migration: Migration) -> None:
-        self.keep_file(migration)
+    def run(self, migration: Migration, digest: str) -> None:
+        self.keep_file(migration, digest)
         self.ran.append(migration.id)
 
-    def planned(self) -> str:
-        """The id of a migration with a plan; the store forgets old migrations."""
-        found = next((one.id for one in self._migrations.values() if one.plan is not None), "")
-        if not found:
-            made = self.begin_migration(DRAFT)
-            self.make_plan(made, made.draft)
-            found = made.id
+    def planned(self) -> Migration:
+        """A migration with a plan; the store forgets old migrations."""
+        found = next((one for one in self._migrations.values() if one.plan is not None), None)
+        if found is None:
+            found = self.begin_migration(DRAFT)
+            self.make_plan(found, found.draft)
         return found
 
     @property
@@ -160,7 +157,10 @@ class WatchedConsole:
 
     @property
     def values(self) -> Mapping[str, Sequence[str]]:
-        return {**VALUES, "id": ("new" if self.migrations is None else self.migrations.planned(), COMMAND.id)}
+        if self.migrations is None:
+            return {**VALUES, "id": ("new", COMMAND.id), "draft": ("",)}
+        planned = self.migrations.planned()
+        return {**VALUES, "id": (planned.id, COMMAND.id), "draft": (planned.draft.digest,)}
 
     @property
     def paths(self) -> list[str]:
@@ -178,14 +178,14 @@ class WatchedConsole:
     def log_in(self) -> Browser:
         """A browser with a session of its own."""
         session = self.site.sessions.begin(USER if self.locked else "")
-        return Browser(self.app, cookies={COOKIE: session.name})
+        return Browser(self.app, cookies={SESSION_COOKIE: session.name})
 
     def token(self, browser: Browser, path: str) -> str:
         """The token that the form at a path needs; the form of the login has a cookie of its own."""
         if path.endswith("/login"):
             browser.cookies[FORM_COOKIE] = "form"
             return self.site.sessions.token("form")
-        return self.site.sessions.token(browser.cookies[COOKIE])
+        return self.site.sessions.token(browser.cookies[SESSION_COOKIE])
 
     @property
     def effects(self) -> list[Any]:

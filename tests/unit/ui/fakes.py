@@ -21,7 +21,7 @@ from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries, read_entries
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.model import SwitchoverDirection
 from twinlog.ops.topics.reader import (
     PartitionSnapshot,
@@ -89,6 +89,7 @@ def group(name: str, *facts: MoveFacts) -> GroupStatus:
 def rehearsed(*problems: str) -> Rehearsal:
     steps = [{"step": "fence", "does": "closes a", "calls": ["create ACL on a: x"] * 30, "seconds": 0.3}]
     data = {
+        "stands": "nothing was changed",
         "problems": list(problems),
         "notes": ["super users pass"],
         "fence": "acl",
@@ -96,7 +97,7 @@ def rehearsed(*problems: str) -> Rehearsal:
         "seconds_without_producers": None if problems else 4.2,
         "steps": [] if problems else steps,
     }
-    return Rehearsal(data, {}, "nothing was changed")
+    return Rehearsal(data, {})
 
 
 @dataclass
@@ -286,7 +287,7 @@ class ScriptedClusters(ScriptedWorld):
     def __init__(self, brokers: Brokers, kill: Kill, gate: threading.Event) -> None:
         super().__init__(brokers, kill)
         self.journal = ScriptedTopicJournal(brokers, kill)
-        self.target = self
+        self.source = self.target = self
         self._gate = gate
 
     def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
@@ -294,14 +295,12 @@ class ScriptedClusters(ScriptedWorld):
         if threading.current_thread().name.startswith("switchover"):
             assert self._gate.wait(60.0)
 
+    def forget_groups(self) -> None: ...
+
     def close(self) -> None: ...
 
 
 class ScriptedTopicJournal(ScriptedJournal):
-    def read(self) -> JournalEntries:
-        self.entries = read_entries(self._brokers.ends, self._brokers.records)
-        return self.entries
-
     def read_unclaimed(self) -> JournalEntries:
         return self.read()
 

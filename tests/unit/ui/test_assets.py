@@ -21,7 +21,7 @@ from tests.unit.ui.test_migration import DRAFT, ScriptedStore
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.topics.reader import TopicState
 from twinlog.ui.app import ConsoleApp
-from twinlog.ui.assets import FOLDER
+from twinlog.ui.assets import FOLDER, takes_gzip
 from twinlog.ui.migration.migrations import FoundTopic
 from twinlog.ui.rendering import TEMPLATES
 from twinlog.worker.status.report import MOST_HELD, TopicProgress
@@ -61,6 +61,29 @@ def test_a_browser_keeps_a_file_for_a_year_and_asks_for_a_changed_file(browser: 
         again = browser.get(url, if_none_match=plain.headers["etag"])
         assert (again.status, again.content) == (304, b"")
         assert browser.get(url.replace("/static/", "/static/0")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packs"),
+    [
+        ("gzip", True),
+        ("br, GZIP;q=0.5", True),
+        ("*", True),
+        ("gzip;q=1.000, *;q=0", True),
+        ("", False),
+        ("br", False),
+        ("gzip;q=0", False),
+        ("gzip ; q = 0.000, *", False),
+        ("*;q=0", False),
+    ],
+)
+def test_only_a_client_that_takes_gzip_gets_it(browser: Browser, accepted: str, packs: bool) -> None:
+    assert takes_gzip(accepted) is packs
+    page = browser.get("/ui/flow?flow=a-%3Eb", accept_encoding=accepted)
+    asset = browser.get(urls(page.text)[0], accept_encoding=accepted)
+    assert (asset.headers.get("content-encoding") == "gzip") is packs
+    # Of pages Starlette reads `gzip` only by its name.
+    assert (page.headers.get("content-encoding") == "gzip") is (packs and "gzip" in accepted)
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.unit.ui.browser import Answer, Browser
+from tests.unit.ui.browser import SESSION_COOKIE, Answer, Browser
 from tests.unit.ui.fakes import FakeRest, FakeSources, fake_worker
 from tests.unit.ui.test_security import HOSTILE, names_of
 from twinlog.errors import ClusterError, RequestError
 from twinlog.ui.app import ConsoleApp, console_app
-from twinlog.ui.sessions import COOKIE, MOST_FORMS
+from twinlog.ui.sessions import MOST_FORMS
 from twinlog.ui.site import ConsoleSettings
 
 NEW, EDIT = "/ui/connector/new", "/ui/connector/edit?name=copy"
@@ -228,7 +228,7 @@ def test_an_edit_undoes_a_change_of_another_user_only_after_a_look_at_it(browser
 
 def test_a_session_keeps_the_secrets_of_a_few_forms(app: ConsoleApp, browser: Browser) -> None:
     pages = [create(browser, step="check") for _ in range(MOST_FORMS + 1)]
-    session = app.site.sessions.find(browser.cookies[COOKIE])
+    session = app.site.sessions.find(browser.cookies[SESSION_COOKIE])
     assert session is not None
     assert list(session.kept_secrets) == [fields(page)["id"] for page in pages[1:]]
     assert "pw-1" not in repr(session)

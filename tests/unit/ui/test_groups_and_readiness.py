@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from tests.unit.mirror.groups.test_safe_move import STANDS
 from tests.unit.ops.status.test_command import REPORTED
+from tests.unit.ops.switchover.machines import A_TO_B
+from tests.unit.ops.switchover.scripted import Brokers, Kill
 from tests.unit.ui.browser import Browser
-from tests.unit.ui.fakes import HELD, FakeSources, group, rehearsed, snapshot
+from tests.unit.ui.fakes import HELD, FakeSources, ScriptedClusters, group, rehearsed, snapshot
 from twinlog.errors import ClusterError
-from twinlog.model.types import GroupId, SourceOffset
+from twinlog.model.types import GroupId, SourceOffset, TopicPartition
+from twinlog.ops.switchover.clusters import LiveClusters
+from twinlog.ops.switchover.model import MovedGroups, MovedTopic, Preflight, SwitchoverOptions
+from twinlog.ui.rehearsal import RehearsalReader
 
 READY = "/ui/readiness?flow=a-%3Eb"
 BEHIND = replace(STANDS, group=GroupId("late"), copied=SourceOffset(0))
@@ -99,3 +107,41 @@ def test_after_a_failed_repetition_the_last_answer_counts_as_unknown(browser: Br
     poller.hurry()
     poller.wait_reading(60, poller.reading.version)
     assert browser.json(READY)["ready"] == "unknown"
+
+
+class KnowingClusters(ScriptedClusters):
+    """Clusters that know each group of an earlier pre-flight until they forget it; the source has `listed` groups."""
+
+    def __init__(self) -> None:
+        super().__init__(Brokers(A_TO_B), Kill(), threading.Event())
+        self.listed = {"shop", "till"}
+        self.known: set[str] = set()
+        self.asked: list[str] = []
+
+    def preflight(self, options: SwitchoverOptions) -> Preflight:
+        self.known |= self.listed
+        return replace(super().preflight(options), groups=tuple(sorted(self.known)))
+
+    def forget_groups(self) -> None:
+        self.known.clear()
+
+    def groups(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+        known: Collection[str],
+    ) -> MovedGroups:
+        self.asked = list(known)
+        return MovedGroups({}, {}, ())
+
+
+def test_a_deleted_group_leaves_the_next_rehearsal() -> None:
+    world = KnowingClusters()
+    reader = RehearsalReader(lambda: cast(LiveClusters, world))
+    reader.read()
+    assert world.asked == ["shop", "till"]
+    world.listed = {"shop"}
+    reader.read()
+    assert world.asked == ["shop"]

@@ -12,7 +12,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.unit.ops.status.test_command import REPORTED
-from tests.unit.ui.browser import DEADLINE_S, Browser
+from tests.unit.ui.browser import DEADLINE_S, SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
 from twinlog.clock import LONG_AGO
 from twinlog.errors import ClusterError, RefusedError
@@ -229,7 +229,7 @@ def test_streams_are_bounded_and_end(sources: FakeSources) -> None:
     async def ask() -> None:
         answer = await browser._ask("GET", "/ui/events?live=a-%3Eb", b"", {})
         refused.append(answer.status)
-        app.site.sessions.end(browser.cookies["twinlog-console"])
+        app.site.sessions.end(browser.cookies[SESSION_COOKIE])
 
     tasks: list[asyncio.Task[None]] = []
 

@@ -18,12 +18,15 @@ from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.fakes import FakeSources
 from tests.unit.ui.test_accessible import Outline
 from twinlog.config import load
+from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import ClusterError, ConfigError, RequestError
+from twinlog.mirror.topology.plugins import group_filter_of
 from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem, TopicCopyPlan
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.migration.draft import ClusterAddress, MigrationDraft
+from twinlog.ui.migration.migration_run import MigrationRun
 from twinlog.ui.migration.migrations import FoundClusters, FoundTopic, MigrationStore, flows_of
 from twinlog.ui.site import ConsoleSettings
 from twinlog.ui.sources import ConsoleSources
@@ -100,6 +103,18 @@ def plan(browser: Browser, migration: str, *fields: tuple[str, str]) -> Answer:
     return browser.post("/ui/migration/plan", body)
 
 
+def act(browser: Browser, migration: str, mode: str, **changes: str) -> Answer:
+    """Send the form of the page of a plan."""
+    shown = browser.json(f"/ui/migration/plan?id={migration}")
+    form = {"token": token(browser), "id": migration, "draft": shown["draft"], "mode": mode}
+    return browser.post("/ui/migration/run", form | changes)
+
+
+def listed(browser: Browser) -> list[tuple[str, str]]:
+    """The migrations on the page: each with its flow and its state."""
+    return [(one["flow"], one["state"]) for one in browser.json("/ui/migration")["migrations"]]
+
+
 def test_a_draft_is_a_file_that_twinlog_takes(tmp_path: Path) -> None:
     draft = replace(DRAFT, topics=("a.b", "x"), groups=("g.1",), source_replicas=3, target_replicas=2)
     (path := tmp_path / "f.properties").write_text(draft.text(), encoding="utf-8")
@@ -119,6 +134,29 @@ def test_a_draft_is_a_file_that_twinlog_takes(tmp_path: Path) -> None:
     assert r"west.ssl.truststore.certificates = -----BEGIN\nabc\n-----END" in trusting.text()
     assert "west.ssl.truststore.type = PEM" in trusting.text()
     assert "=:#!" not in repr(draft)
+
+
+@pytest.mark.parametrize("groups", [("a,b",), (" x", "y\t", "z\u2003"), ("$^", "{1,2}", "${env:HOME}", "a|b", "\\x")])
+def test_an_expression_matches_its_name_only(groups: tuple[str, ...]) -> None:
+    takes = group_filter_of(flows_of(replace(DRAFT, groups=groups))[0]).accepts
+    assert all(takes(name) for name in groups)
+    parts = {part for name in groups for part in name.split(",") if len(name.split(",")) > 1}
+    assert not any(takes(name) for name in {*parts, "a", "x", "other"} - set(groups))
+
+
+def test_without_a_ticked_group_no_group_moves(browser: Browser, store: ScriptedStore) -> None:
+    migration = begun(browser)
+    assert plan(browser, migration, ("topic", "a.b"), ("groups", "yes")).status == 303
+    draft = store.find(migration).draft
+    assert (draft.groups, draft.syncs_groups) == ((), False)
+    flow = flows_of(draft)[0]
+    assert not any(group_filter_of(flow).accepts(name) for name in ("shop", "till", "later"))
+    assert "group" not in browser.get(f"/ui/migration/choose?id={migration}").fields
+    # Of a source without groups, all later groups are followed.
+    store.find(migration).found = replace(FOUND, groups=())
+    assert plan(browser, migration, ("topic", "a.b"), ("groups", "yes")).status == 303
+    draft = store.find(migration).draft
+    assert (draft.groups, draft.syncs_groups) == (None, True)
 
 
 @pytest.mark.parametrize(("kept", "remote"), [(True, "a.b"), (False, "east.a.b")])
@@ -245,17 +283,16 @@ def test_topics_are_chosen_planned_and_kept(
     assert "mover-secret" not in shown["text"]
     assert browser.get(f"/ui/migration/plan?id={migration}").status == 200
 
-    form = {"token": token(browser), "id": migration, "mode": "keep"}
-    assert browser.post("/ui/migration/run", form).status == 303
+    assert act(browser, migration, "keep").status == 303
     (file,) = tmp_path.iterdir()
     assert file.name == "east-to-west.properties"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert 'password="mover-secret"' in file.read_text()
     assert browser.json(f"/ui/migration/plan?id={migration}")["file"] == str(file)
     # Written once more it is the same file; a changed draft is a file beside it.
-    assert browser.post("/ui/migration/run", form).status == 303
+    assert act(browser, migration, "keep").status == 303
     plan(browser, migration, ("names", "prefixed"), ("topic", "a.b"), ("topic", "axb"))
-    assert browser.post("/ui/migration/run", form).status == 303
+    assert act(browser, migration, "keep").status == 303
     assert sorted(one.name for one in tmp_path.iterdir()) == ["east-to-west-2.properties", file.name]
     assert "east->west.topics = .*" in (tmp_path / "east-to-west-2.properties").read_text()
     assert any("keep migration" in one.getMessage() for one in caplog.records)
@@ -275,41 +312,158 @@ def test_wrong_choices_are_named(browser: Browser, store: ScriptedStore) -> None
     assert "west is too full" in browser.get(f"/ui/migration/plan?id={migration}").text
 
 
-def test_the_run_is_a_process_whose_flow_joins_the_pages(
-    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "python"
+def sleep_in_place_of_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the processes of migrations write their arguments to their logs, and sleep."""
+    script = folder / "python"
     script.write_text(f'#!/bin/sh\necho "$@"\nexec {sys.executable} -c "import time; time.sleep(600)"\n')
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
+
+
+def run_of(store: ScriptedStore, migration: str) -> MigrationRun:
+    found = store.find(migration).run
+    assert found is not None
+    return found
+
+
+def test_a_later_draft_waits_for_the_process_and_runs_with_its_own_flow(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep_in_place_of_runs(tmp_path, monkeypatch)
+    migration = begun(browser)
+    plan(browser, migration, ("names", "kept"), ("topic", "a.b"))
+    assert act(browser, migration, "run").status == 303
+    first = run_of(store, migration)
+    assert store._sources.flow("east->west").topics == ("a[.]b",)
+    answer = plan(browser, migration, ("names", "kept"), ("topic", "axb"))
+    assert answer.status == 409
+    assert f"Process {first.process.pid} runs {first.file} already" in answer.text
+    assert store.find(migration).draft.topics == ("a.b",)
+    store.close()
+
+    assert plan(browser, migration, ("names", "kept"), ("topic", "axb")).status == 303
+    # Until the next start the pages show the flow of the process, and its log.
+    assert store._sources.flow("east->west").topics == ("a[.]b",)
+    assert browser.json(f"/ui/migration/plan?id={migration}")["log"] == str(first.log)
+    assert act(browser, migration, "run").status == 303
+    second = run_of(store, migration)
+    assert second.file != first.file
+    assert second.draft.topics == ("axb",)
+    assert store._sources.flow("east->west").topics == ("axb",)
+    store.close()
+
+
+def test_the_run_is_a_process_whose_flow_joins_the_pages(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep_in_place_of_runs(tmp_path, monkeypatch)
     migration = begun(browser)
     plan(browser, migration, ("topic", "a.b"))
-    form = {"token": token(browser), "id": migration, "mode": "run"}
-    answer = browser.post("/ui/migration/run", form)
+    answer = act(browser, migration, "run")
     assert answer.status == 303
     assert answer.headers["location"] == "/ui/readiness?flow=east-%3Ewest"
     assert "east->west" in store._sources.flows
     shown = browser.json(f"/ui/migration/plan?id={migration}")
     assert shown["process"]["code"] is None
     assert "and run it" not in browser.get(f"/ui/migration/plan?id={migration}").text
-    assert browser.post("/ui/migration/run", form).status == 409
+    assert act(browser, migration, "run").status == 409
     assert browser.json(f"/ui/migration/plan?id={migration}")["process"] == shown["process"]
     store.close()
-    found = store.find(migration)
-    assert found.process is not None
-    assert found.process.poll() is not None
-    assert found.log is not None
-    assert f"-m twinlog run {found.file}" in found.log.read_text()
+    first = run_of(store, migration)
+    assert first.code is not None
+    assert f"-m twinlog.ui.migration.tethered_run {first.file}" in first.log.read_text()
     # An ended process is followed by another, with the same file.
     assert "and run it again" in browser.get(f"/ui/migration/plan?id={migration}").text
-    before = found.process.pid
-    assert browser.post("/ui/migration/run", form).status == 303
-    assert found.process.pid != before
+    assert act(browser, migration, "run").status == 303
+    assert run_of(store, migration).process.pid != first.process.pid
+    assert run_of(store, migration).file == first.file
     store.close()
-    # The console shows a flow of this name already.
+    assert first.process.stdin is not None
+    assert first.process.stdin.closed
+
+
+def test_a_further_migration_of_the_same_names_waits_for_the_process_and_replaces_its_flow(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep_in_place_of_runs(tmp_path, monkeypatch)
+    first = begun(browser)
+    plan(browser, first, ("names", "kept"), ("topic", "a.b"))
+    assert act(browser, first, "run").status == 303
     other = begun(browser)
-    plan(browser, other, ("topic", "a.b"))
-    assert browser.post("/ui/migration/run", form | {"id": other}).status == 409
+    plan(browser, other, ("names", "kept"), ("topic", "axb"))
+    files = sorted(tmp_path.iterdir())
+    answer = act(browser, other, "run")
+    assert answer.status == 409
+    assert "stop it first" in answer.text
+    # A refused run leaves no file behind.
+    assert sorted(tmp_path.iterdir()) == files
+    pid = run_of(store, first).process.pid
+    assert listed(browser) == [("east->west", "planned"), ("east->west", f"process {pid} runs")]
+    assert act(browser, first, "forget").status == 409
+    assert act(browser, first, "stop").status == 303
+    assert act(browser, first, "stop").status == 409
+    assert listed(browser)[1][1].startswith(f"process {pid} ended with code ")
+    assert act(browser, other, "run").status == 303
+    assert store._sources.flow("east->west").topics == ("axb",)
+    # The earlier migration is no longer the shown one.
+    assert act(browser, first, "forget", draft="").headers["location"] == "/ui/migration"
+    assert "east->west" in store._sources.flows
+    act(browser, other, "stop")
+    file = run_of(store, other).file
+    assert "Run again" in browser.get("/ui/migration").text
+    assert act(browser, other, "forget").status == 303
+    assert listed(browser) == []
+    assert "east->west" not in store._sources.flows
+    assert file.exists()
+
+
+def test_a_flow_of_a_file_of_the_console_is_never_replaced(
+    browser: Browser, store: ScriptedStore, tmp_path: Path
+) -> None:
+    store._sources.show_file(FlowsOfFile(flows_of(DRAFT)))
+    migration = begun(browser)
+    plan(browser, migration, ("topic", "a.b"))
+    answer = act(browser, migration, "run")
+    assert answer.status == 409
+    assert "The console shows a flow east-&gt;west already." in answer.text
+    assert list(tmp_path.iterdir()) == []
+    assert listed(browser) == [("east->west", "planned")]
+
+
+def test_a_process_that_does_not_start_leaves_no_flow_and_the_next_try_starts_it(
+    browser: Browser, store: ScriptedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep_in_place_of_runs(tmp_path, monkeypatch)
+    migration = begun(browser)
+    plan(browser, migration, ("topic", "a.b"))
+    log = tmp_path / "east-to-west.log"
+    log.mkdir()
+    answer = act(browser, migration, "run")
+    assert answer.status == 409
+    assert f"The process did not start: {log}: Is a directory." in answer.text
+    assert "east->west" not in store._sources.flows
+    assert store.find(migration).run is None
+    log.rmdir()
+    assert act(browser, migration, "run").status == 303
+    assert "east->west" in store._sources.flows
+    store.close()
+
+
+@pytest.mark.parametrize("mode", ["keep", "run"])
+def test_a_page_runs_the_plan_that_it_shows(browser: Browser, store: ScriptedStore, tmp_path: Path, mode: str) -> None:
+    migration = begun(browser)
+    plan(browser, migration, ("topic", "a.b"))
+    shown = browser.get(f"/ui/migration/plan?id={migration}").fields["draft"]
+    # Another tab plans another choice.
+    plan(browser, migration, ("topic", "axb"))
+    for digest in (*shown, "", "x"):
+        answer = act(browser, migration, mode, draft=digest)
+        assert answer.status == 409
+        assert "The plan has changed since this page was shown" in answer.text
+    assert list(tmp_path.iterdir()) == []
+    assert act(browser, migration, "keep").status == 303
+    # The password of a cluster stays out of the digest, which every user of the console sees.
+    assert replace(DRAFT, target=replace(WEST, password="other")).digest == DRAFT.digest
 
 
 def test_a_console_that_only_shows_has_no_migration(sources: FakeSources, browser: Browser, tmp_path: Path) -> None:

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from tests.unit.ui.browser import Answer, Browser
-from tests.unit.ui.consoles import FORM_COOKIE, WatchedConsole
+from tests.unit.ui.browser import FORM_COOKIE, SESSION_COOKIE, Answer, Browser
+from tests.unit.ui.consoles import WatchedConsole
 from tests.unit.ui.fakes import FakeSources
 from tests.unit.ui.test_security import log_in
 from twinlog.connect.rest.users import Users
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.login_check import FREE_OF_USER
-from twinlog.ui.sessions import COOKIE
 from twinlog.ui.site import ConsoleSettings
 
 RIGHT, WRONG = "Basic YWxpY2U6d29uZGVy", "Basic YWxpY2U6eA=="
@@ -31,12 +30,12 @@ def test_a_login_ends_the_session_that_the_browser_brought(locked: ConsoleApp) -
     """Session fixation by a valid session, which an attacker with a login of his own plants into a browser."""
     attacker, victim = Browser(locked), Browser(locked)
     assert log_in(attacker) == 303
-    planted = attacker.cookies[COOKIE]
+    planted = attacker.cookies[SESSION_COOKIE]
     form = victim.get("/ui/login")
-    victim.cookies[COOKIE] = planted
+    victim.cookies[SESSION_COOKIE] = planted
     fields = {"token": form.token, "user": "alice", "password": "wonder"}
     assert victim.post("/ui/login", fields).status == 303
-    assert victim.cookies[COOKIE] != planted
+    assert victim.cookies[SESSION_COOKIE] != planted
     assert victim.get("/ui/").status == 200
     assert attacker.get("/ui/").status == 303
 
@@ -60,7 +59,7 @@ def test_cookies_over_http_are_kept_from_scripts_and_other_sites(locked: Console
     form = browser.get("/ui/login")
     fields = {"token": form.token, "user": "alice", "password": "wonder"}
     (of_form,) = form.cookies
-    (session,) = (one for one in browser.post("/ui/login", fields).cookies if one.startswith(COOKIE + "="))
+    (session,) = (one for one in browser.post("/ui/login", fields).cookies if one.startswith(SESSION_COOKIE + "="))
     for cookie, path in ((of_form, "/ui/login"), (session, "/ui")):
         parts = [part.strip().lower() for part in cookie.split(";")]
         assert {"httponly", "samesite=strict", f"path={path}"} <= set(parts), cookie
@@ -160,7 +159,7 @@ def test_wrong_logins_by_a_header_are_slowed_down_with_those_by_the_form(throttl
     answer = answer_of_login(browser, "alice", "wonder")
     assert answer.status == 429
     assert answer.headers["retry-after"]
-    assert COOKIE not in browser.cookies
+    assert SESSION_COOKIE not in browser.cookies
 
 
 @pytest.mark.parametrize("target", [f"//{EVIL}", f"/\\{EVIL}", f"https://{EVIL}", "/ui/login?next=/ui/login", "\t//x"])

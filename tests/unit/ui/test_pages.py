@@ -51,6 +51,15 @@ def test_the_live_part_alone_is_a_part_of_the_page(browser: Browser) -> None:
         assert "<table" in part
 
 
+def test_a_failed_refresh_of_the_live_part_is_a_part_of_the_page(browser: Browser) -> None:
+    part = browser.get("/ui/flow?flow=nothing", hx_request="true", hx_target="div#live")
+    assert part.status == 404
+    assert "The flow &#39;nothing&#39; is unknown" in part.text
+    for tag in ("<html", "<h1", "<nav", "<main"):
+        assert tag not in part.text, tag
+    assert "<h1>Unknown</h1>" in browser.get("/ui/flow?flow=nothing").text
+
+
 def test_what_needs_attention_comes_first_with_its_id_and_the_way_out(browser: Browser, sources: FakeSources) -> None:
     sources.only.flow = snapshot(replace(REPORTED, held=1, held_by_reason=(("gap", 1),), held_partitions=(HELD,)))
     first, *rest = browser.json("/ui/")["attention"]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from tests.unit.mirror.groups.test_safe_move import STANDS
@@ -47,6 +48,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
 )
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
+from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
 from twinlog.ui.app import console_app
 from twinlog.ui.rehearsal import RehearsalReader
 from twinlog.ui.sources import ConsoleSources
@@ -65,12 +67,19 @@ WORDS = {
     "no fence": "takes no quotas over its protocol",
     "under way": "a switchover b->a has begun and is still incomplete",
     "other wave": "fenced already by a->b",
+    "held": "TW-GAP-01: orders-0 is held at source offset",
+    "paused": "orders-1 is paused with",
 }
 """The obstacles that a state may have, each with words of its problem."""
+
+STOPPED = ("held", "paused")
+"""The obstacles of single partitions; a state may have them beside up to three obstacles of the clusters."""
 
 APART = (
     {"no topic", "missing", "smaller", "uncopied", "no leader"},
     {"no right", "no fence"},
+    {"no topic", "held"},
+    {"no topic", "no leader", "paused"},
 )
 """Of each of these sets, a state has one obstacle at most: the other obstacles would be hidden."""
 
@@ -160,7 +169,17 @@ class DrawnClusters(ScriptedClusters):
 
     def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         found = super().read_copied_positions()
+        if self._has("held"):
+            found[P0] = CopiedPosition(self._state.copied[0], None)
+        if self._has("paused"):
+            found[P1] = CopiedPosition(self._state.ends[1] - 1, None)
         return {where: one for where, one in found.items() if where != P0 or not self._has("uncopied")}
+
+    def _stopped(self) -> StoppedPartitions:
+        held = replace(HELD, partition=0, source_offset=SourceOffset(self._state.copied[0]), resume_at=SourceOffset(-1))
+        return StoppedPartitions(
+            (held,) if self._has("held") else (), paused=frozenset({P1} if self._has("paused") else ())
+        )
 
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         if self._state.failure == "refused":
@@ -191,6 +210,7 @@ class DrawnClusters(ScriptedClusters):
             transactions=("orders-0: of app-1",) if state.open_transaction else (),
             under_way=self._has("under way"),
             rate=state.rate,
+            stopped=self._stopped(),
         )
 
     def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
@@ -245,14 +265,14 @@ def drawn(seed: int) -> DrawnState:
     chance = random.Random(seed)
     failure = chance.choice(list(FAILURES)) if chance.random() < 0.15 else ""
     obstacles: set[str] = set()
-    for name in chance.sample(list(WORDS), chance.choice((0, 0, 1, 1, 2, 3))):
+    for name in chance.sample([name for name in WORDS if name not in STOPPED], chance.choice((0, 0, 1, 1, 2, 3))):
         hides = any(name in apart and obstacles & apart for apart in APART)
         # The plan of the fence is made for a state without another obstacle.
         alone = name == "other wave" or "other wave" in obstacles
         if not hides and not (alone and obstacles):
             obstacles.add(name)
     ends = chance.randint(1, 100), chance.randint(1, 100)
-    return DrawnState(
+    state = DrawnState(
         seed,
         frozenset(obstacles),
         failure,
@@ -270,6 +290,11 @@ def drawn(seed: int) -> DrawnState:
         groups_safe=chance.random() < 0.7,
         active_on_target=chance.random() < 0.2,
     )
+    # The fence of another wave is found only in a state without another obstacle.
+    for name in STOPPED if "other wave" not in obstacles else ():
+        if chance.random() < 0.2 and not any(name in apart and obstacles & apart for apart in APART):
+            obstacles.add(name)
+    return replace(state, obstacles=frozenset(obstacles))
 
 
 def by_page(state: DrawnState) -> Any:
@@ -283,6 +308,12 @@ def by_page(state: DrawnState) -> Any:
 
 def by_command(state: DrawnState, home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any, str]:
     """The exit code of the command, its JSON, and its lines on stderr."""
+    done = run(state, home, monkeypatch, "--json")
+    return done.exit_code, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def run(state: DrawnState, home: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
+    """The rehearsal of the command."""
 
     def end(code: int) -> NoReturn:
         raise SystemExit(code)
@@ -293,9 +324,7 @@ def by_command(state: DrawnState, home: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(session, "LiveClusters", lambda *_, **__: state.clusters())
     file = home / "mm2.properties"
     file.write_text(FILE)
-    words = ["switchover", str(file), "--from", "a", "--to", "b", "--rehearse", "--json"]
-    done = CliRunner().invoke(cli, words)
-    return done.exit_code, json.loads(done.stdout) if done.stdout else None, done.stderr
+    return CliRunner().invoke(cli, ["switchover", str(file), "--from", "a", "--to", "b", "--rehearse", *options])
 
 
 @pytest.mark.parametrize("seed", range(STATES))
@@ -314,7 +343,7 @@ def test_the_page_answers_as_the_rehearsal_of_the_command(
         assert (page["problems"], page["seconds_without_producers"]) == ([], None)
         return
     assert code == (1 if state.obstacles else 0), errors
-    for name in ("problems", "notes", "fence"):
+    for name in ("problems", "notes", "fence", "stands"):
         assert page[name] == data[name], name
     assert {name for name, words in WORDS.items() if any(words in one for one in data["problems"])} == {
         name for name in WORDS if WORDS[name] in {WORDS[one] for one in state.obstacles}
@@ -323,6 +352,20 @@ def test_the_page_answers_as_the_rehearsal_of_the_command(
     shown = [(one["step"], one["does"], one["seconds"]) for one in page["steps"]]
     assert shown == [(one["step"], one["does"], one["seconds"]) for one in data["steps"]]
     assert bool(shown) == (not state.obstacles)
+
+
+def test_an_interrupted_switchover_is_shown_before_its_rehearsal_in_the_words_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = replace(drawn(0), obstacles=frozenset(), failure="", interrupted_at=0)
+    assert "last switchover" not in run(clean, tmp_path, monkeypatch).stdout
+    # Its process was killed while producers were fenced.
+    interrupted = replace(clean, interrupted_at=20)
+    stands = by_page(interrupted)["stands"]
+    assert stands.startswith("a->b is running, last step ")
+    assert "producers are fenced; the same command continues there, --abort undoes it" in stands
+    for state in (interrupted, replace(interrupted, obstacles=frozenset({"no right"}))):
+        assert f"last switchover: {stands}\n" in run(state, tmp_path, monkeypatch).stdout
 
 
 @pytest.mark.parametrize("seed", range(0, STATES, 10))

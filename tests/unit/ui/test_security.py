@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,17 +16,21 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.unit.ops.status.test_command import REPORTED
-from tests.unit.ui.browser import Browser
+from tests.unit.ui.browser import SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import HELD, FakeSources, fake_worker, group, rehearsed, snapshot, topic
 from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.connect.rest.thread_pools import ThreadPool
+from twinlog.connect.rest.users import Credentials, Users
+from twinlog.errors import RequestError
 from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.ops.plan.flow_plan import FlowPlan, GroupPlan, Problem, TopicCopyPlan
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.guards import HEADERS, is_loopback
-from twinlog.ui.login_check import FREE_OF_USER, MOST_ENTRIES, LoginThrottle
+from twinlog.ui.login_check import FREE_OF_ADDRESS, FREE_OF_USER, MOST_ENTRIES, LoginCheck, LoginThrottle
 from twinlog.ui.migration.draft import ClusterAddress, MigrationDraft
 from twinlog.ui.migration.migrations import FoundClusters, FoundTopic, Migration, MigrationStore
-from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, SessionStore
+from twinlog.ui.sessions import SECURE_COOKIE, SessionStore
+from twinlog.ui.site import ConsoleSettings
 from twinlog.worker.status.report import TopicProgress
 
 PAGES = ("/ui/", "/ui/flow?flow=a-%3Eb", "/ui/topics", "/ui/topic?flow=a-%3Eb&topic=orders", "/ui/nothing")
@@ -83,7 +90,7 @@ def test_nothing_is_shown_without_a_login(locked: ConsoleApp, sources: FakeSourc
     assert browser.get(page).status in (303, 401)
     assert browser.get(page, accept="application/json").status == 401
     assert browser.get(page, hx_request="true").headers["hx-redirect"].startswith("/ui/login")
-    assert browser.get(page, cookie=f"{COOKIE}=guessed").status in (303, 401)
+    assert browser.get(page, cookie=f"{SESSION_COOKIE}=guessed").status in (303, 401)
     assert browser.post(page, {}).status in (401, 405)
     assert sources.only.opened == 0
 
@@ -98,13 +105,12 @@ def test_a_script_may_log_in_by_its_header(locked: ConsoleApp) -> None:
 
 
 def test_the_session_gets_a_new_name_at_the_login(locked: ConsoleApp) -> None:
-    browser = Browser(locked, cookies={COOKIE: "fixed-by-an-attacker"})
+    browser = Browser(locked, cookies={SESSION_COOKIE: "fixed-by-an-attacker"})
     assert log_in(browser) == 303
-    first = browser.cookies[COOKIE]
+    first = browser.cookies[SESSION_COOKIE]
     assert first != "fixed-by-an-attacker"
     assert len(first) > 40
     other = Browser(locked, cookies=dict(browser.cookies))
-    browser.cookies.pop("twinlog-console-form", None)
     assert other.get("/ui/").status == 200
 
 
@@ -113,7 +119,7 @@ def test_cookies_are_kept_from_scripts_other_sites_and_plain_http(locked: Consol
     form = browser.get("/ui/login")
     fields = {"token": form.token, "user": "alice", "password": "wonder", "next": "/ui/"}
     answer = browser.post("/ui/login", fields, origin="https://localhost:8081")
-    cookie = next(one for one in answer.cookies if one.startswith(SECURE_COOKIE))
+    cookie = next(one for one in answer.cookies if one.startswith(f"{SECURE_COOKIE}-8081="))
     for part in ("HttpOnly", "SameSite=strict", "Secure", "Path=/;"):
         assert part in cookie, cookie
     assert "Domain" not in cookie
@@ -143,19 +149,121 @@ def test_wrong_logins_are_slowed_down_by_user_and_address(locked: ConsoleApp, ca
     assert not any("wonder" in line or "wrong" in line for line in lines)
 
 
+def test_an_attacker_elsewhere_slows_no_user_down_at_an_own_address(
+    locked: ConsoleApp, sources: FakeSources, clock: VirtualClock
+) -> None:
+    app = console_app(sources, locked.site.settings, clock)
+    own, strange = Browser(app, client="10.0.0.1"), Browser(app, client="10.0.0.2")
+    assert log_in(own) == 303
+    for number in range(3 * FREE_OF_USER):
+        attacker = Browser(app, client=f"10.9.0.{number}")
+        assert log_in(attacker, password="wrong") == (401 if number < FREE_OF_USER else 429)
+    # All addresses that are strange to a user share a limit, however many there are.
+    assert log_in(strange) == 429
+    assert log_in(Browser(app, client="10.0.0.1")) == 303
+    clock.now += 60
+    assert log_in(strange) == 303
+    app.close()
+
+
+def test_wrong_logins_at_an_own_address_are_slowed_down(
+    locked: ConsoleApp, sources: FakeSources, clock: VirtualClock
+) -> None:
+    app = console_app(sources, locked.site.settings, clock)
+    assert log_in(Browser(app, client="10.0.0.1")) == 303
+    answers = [log_in(Browser(app, client="10.0.0.1"), password="wrong") for _ in range(FREE_OF_USER + 1)]
+    assert answers == [*[401] * FREE_OF_USER, 429]
+    app.close()
+
+
+class HashedUsers(Users):
+    """A user with a password that is always compared in a thread."""
+
+    def known(self, login: Credentials) -> bool | None:
+        return None
+
+    def compare(self, login: Credentials) -> bool:
+        return super().known(login) is True
+
+
+def test_parallel_guesses_are_counted_before_their_passwords_are_compared(clock: VirtualClock) -> None:
+    pool = ThreadPool("login", 2)
+    check = LoginCheck(HashedUsers({"alice": "wonder"}), pool, clock)
+
+    def statuses(*passwords: str) -> list[int]:
+        async def all_at_once() -> list[BaseException | None]:
+            logins = (check.check(Credentials("alice", password), "10.0.0.1") for password in passwords)
+            return await asyncio.gather(*logins, return_exceptions=True)
+
+        found = asyncio.run(all_at_once())
+        return [one.status if isinstance(one, RequestError) else 200 for one in found]
+
+    # Good logins count no longer once they are known to be good.
+    for _ in range(3):
+        assert statuses(*["wonder"] * FREE_OF_USER) == [200] * FREE_OF_USER
+    guesses = statuses(*(f"guess-{number}" for number in range(30)))
+    assert Counter(guesses) == {401: FREE_OF_USER, 429: 30 - FREE_OF_USER}
+    assert statuses("wonder") == [429]
+    clock.now += 2
+    assert statuses("wonder") == [200]
+    assert statuses("wrong") == [401]
+    pool.close()
+
+
+def test_a_good_login_leaves_the_pause_of_its_address_as_it_was(clock: VirtualClock) -> None:
+    throttle = LoginThrottle(clock)
+    for number in range(FREE_OF_ADDRESS + 3):
+        clock.now += 60
+        throttle.count_login(f"user-{number}", "proxy")
+    clock.now += 4
+    before_s = throttle._wait_s("alice", "proxy")
+    assert before_s > 0
+    clock.now += 60
+    throttle.take_back(throttle.count_login("alice", "proxy"))
+    clock.now -= 60
+    assert throttle._wait_s("alice", "proxy") == pytest.approx(before_s)
+
+
+def count_wrong(throttle: LoginThrottle, user: str, address: str) -> None:
+    with suppress(RequestError):
+        throttle.count_login(user, address)
+
+
 def test_the_memory_of_wrong_logins_is_bounded(clock: VirtualClock) -> None:
     throttle = LoginThrottle(clock)
     for number in range(2 * MOST_ENTRIES):
-        throttle.note_wrong(f"user-{number}" * 50, f"10.0.{number >> 8}.{number & 255}")
-    assert len(throttle) == 2 * MOST_ENTRIES
+        count_wrong(throttle, f"user-{number}" * 50, f"10.0.{number >> 8}.{number & 255}")
+    # Users, addresses, and the pairs of both.
+    assert len(throttle) == 3 * MOST_ENTRIES
+    for number in range(2 * MOST_ENTRIES):
+        throttle.take_back(throttle.count_login(f"good-{number}", f"own-{number}"))
+    # The pairs of good logins; a good login leaves no count behind.
+    assert MOST_ENTRIES <= len(throttle) < 4 * MOST_ENTRIES
     for _ in range(50):
-        throttle.note_wrong("alice", "10.0.0.1")
-    assert 59 < throttle.wait_s("alice", "-") <= 60
+        clock.now += 60
+        count_wrong(throttle, "alice", "10.0.0.1")
+    assert 59 < throttle._wait_s("alice", "-") <= 60
     clock.now += 60
-    assert throttle.wait_s("alice", "-") == 0
+    assert throttle._wait_s("alice", "-") == 0
     clock.now += 1000
-    throttle.note_wrong("alice", "10.0.0.1")
-    assert throttle.wait_s("alice", "-") == 0
+    count_wrong(throttle, "alice", "10.0.0.1")
+    assert throttle._wait_s("alice", "-") == 0
+
+
+def test_two_consoles_of_a_host_keep_their_sessions_and_their_forms(locked: ConsoleApp, sources: FakeSources) -> None:
+    """A browser has the same cookies for all ports of a host."""
+    neighbour = console_app(sources, ConsoleSettings(Users({"bob": "builder"})))
+    mine, other = Browser(locked), Browser(neighbour, host="localhost:9090")
+    other.cookies = mine.cookies
+    forms = [(browser, browser.get("/ui/login").token) for browser in (mine, other)]
+    for (browser, token), (user, password) in zip(forms, [("alice", "wonder"), ("bob", "builder")], strict=True):
+        assert browser.post("/ui/login", {"token": token, "user": user, "password": password}).status == 303
+    assert "Log out alice" in mine.get("/ui/").text
+    page = other.get("/ui/")
+    assert "Log out bob" in page.text
+    assert other.post("/ui/logout", {"token": page.token}).status == 303
+    assert mine.get("/ui/").status == 200
+    neighbour.close()
 
 
 def test_sessions_end_and_are_bounded(clock: VirtualClock) -> None:
@@ -299,6 +407,9 @@ class _NamedMigrations(MigrationStore):
 
     def find(self, migration_id: str) -> Migration:
         return self._only
+
+    def list_migrations(self) -> list[Migration]:
+        return [self._only]
 
 
 def names_of(text: str) -> _Names:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import html
 import logging
 import time
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlencode
 
 import pytest
 
 from tests.unit.ui.browser import Answer, Browser
-from tests.unit.ui.fakes import FLOW, FakeSources, rehearsed
+from tests.unit.ui.fakes import FLOW, FakeSources, ScriptedClusters, rehearsed
 from tests.unit.ui.test_accessible import Outline
 from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.errors import ClusterError
 from twinlog.ops.switchover.model import SwitchoverKind
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.site import ConsoleSettings
@@ -145,7 +146,10 @@ def test_a_console_that_only_shows_offers_nothing(sources: FakeSources) -> None:
     app.close()
 
 
-def test_one_switchover_at_a_time(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:
+def test_one_switchover_at_a_time(
+    browser: Browser, app: ConsoleApp, sources: FakeSources, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "twinlog.audit")
     sources.gate.clear()
     assert send(browser).status == 303
     assert titles(page(browser)) == ["Stop and undo"]
@@ -153,6 +157,9 @@ def test_one_switchover_at_a_time(browser: Browser, app: ConsoleApp, sources: Fa
     again = send(browser)
     assert again.status == 409
     assert f"The console works on switchover {FLOW} already" in html.unescape(again.text)
+    lines = [one.getMessage() for one in caplog.records if "run switchover" in one.getMessage()]
+    assert ['outcome="begins"' in lines[0], 'outcome="refused" status="409"' in lines[1]] == [True, True]
+    assert len(lines) == 2
     sources.gate.set()
     assert wait_end(browser, app)["report"]["state"] == "done"
 
@@ -200,6 +207,55 @@ def test_a_failed_step_is_continued_or_undone(browser: Browser, app: ConsoleApp,
     assert not sources.brokers.fenced
     send(browser)
     assert wait_end(browser, app)["report"]["state"] == "done"
+
+
+@pytest.mark.parametrize("undone", [True, False], ids=["of an undone switchover", "of a lost journal"])
+def test_a_fence_that_no_journal_tells_of_is_offered_to_be_lifted(
+    browser: Browser, app: ConsoleApp, sources: FakeSources, undone: bool
+) -> None:
+    brokers = sources.brokers
+    if undone:
+        sources.kill.at = 25
+        send(browser)
+        wait_end(browser, app)
+        sources.kill.at = -1
+        send(browser, mode="abort")
+        assert titles(wait_end(browser, app))[-1] == "Switch back"
+    brokers.fenced, brokers.noted_fence = True, {"restore": "open"}
+    read_again(app)
+    shown = page(browser)
+    assert shown["fence_left"]
+    assert titles(shown)[-1] == "Lift the fence"
+    text = browser.get(f"/ui/switchover?{urlencode({'flow': FLOW})}").text
+    assert "are still fenced by an earlier switchover" in text
+    assert "The fence that an earlier switchover left is lifted" in confirm(browser, mode="release").text
+    assert send(browser, mode="release").status == 303
+    wait_end(browser, app)
+    assert (brokers.fenced, brokers.noted_fence) == (False, None)
+    read_again(app)
+    assert titles(page(browser))[-1] == "Switch back"
+
+
+def read_again(app: ConsoleApp) -> None:
+    """Have the note of the fence read; a read that began before may be the next, so two are waited for."""
+    poller = app.site.live.flow(FLOW).left_fence
+    for _ in range(2):
+        version = poller.reading.version
+        poller.hurry()
+        assert poller.wait_reading(DEADLINE_S, version).version > version
+
+
+def test_the_fence_of_a_silent_source_is_unknown(
+    browser: Browser, app: ConsoleApp, sources: FakeSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_world: object) -> NoReturn:
+        raise ClusterError("cluster a: no broker answers")
+
+    sources.brokers.noted_fence = {"restore": "open"}
+    assert page(browser)["fence_left"]
+    monkeypatch.setattr(ScriptedClusters, "read_earlier_journal", fail)
+    read_again(app)
+    assert not page(browser)["fence_left"]
 
 
 def test_options_reach_the_switchover(browser: Browser, app: ConsoleApp, sources: FakeSources) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from tests.unit.ui.browser import Answer, Browser
+from tests.unit.ui.browser import DEADLINE_S, Answer, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, topic
+from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ops.topics.reader import TopicsReader
 from twinlog.ui.app import console_app
 from twinlog.ui.pages.topic_actions import TopicAction
-from twinlog.ui.site import ConsoleSettings
+from twinlog.ui.site import ACTIONS_AT_A_TIME, ConsoleSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, PartitionMove, TopicVerb
 
 ORDERS = TopicPartition(TopicName("orders.v1"), 0)
@@ -146,3 +153,38 @@ def test_places_are_read_as_by_the_command() -> None:
     assert str(moment) == "time 2026-11-20T08:00:00Z"
     assert str(TopicAction.of({**FIELDS, "place": "offset", "value": "12"}).place) == "offset 12"
     assert TopicAction.of({**FIELDS, "partitions": " 3,1 ,3"}).partitions == (1, 3)
+
+
+class HalfSilentSources(FakeSources):
+    """Two flows; actions on the first wait for its clusters until they answer."""
+
+    def __init__(self, answers: threading.Event) -> None:
+        super().__init__(SETTINGS, replace(SETTINGS, connector_name="copy", kind="source"))
+        self._answers = answers
+
+    def open_topics(self, name: str) -> TopicsReader:
+        assert name != FLOW or self._answers.wait(DEADLINE_S)
+        return super().open_topics(name)
+
+
+def test_actions_on_a_silent_flow_hold_up_no_action_on_another_flow() -> None:
+    answers = threading.Event()
+    app = console_app(HalfSilentSources(answers))
+
+    def ask(flow: str) -> Coroutine[Any, Any, Answer]:
+        query = urlencode({"flow": flow, "topic": "orders", "verb": "pause"})
+        return Browser(app)._ask("GET", f"/ui/topic/confirm?{query}", b"", {})
+
+    async def ask_all() -> tuple[int, list[int]]:
+        waiting = [asyncio.create_task(ask(FLOW)) for _ in range(2 * ACTIONS_AT_A_TIME)]
+        await asyncio.sleep(0)
+        other = await asyncio.wait_for(ask("copy"), DEADLINE_S / 2)
+        assert not any(one.done() for one in waiting)
+        answers.set()
+        return other.status, [one.status for one in await asyncio.gather(*waiting)]
+
+    try:
+        assert asyncio.run(ask_all()) == (200, [200] * 2 * ACTIONS_AT_A_TIME)
+    finally:
+        answers.set()
+        app.close()

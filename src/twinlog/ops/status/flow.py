@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.kafka.record.last_records import KeptRecord
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.heartbeats import HeartbeatTopics
@@ -19,19 +18,16 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.records import Heartbeat
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
-from twinlog.model.topic_names import HEARTBEATS, progress_topic
+from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.ops.status.last_report import LastReportReader, TopicTail
 from twinlog.ops.status.readers import ClustersReader, ConnectorSnapshot, ConnectorsReader, SyncedOffsets, ask_twice
 from twinlog.ops.status.state import BY_OTHERS, Clocks, FlowStatusFacts, ProcessSnapshot, ShownState, state_of
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.election.member import Leadership, Member
-from twinlog.worker.status.report import DriverReport, TopicProgress, by_need, decode_report
+from twinlog.worker.status.report import DriverReport, TopicProgress, by_need
 from twinlog.worker.status.topic_sums import bytes_of
-
-TAILS = (64, 2_000, None)
-"""How many records before the end are looked through for the last report, or the last heartbeat, of a flow. As a rule
-it is among the first: a driver reports every two seconds, each of its copiers every second at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +114,8 @@ class FlowReader(ClustersReader):
         self._source, self._target = both_clusters(settings, connect)
         self._topology = topology_of(settings)
         self._heartbeats = HeartbeatTopics(self._source, self._topology.heartbeat_names)
-        self._reports = _Tail(self._target, TopicName(progress_topic(settings.source)))
-        self._beats = _Tail(self._target, HEARTBEATS)
-        self._report: DriverReport | None = None
+        self._reports = LastReportReader(settings, self._target)
+        self._beats = TopicTail(self._target, HEARTBEATS)
         self._heartbeat_ms: int | None = None
         self._positions: PositionStore | None = None
         self._synced: SyncedOffsets | None = None
@@ -158,7 +153,7 @@ class FlowReader(ClustersReader):
         """Read the new records on the target. Raises ClusterError."""
         if not self._target.client.connected:
             self._target.connect(self._connect_s)
-        self._reports.read_last_records(self._take_report, lambda: self._report is not None)
+        self._reports.read_report()
         self._beats.read_last_records(self._take_beat, lambda: self._heartbeat_ms is not None)
         group = GroupMembers("", "", ())
         if self.settings.kind is None:
@@ -182,21 +177,17 @@ class FlowReader(ClustersReader):
         return next((one for one in seen if one is not None and one.failure is not None), seen[0])
 
     def _compare_clocks(self, group: GroupMembers, connector: ConnectorSnapshot | None) -> None:
-        def next_report() -> DriverReport | None:
-            self._reports.read_last_records(self._take_report, lambda: self._report is not None)
-            return self._report
-
         leads = {one.name for one in processes_of(group)[0] if one.leads}
         taken = connector is not None and self.settings.kind is not None and connector.members != 0
-        report = self._report
+        report = self._reports.report
         if report is not None:
-            self._clocks.compare(report, next_report, lives=taken or report.process in leads)
+            self._clocks.compare(report, self._reports.read_report, lives=taken or report.process in leads)
 
     def _facts(self, group: GroupMembers, connector: ConnectorSnapshot | None, trouble: str | None) -> FlowStatusFacts:
         processes, since_s = processes_of(group)
         return FlowStatusFacts(
             self._clocks.now_ms,
-            self._report,
+            self._reports.report,
             self._heartbeat_ms,
             self.settings.emit_heartbeats_interval_s,
             self.settings.kind is None,
@@ -209,17 +200,6 @@ class FlowReader(ClustersReader):
             self._clocks.reports_on,
             self.settings.kind == "heartbeat",
         )
-
-    def _take_report(self, key: bytes, record: KeptRecord) -> None:
-        if not key.startswith(b"driver "):
-            return
-        report = decode_report(record.value())
-        # The later record counts, whatever its own time: another process may have another clock.
-        if report is None or report.flow != self.settings.name:
-            return
-        # A process with another group.id may copy other topics of a flow with the same name.
-        if not report.group or report.group == self.settings.group_id:
-            self._report = report
 
     def _take_beat(self, key: bytes, record: KeptRecord) -> None:
         if key == Heartbeat(self.settings.source_name, self.settings.target_name, 0).key:
@@ -345,30 +325,6 @@ def others_of(group: GroupMembers, name: str) -> str | None:
     who = ", ".join(sorted({f"{one.client_id} at {one.host}" for one in group.members})[:3])
     what = "MirrorMaker 2" if group.protocol == CONNECT_PROTOCOL else f"a program with the protocol {group.protocol}"
     return f"{what} runs it: group {name} has {len(group.members)} member(s), {who}"
-
-
-class _Tail:
-    """The end of a topic: searched backwards in growing steps until a record is found; then only new records are
-    read."""
-
-    def __init__(self, target: ClusterAdmin, topic: TopicName) -> None:
-        self._target = target
-        self._topic = topic
-        self._reader: TopicReader | None = None
-
-    def read_last_records(self, take: Callable[[bytes, KeptRecord], None], found: Callable[[], bool]) -> None:
-        """Pass on the last record of each key. Raises ClusterError."""
-        reader = self._reader
-        for last in (None,) if reader is not None else TAILS:
-            if reader is None or self._reader is None:
-                reader = TopicReader(self._target, self._topic, optional=True, last=last)
-            records: LastRecords = {}
-            reader.read_last(records)
-            for key, record in records.items():
-                take(key, record)
-            if found():
-                break
-        self._reader = reader
 
 
 def _with(

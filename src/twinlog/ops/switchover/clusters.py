@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
@@ -17,7 +17,7 @@ from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.model.groups import GroupListing
+from twinlog.model.groups import TWINLOG_PROTOCOL, GroupListing
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.switchover.fencing import (
@@ -48,6 +48,7 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
 from twinlog.ops.switchover.steps.step import Side
+from twinlog.ops.switchover.stopped_partitions import StoppedPartitions, StoppedPartitionsReader
 from twinlog.ops.switchover.target_topics import (
     create_positions_topic,
     is_hollow,
@@ -90,6 +91,7 @@ class LiveClusters:
             self.target, self._topology.heartbeat_names, self._topology.remote_name
         )
         self._positions = PositionStore(flow, self.target)
+        self._stopped = StoppedPartitionsReader(flow, self.target)
         self._groups = SwitchoverGroups(flow, back, self.source, self.target, follows or flow)
         self._stored = False
         """Whether the topic of positions was there."""
@@ -195,6 +197,10 @@ class LiveClusters:
                 self._source_error = str(error)
         return judge_preflight(self._lost(), options.fence)
 
+    def forget_groups(self) -> None:
+        """Have the next pre-flight begin without the groups of earlier ones, which may be gone by now."""
+        self._groups.forget_groups()
+
     def _fenceable(self, found: Preflight, options: SwitchoverOptions) -> Preflight:
         """The pre-flight with the obstacles that only the plan of its fence shows."""
         if not found.problems and options.kind is not SwitchoverKind.EMERGENCY:
@@ -225,6 +231,13 @@ class LiveClusters:
         ends = self.source_ends(topics)
         pending = [where for where, end in ends.items() if end.stable < end.end]
         members, on_target = self._groups.with_members()
+        copiers = self._copiers()
+        stopped = StoppedPartitions(reported=False)
+        if kind is not SwitchoverKind.EMERGENCY and not self._is_others(copiers):
+            try:
+                stopped = self._stopped.read_stopped(ends)
+            except RefusedError as error:
+                unread.append(str(error))
         earlier = self.read_earlier_journal()
         state = None if earlier.run is None else earlier.run.state
         return PreflightFacts(
@@ -241,13 +254,14 @@ class LiveClusters:
             operations=self.source.call(describe_cluster, self.source.client).operations,
             members=members,
             on_target=on_target,
-            runs=self._runs(),
+            runs=copiers is not None and not copiers.empty,
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
             unread=tuple(unread),
+            stopped=stopped,
             fenced_too=fenced_too([topic.name for topic in topics], here, self._topology.heartbeat_names)
             if self._carries_acls()
             else (),
@@ -283,10 +297,16 @@ class LiveClusters:
             source, target, SwitchoverKind.EMERGENCY, topics, there, {}, {}, copied, source_error=error
         )
 
-    def _runs(self) -> bool:
+    def _copiers(self) -> GroupListing | None:
+        """The group of the processes that run the flow."""
         listed: Mapping[GroupId, GroupListing] = self.target.call(GroupAdmin(self.target.client).listed)
-        group = listed.get(GroupId(self._flow.group_id))
-        return group is not None and not group.empty
+        return listed.get(GroupId(self._flow.group_id))
+
+    def _is_others(self, copiers: GroupListing | None) -> bool:
+        """Whether another program has the flow now, so that an earlier report of twinlog tells nothing."""
+        if copiers is None or copiers.empty or self._flow.kind is not None:
+            return False
+        return copiers.protocol not in ("", TWINLOG_PROTOCOL)
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         parts = _partitions(topics)
@@ -317,6 +337,18 @@ class LiveClusters:
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         return {where for where, span in spans.items() if self.source.call(is_hollow, self.source.client, where, *span)}
 
+    def name_stopped_partitions(
+        self,
+        ends: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+        copied: Mapping[TopicPartition, CopiedPosition],
+    ) -> list[str]:
+        try:
+            return self._stopped.read_stopped(ends).obstacles(ends, starts, copied)
+        except RefusedError:
+            # The pre-flight has noted the missing right.
+            return []
+
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         return [
             f"{where}: {self.source.call(name_open_transaction, self.source.client, where)}" for where in partitions
@@ -334,9 +366,9 @@ class LiveClusters:
                 raise NotReadyError((f"TW-SWITCH-05: {why}",))
         return plan
 
-    def fence_producers(self, plan: Data) -> None:
+    def fence_producers(self, plan: Data, confirm: Callable[[], None]) -> None:
         self._require_source()
-        raise_fence(self.source, plan)
+        raise_fence(self.source, plan, confirm)
 
     def fence_holds(self, plan: Data) -> bool:
         self._require_source()

@@ -4,7 +4,7 @@ makes these changes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from twinlog.errors import ClusterError
@@ -270,8 +270,12 @@ def plan_fence(
     return with_left({}, left)
 
 
-def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
-    """Do it. Raises RefusedError, ClusterError."""
+def raise_fence(cluster: ClusterAdmin, plan: Data, confirm: Callable[[], None]) -> None:
+    """Keep producers from the cluster by a plan. Raises RefusedError, ClusterError, and the errors of `confirm`.
+
+    `confirm` is called after a pause, before the last change: another process may have undone the switchover meanwhile,
+    and a change after that would stay.
+    """
     if plan.get("add"):
         for acl, refusal in cluster.call(create_topic_acls, cluster.client, acls_of(plan["add"])).items():
             raise ClusterError(f"cluster {cluster.alias} refuses the ACL {acl}: {refusal.text}")
@@ -280,6 +284,7 @@ def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
         first = [Quota(one.entity, FIRST_RATE if one.rate == RATE else one.rate) for one in wanted]
         cluster.call(alter_producer_quotas, cluster.client, first)
         cluster.clock.sleep(SILENT_S)
+        confirm()
         cluster.call(alter_producer_quotas, cluster.client, wanted)
 
 

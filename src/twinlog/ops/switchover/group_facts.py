@@ -61,13 +61,17 @@ class SwitchoverGroups:
         self._back = Translator(back, target, source)
         self._refreshed: set[str] = set()
         self.known: set[GroupId] = set()
-        """The followed groups that the source has ever listed."""
+        """The followed groups that the source has listed since the last `forget_groups`."""
 
     def with_members(self) -> tuple[list[str], list[str]]:
         """The followed groups that have members on the source, and on the target."""
         here, there = (self._listed(admin) for admin in (self._source, self._target))
         self.known |= here.keys()
         return ([name for name, group in here.items() if not group.empty], [n for n, g in there.items() if not g.empty])
+
+    def forget_groups(self) -> None:
+        """Begin without known groups: groups may have been deleted since."""
+        self.known.clear()
 
     def _listed(self, admin: ClusterAdmin) -> dict[GroupId, GroupListing]:
         found: Mapping[GroupId, GroupListing] = admin.call(GroupAdmin(admin.client).listed)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from twinlog.errors import TwinlogError
+from twinlog.errors import FencedError, TwinlogError
 from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
 from twinlog.message_ids import id_of, with_id, without_id
 from twinlog.ops.switchover.journal import (
@@ -104,6 +104,9 @@ class SwitchoverMachine:
             why = without_id(self._shown)
             self.abort()
             raise TooLongError(f"{error}: {why}" if why else str(error)) from None
+        except FencedError:
+            self._lift_late_fence(run)
+            raise
         return self._journal.entries
 
     def abort(self) -> JournalEntries:
@@ -172,6 +175,22 @@ class SwitchoverMachine:
         self._show("release", f"lifts the fence that is noted on {self._world.ends.source}")
         self._world.lift_fence(left, "source")
         self._world.note_fence(None, "source")
+
+    def _lift_late_fence(self, run: SwitchoverRun) -> None:
+        """Lift the fence of this process if the process that took over has undone the switchover already: some changes
+        may have come after its undoing, and no other process knows of them."""
+        before = self._journal.entries
+        plan = before.begun("fence")
+        if not plan or "left" in plan or before.done("fence") is not None:
+            return
+        now = self._journal.read()
+        same = now.run is not None and now.run.name == run.name
+        undone = same and now.run is not None and now.run.state in (SwitchoverState.ABORTING, SwitchoverState.ABORTED)
+        # A later switchover may have the same fence.
+        replaced = now.run is not None and not same and now.begun("fence") is None
+        if undone or replaced:
+            self._world.lift_fence(plan, "source")
+            self._show("fence", f"lifted its late fence: another process has undone switchover {run.ends}")
 
     def _sync_again(self, run: SwitchoverRun, *, emergency: bool) -> None:
         """Sync groups again: they read from the source until their consumers stop."""
@@ -258,6 +277,9 @@ class SwitchoverMachine:
 
         return show
 
+    def _confirming(self, run: SwitchoverRun) -> Callable[[], None]:
+        return lambda: self._journal.write([], replace(run, seen_ms=self._world.now_ms()))
+
     def _owned(self, run: SwitchoverRun) -> SwitchoverRun:
         run = replace(run, owner=self._owner, seen_ms=self._world.now_ms())
         self._journal.write([], run)
@@ -273,7 +295,9 @@ class SwitchoverMachine:
         )
 
     def _steps(self, run: SwitchoverRun) -> None:
-        context = StepContext(self._world, run.options, self._journal.entries, self._showing(run))
+        context = StepContext(
+            self._world, run.options, self._journal.entries, self._showing(run), self._confirming(run)
+        )
         order = ORDER[run.options.kind]
         ended: list[JournalLine] = []
         """Finished steps: they are written together with the begin of the next step, because producers wait
@@ -301,7 +325,9 @@ class SwitchoverMachine:
                 back = [one for one in order[order.index(result.step) : order.index(name) + 1] if one != "rejoin"]
                 self._journal.write([JournalLine(one, phase, None) for one in back for phase in StepPhase])
                 if result.step == "check":
-                    context = StepContext(self._world, run.options, self._journal.entries, context.show)
+                    context = StepContext(
+                        self._world, run.options, self._journal.entries, context.show, context.confirm
+                    )
             else:
                 ended.append(JournalLine(name, StepPhase.DONE, JournalEntry(self._world.now_ms(), result)))
         self._journal.write(ended, replace(run, state=SwitchoverState.DONE, seen_ms=self._world.now_ms()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twinlog.message_ids import with_id
 from twinlog.mirror.topology.topology import Topology
@@ -27,6 +27,7 @@ from twinlog.ops.switchover.steps.group_step import COMMITTED, began, judge
 from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, QUIET_S, STILL_S, lag
+from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
 
 STORED_S = 1.0
 """Until the position of a partition that became idle is stored."""
@@ -69,6 +70,8 @@ class PreflightFacts:
     """Whether a switchover the other way has begun and is unfinished."""
     rate: float | None = None
     unread: tuple[str, ...] = field(default=())
+    stopped: StoppedPartitions = field(default_factory=StoppedPartitions)
+    """The partitions that the flow leaves uncopied until an operator acts."""
 
 
 def moved_topics(
@@ -112,7 +115,14 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
         for topic in facts.topics
         if topic.remote not in facts.target_topics or facts.target_topics[topic.remote].partitions < topic.partitions
     ]
-    left = lag({where: end.end for where, end in facts.ends.items()}, facts.starts, facts.copied)
+    ends = {where: end.end for where, end in facts.ends.items()}
+    left = lag(ends, facts.starts, facts.copied)
+    stopped = facts.stopped
+    if facts.kind is SwitchoverKind.BACK:
+        # The fence of the switchover before refuses the writes of the flow back until step `rejoin` lifts it.
+        held = tuple(one for one in stopped.held if one.reason != "missing right")
+        stopped = replace(stopped, held=held, more_held=0)
+    problems += stopped.obstacles(ends, facts.starts, facts.copied)
     if facts.kind is SwitchoverKind.PLANNED:
         if missing:
             problems.append(
@@ -164,6 +174,11 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
         found.append(f"producers stay unfenced: stop all that write to {facts.source} when the switchover waits for it")
     if not facts.runs:
         found.append(f"no process of flow {facts.source}->{facts.target} is in its group: it must run until the end")
+    if not facts.stopped.reported:
+        found.append(
+            f"held partitions of flow {facts.source}->{facts.target} are unknown, as it lacks a report: MirrorMaker 2 "
+            "writes none"
+        )
     if facts.staying:
         found.append(f"not mirrored, so their producers are left alone: {listed(facts.staying)}")
     fewer = [
@@ -293,11 +308,14 @@ def _group_calls(
     return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
 
 
-def rehearsal_json(world: SwitchoverClusters, preflight: Preflight, steps: Sequence[RehearsedStep]) -> Data:
-    """The rehearsal as values of JSON."""
+def rehearsal_json(
+    world: SwitchoverClusters, preflight: Preflight, steps: Sequence[RehearsedStep], stands: str
+) -> Data:
+    """The rehearsal as values of JSON; `stands` is the state of the last switchover in this direction, in words."""
     return {
         "from": world.ends.source,
         "to": world.ends.target,
+        "stands": stands,
         "problems": [with_id(problem, NotReadyError.kind_id) for problem in preflight.problems],
         "notes": list(preflight.notes),
         "fence": preflight.fence,

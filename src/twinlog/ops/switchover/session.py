@@ -140,13 +140,18 @@ def _statement_files(path: Path, flows: Sequence[Data], key: SigningKey) -> dict
 
 
 def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: DataFormat) -> int:
-    """Rehearse, and print every call and how long it would take; returns the code of the command."""
+    """Rehearse, and print every call and how long it would take; returns the code of the command.
+
+    A switchover that was interrupted is printed first: the same command continues it in place of a begin.
+    """
     # A switchover cannot begin without its journal.
-    clusters.journal.read()
+    entries = clusters.journal.read()
     preflight, steps = rehearse(clusters, options)
     if output is not DataFormat.TABLE:
-        typer.echo(shown_data(rehearsal_json(clusters, preflight, steps), output))
+        typer.echo(shown_data(rehearsal_json(clusters, preflight, steps, stands(entries)), output))
         return FOUND if preflight.problems else 0
+    if entries.run is not None:
+        typer.echo(f"last switchover: {stands(entries)}")
     for problem in preflight.problems:
         print_error(with_id(problem, NotReadyError.kind_id))
     for note in preflight.notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,11 @@ HIDDEN = "[hidden]"
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,49}")
 _LONGEST = 20_000
 _EXPRESSION = re.compile(r"[\\^$|?*+()\[\]{}]")
+_SEPARATOR = re.compile(r"[,\s\x00-\x1f]")
+"""Characters that end a name in a list."""
+
+NO_GROUP = ".*"
+"""The expression of the groups to leave out if all groups stay: an empty list would have the default, all groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MigrationDraft:
-    """A flow from `source` to `target`. `topics` and `groups` are names, None for all.
+    """A flow from `source` to `target`. `topics` and `groups` are names, None for all; without a group all groups stay.
 
     With `keeps_names` remote topics have the names of their sources, otherwise the alias of the source is in front.
     The numbers of replicas are those of new topics on each side.
@@ -109,6 +115,14 @@ class MigrationDraft:
     def flow(self) -> str:
         """The name of the flow."""
         return f"{self.source.alias}->{self.target.alias}"
+
+    @property
+    def digest(self) -> str:
+        """A digest of the file, for the forms of a page: it tells whether the page shows the newest draft.
+
+        Passwords are hidden in it, as they belong to the migration.
+        """
+        return hashlib.sha256(self.text(hides=True).encode("utf-8", "replace")).hexdigest()[:32]
 
     def text(self, *, hides: bool = False) -> str:
         """The file; with `hides` passwords are hidden."""
@@ -130,7 +144,10 @@ class MigrationDraft:
     def _flow_settings(self) -> Iterator[tuple[str, str]]:
         yield "enabled", "true"
         yield "topics", _listed(self.topics)
-        yield "groups", _listed(self.groups)
+        if self.groups == ():
+            yield "groups.exclude", NO_GROUP
+        else:
+            yield "groups", _listed(self.groups)
         if self.keeps_names:
             yield "replication.policy.class", IDENTITY
         yield "sync.group.offsets.enabled", _word(self.syncs_groups)
@@ -148,6 +165,10 @@ def _word(on: bool) -> str:
 
 def _listed(names: Sequence[str] | None) -> str:
     """A list of expressions: names whose dots match only dots, as topics differ in a single character at times."""
-    if names is None:
-        return ".*"
-    return ", ".join(_EXPRESSION.sub(r"\\\g<0>", name).replace(".", "[.]") for name in names)
+    return ".*" if names is None else ", ".join(map(_expression, names))
+
+
+def _expression(name: str) -> str:
+    """The expression that matches this name only, without a character that a list splits or trims."""
+    plain = _EXPRESSION.sub(r"\\\g<0>", name).replace(".", "[.]")
+    return _SEPARATOR.sub(lambda found: f"\\x{{{ord(found[0]):x}}}", plain)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import subprocess
-import sys
 import tempfile
 import threading
 from collections import OrderedDict, defaultdict
@@ -28,6 +25,7 @@ from twinlog.ops.plan.flow_plan import FlowPlan
 from twinlog.ops.plan.planner import FlowPlanner
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.migration.draft import MOST_REPLICAS, MigrationDraft
+from twinlog.ui.migration.migration_run import MigrationRun, write_file
 from twinlog.ui.sources import ConsoleSources
 
 MOST = 20
@@ -36,7 +34,6 @@ MOST = 20
 RATE = 50e6
 """Bytes a second of the network, for the estimate of a plan; that of `twinlog plan`."""
 
-END_S = 30.0
 _FILE = "mm2.properties"
 _LOG = logging.getLogger(__name__)
 
@@ -69,19 +66,14 @@ class FoundClusters:
 
 @dataclass(slots=True)
 class Migration:
-    """A migration; `plan` and `file` belong to the newest draft."""
+    """A migration; `plan` and `file` belong to the newest draft, `run` to the draft of its start."""
 
     id: str
     draft: MigrationDraft
     found: FoundClusters
     plan: FlowPlan | None = None
     file: Path | None = None
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def log(self) -> Path | None:
-        """The log of the process that runs it."""
-        return None if self.file is None else self.file.with_suffix(".log")
+    run: MigrationRun | None = None
 
 
 class MigrationStore:
@@ -92,6 +84,8 @@ class MigrationStore:
         self._sources = sources
         self._lock = threading.Lock()
         self._migrations: OrderedDict[str, Migration] = OrderedDict()
+        self._shown: dict[str, FlowsOfFile] = {}
+        """The flows of the last process for each name of a flow, as the pages show them."""
 
     def find(self, migration_id: str) -> Migration:
         """The migration of this id. Raises RequestError 404."""
@@ -110,18 +104,25 @@ class MigrationStore:
             self._migrations[made.id] = made
             while len(self._migrations) > MOST:
                 oldest = next(iter(self._migrations))
-                if self._migrations[oldest].process is not None:
+                if self._migrations[oldest].run is not None:
                     self._migrations.move_to_end(oldest)
-                    if all(one.process is not None for one in self._migrations.values()):
+                    if all(one.run is not None for one in self._migrations.values()):
                         break
                     continue
                 del self._migrations[oldest]
         return made
 
     def make_plan(self, migration: Migration, draft: MigrationDraft) -> None:
-        """Plan the draft; both clusters stay as they are. Raises ConfigError, ClusterError and RefusedError."""
+        """Plan the draft; both clusters stay as they are.
+
+        Raises ConfigError, ClusterError, RefusedError, and RequestError 409 while a process runs the earlier draft.
+        """
+        if migration.run is not None:
+            migration.run.require_end()
         plan = self.read_plan(flows_of(draft))
         with self._lock:
+            if migration.run is not None:
+                migration.run.require_end()
             migration.draft, migration.plan, migration.file = draft, plan, None
 
     def read_clusters(self, flow: FlowSettings) -> FoundClusters:
@@ -133,70 +134,78 @@ class MigrationStore:
         with FlowPlanner(flows[0], flows, connect_s=LOOK_CONNECT_S) as planner:
             return planner.plan(RATE)
 
-    def keep_file(self, migration: Migration) -> Path:
-        """Write the file of the newest draft, readable by its owner only, beside earlier files. Raises RequestError."""
+    def list_migrations(self) -> list[Migration]:
+        """All migrations that the console remembers, the newest first."""
         with self._lock:
-            if migration.file is None:
-                migration.file = self._write(migration.draft)
-            return migration.file
+            return list(reversed(self._migrations.values()))
 
-    def _write(self, draft: MigrationDraft) -> Path:
-        name = draft.flow.replace("->", "-to-")
-        for number in range(1, 1000):
-            path = self.home / f"{name}{'' if number == 1 else f'-{number}'}.properties"
-            try:
-                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                if path.read_text(encoding="utf-8", errors="replace") == draft.text():
-                    return path
-                continue
-            except OSError as error:
-                raise RequestError(
-                    500, f"{self.home} refuses the file: {error.strerror}; start the console with --output-dir DIR."
-                ) from None
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(draft.text())
-            return path
-        raise RequestError(409, f"{self.home} has 1000 files of {draft.flow}.")
+    def keep_file(self, migration: Migration, digest: str) -> Path:
+        """Write the file of the newest draft, readable by its owner only, beside earlier files.
 
-    def run(self, migration: Migration) -> None:
-        """Run the file in a process beside the console, which ends with the console; its flow joins the pages.
-
-        An ended process is followed by another. Raises RequestError 409 if the console shows a flow of this name, or
-        while the process runs.
+        Raises RequestError 409 if the draft has another digest, or the folder refuses the file.
         """
-        path = self.keep_file(migration)
         with self._lock:
-            if migration.process is None:
-                self._show_flow(migration.draft)
-            elif migration.process.poll() is None:
-                raise RequestError(409, f"Process {migration.process.pid} runs {path} already.")
-            migration.process = self._start(path)
-        _LOG.info("process %d runs %s; its log is %s", migration.process.pid, path, migration.log)
+            return self._file_of(migration, digest)
 
-    def _show_flow(self, draft: MigrationDraft) -> None:
-        try:
-            self._sources.add_file(FlowsOfFile(flows_of(draft)))
-        except OptionError:
-            raise RequestError(409, f"The console shows a flow {draft.flow} already.") from None
+    def _file_of(self, migration: Migration, digest: str) -> Path:
+        if migration.draft.digest != digest:
+            raise RequestError(409, "The plan has changed since this page was shown: look at the new plan first.")
+        if migration.file is None:
+            migration.file = write_file(self.home, migration.draft)
+        return migration.file
 
-    def _start(self, path: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "twinlog", "run", str(path)]
-        with path.with_suffix(".log").open("ab") as log:
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
+    def run(self, migration: Migration, digest: str) -> None:
+        """Run the file of the newest draft in a process beside the console; its flow joins the pages, or replaces the
+        flow of an ended process.
+
+        Raises RequestError 409 if the draft has another digest, if a file of the console has a flow of this name, while
+        a process runs a flow of this name, and if the process fails to start.
+        """
+        with self._lock:
+            draft, before = migration.draft, migration.run
+            for one in self._migrations.values():
+                if one.run is not None and one.run.draft.flow == draft.flow:
+                    one.run.require_end()
+            flows, shown = FlowsOfFile(flows_of(draft)), self._shown.get(draft.flow)
+            try:
+                self._sources.require_unique(flows, shown)
+            except OptionError:
+                raise RequestError(409, f"The console shows a flow {draft.flow} already.") from None
+            path = self._file_of(migration, digest)
+            found = migration.run = MigrationRun.begin(draft, path, flows)
+            if before is not None:
+                before.close()
+            self._sources.show_file(flows, shown)
+            self._shown[draft.flow] = flows
+        _LOG.info("process %d runs %s; its log is %s", found.process.pid, path, found.log)
+
+    def stop_run(self, migration: Migration) -> None:
+        """End the process of a migration in order. Raises RequestError 409 if no process runs."""
+        run = migration.run
+        if run is None or run.code is not None:
+            raise RequestError(409, f"No process runs the migration {migration.draft.flow}.")
+        run.ask_end()
+        run.wait_end()
+
+    def forget_migration(self, migration: Migration) -> None:
+        """Drop a migration: its flow leaves the pages, and its file stays. Raises RequestError 409 while its process
+        runs."""
+        with self._lock:
+            run = migration.run
+            if run is not None:
+                run.require_end()
+                run.close()
+                if self._shown.get(run.draft.flow) is run.shown:
+                    self._sources.hide_file(self._shown.pop(run.draft.flow))
+            self._migrations.pop(migration.id, None)
 
     def close(self) -> None:
         """End the processes in order: what they copied stays, and their next start continues there."""
-        running = [one.process for one in self._migrations.values() if one.process is not None]
-        for process in running:
-            process.terminate()
-        for process in running:
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        running = [one.run for one in self._migrations.values() if one.run is not None]
+        for run in running:
+            run.ask_end()
+        for run in running:
+            run.wait_end()
 
 
 def flows_of(draft: MigrationDraft) -> list[FlowSettings]:

@@ -197,7 +197,7 @@ class ConnectorFormPages:
         return RedirectResponse(f"{self._site.root}/connector?name={quoted(form.name)}", 303)
 
     async def _call(self, call: Callable[[], T]) -> T:
-        return await self._site.threads.act.run(call)
+        return await self._site.threads.connectors.run(call)
 
 
 def _page(

@@ -173,7 +173,7 @@ class ConnectorOffsetsPages:
         return self._site.require_rest(visit.session.authorization)
 
     async def _call(self, call: Callable[[], T]) -> T:
-        return await self._site.threads.act.run(call)
+        return await self._site.threads.connectors.run(call)
 
 
 def read_offset_lines(text: str) -> tuple[list[Entry], list[str]]:

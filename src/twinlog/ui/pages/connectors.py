@@ -106,7 +106,7 @@ class ConnectorsPages:
         return RedirectResponse(f"{self._site.root}{path}", 303)
 
     async def _call(self, call: Callable[[], T]) -> T:
-        return await self._site.threads.act.run(call)
+        return await self._site.threads.connectors.run(call)
 
 
 def _rows(rest: ConnectRest) -> list[Row]:

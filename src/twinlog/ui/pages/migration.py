@@ -25,6 +25,9 @@ MOST_BOXES = 2_000
 _NEW = {"source_alias": "source", "target_alias": "target"}
 """The fields of a form for a new migration."""
 
+MODES = ("keep", "run", "stop", "forget")
+"""The actions for a migration: write its file, run the file, end the process, drop the migration."""
+
 MOST_ROWS = 100
 """Rows of each part of a plan; `twinlog plan` prints all."""
 
@@ -45,7 +48,7 @@ class MigrationPages:
         ]
 
     async def show(self, visit: Visit) -> ConsolePage:
-        """The form for both addresses."""
+        """The migrations with their states, and the form for both addresses of a further migration."""
         return self._addresses(_NEW)
 
     async def begin_migration(self, visit: Visit) -> ConsolePage | Response:
@@ -101,33 +104,38 @@ class MigrationPages:
             "more_groups": max(0, len(plan.groups) - MOST_ROWS),
             "text": one.draft.text(hides=True),
             "file": None if one.file is None else str(one.file),
+            "draft": one.draft.digest,
             "folder": str(self._store().home),
-            "log": None if one.process is None else str(one.log),
+            "log": None if one.run is None else str(one.run.log),
             "process": _process(one),
         }
         return ConsolePage("migration_plan.html", "migration", f"Migrate {one.draft.flow}", data)
 
     async def run(self, visit: Visit) -> Response:
-        """Keep the file, and with `mode` run also run it."""
+        """Do an action of `MODES`; the form of a plan names the draft that its page shows."""
         store = self._store()
         one = store.find(visit.form.get("id", ""))
-        mode = visit.form.get("mode", "")
-        if mode not in ("keep", "run"):
-            raise RequestError(400, f"The action {mode!r} is unknown; it is keep or run.")
-        if one.plan is None:
+        mode, digest = visit.form.get("mode", ""), visit.form.get("draft", "")
+        if mode not in MODES:
+            raise RequestError(400, f"The action {mode!r} is unknown; it is {', '.join(MODES)}.")
+        if mode in ("keep", "run") and one.plan is None:
             raise RequestError(400, "The migration lacks a plan: choose topics first.")
+        actions: Mapping[str, Callable[[], object]] = {
+            "keep": lambda: store.keep_file(one, digest),
+            "run": lambda: store.run(one, digest),
+            "stop": lambda: store.stop_run(one),
+            "forget": lambda: store.forget_migration(one),
+        }
         facts = {"flow": one.draft.flow}
         try:
-            path = await self._call(lambda: store.keep_file(one))
-            if mode == "run":
-                await self._call(lambda: store.run(one))
+            await self._call(actions[mode])
         except Exception as error:
             audit(visit.user, visit.address, f"{mode} migration", **facts, outcome=type(error).__name__)
             raise
-        audit(visit.user, visit.address, f"{mode} migration", **facts, file=path, outcome="done")
+        audit(visit.user, visit.address, f"{mode} migration", **facts, file=one.file or "-", outcome="done")
         if mode == "run":
             return RedirectResponse(f"{self._site.root}/readiness?flow={quoted(one.draft.flow)}", 303)
-        return self._to("plan", one)
+        return RedirectResponse(f"{self._site.root}/migration", 303) if mode == "forget" else self._to("plan", one)
 
     def _store(self) -> MigrationStore:
         reason, store = self._site.lacks_migrations, self._site.migrations
@@ -136,9 +144,12 @@ class MigrationPages:
         return store
 
     def _addresses(self, form: Mapping[str, str]) -> ConsolePage:
-        """The form for both addresses with the values of a form, all but its passwords."""
+        """The migrations, and the form for both addresses with the values of a form, all but its passwords."""
+        reason, store = self._site.lacks_migrations, self._site.migrations
+        known = [] if reason or store is None else store.list_migrations()
         data = {
-            "reason": self._site.lacks_migrations or None,
+            "reason": reason or None,
+            "migrations": [_row(one) for one in known],
             "protocols": list(PROTOCOLS),
             "mechanisms": list(MECHANISMS),
             "source": ClusterAddress.typed(form, "source"),
@@ -151,7 +162,7 @@ class MigrationPages:
         return RedirectResponse(f"{self._site.root}/migration/{page}?id={quoted(one.id)}", 303)
 
     async def _call(self, call: Callable[[], T]) -> T:
-        return await self._site.threads.act.run(call)
+        return await self._site.threads.migrations.run(call)
 
 
 def _new_draft(form: Mapping[str, str]) -> MigrationDraft:
@@ -188,7 +199,7 @@ def _checked(ticked: MigrationDraft, found: FoundClusters) -> MigrationDraft:
     return replace(
         ticked,
         topics=None if len(topics) == len(found.topics) else topics,
-        groups=None if len(groups) == len(found.groups) or not groups else groups,
+        groups=None if len(groups) == len(found.groups) else groups,
         syncs_groups=ticked.syncs_groups and (bool(groups) or not found.groups),
     )
 
@@ -231,8 +242,30 @@ def _choice(one: Migration, draft: MigrationDraft) -> ConsolePage:
     return ConsolePage("migration_choose.html", "migration", f"Migrate {draft.flow}", data)
 
 
+def _row(one: Migration) -> dict[str, Any]:
+    """A migration of the list, with its state in words, and its possible actions."""
+    run = one.run
+    runs = run is not None and run.code is None
+    if run is not None:
+        state = f"process {run.process.pid} runs" if runs else f"process {run.process.pid} ended with code {run.code}"
+    elif one.file is not None:
+        state = "the file is written"
+    else:
+        state = "topics are to choose" if one.plan is None else "planned"
+    return {
+        "id": one.id,
+        "flow": one.draft.flow,
+        "from": one.draft.source.servers,
+        "to": one.draft.target.servers,
+        "state": state,
+        "runs": runs,
+        "ended": run is not None and not runs,
+        "planned": one.plan is not None,
+        "draft": one.draft.digest,
+        "file": None if one.file is None else str(one.file),
+    }
+
+
 def _process(one: Migration) -> dict[str, Any] | None:
     """The process that runs the file; `code` is None while it runs."""
-    if one.process is None:
-        return None
-    return {"pid": one.process.pid, "code": one.process.poll()}
+    return None if one.run is None else {"pid": one.run.process.pid, "code": one.run.code}

@@ -93,11 +93,13 @@ class RecordsPages:
         return ConsolePage("settings.html", "topics", f"Settings of {topic}", data)
 
     async def _read(self, name: str, read: Callable[[BothSidesReader], T]) -> T:
+        threads = self._site.threads.of_flow(self._site.sources.flow(name))
+
         def call() -> T:
             with self._site.sources.open_both_sides(name) as reader:
                 return read(reader)
 
-        return await self._site.threads.act.run(call)
+        return await threads.run(call)
 
     def _links(self, data: dict[str, Any], page: RecordPage) -> dict[str, str | None]:
         """The links to the records before and after."""

@@ -6,6 +6,7 @@ The steps, the journal and the report are those of `twinlog switchover` and `swi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
@@ -17,6 +18,7 @@ from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, Switchover
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
 from twinlog.ui.conducting import ConductedSwitchover, SwitchoverMode, SwitchoverReading, SwitchoverRequest
+from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
@@ -67,12 +69,13 @@ class SwitchoverPages:
         await self._site.wait_fresh(poller)
         reading, conducted = poller.reading, self._site.conductor.find(name)
         found = reading.value
+        fence_left = may_leave_fence(found) and await self._is_fence_left(flow)
         if not self._site.settings.actions:
             possible = []
         elif conducted is not None and conducted.runs:
             possible = offers_while_running(flow.settings, found, conducted)
         else:
-            possible = offers(flow.settings, found)
+            possible = offers(flow.settings, found, fence_left=fence_left)
         data = {
             "flow": name,
             "flows": names,
@@ -81,11 +84,20 @@ class SwitchoverPages:
             "read_at_ms": reading.at_ms,
             "trouble": reading.trouble,
             "stands": None if found is None else found.stands,
+            "fence_left": fence_left,
             "conducted": None if conducted is None else _conducted(conducted),
             "offers": possible,
             "report": {} if found is None else _bounded(found.report),
         }
         return ConsolePage("switchover.html", "readiness", f"Switchover {name}", data, live=(f"switchover:{name}",))
+
+    async def _is_fence_left(self, flow: LiveFlow) -> bool:
+        """Whether the source has the fence of a switchover that nothing in the journal tells of; a silent source is
+        waited for only the first time."""
+        poller = flow.left_fence
+        await self._site.threads.read.run(partial(poller.wait_reading, self._site.settings.first_read_s))
+        reading = poller.reading
+        return reading.value is True and reading.trouble is None
 
     async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of an action, its options, and the form that begins it."""
@@ -111,7 +123,7 @@ class SwitchoverPages:
             "mode": mode,
             "kind": kind,
             "title": CONTINUE if continues else _title(mode, kind),
-            "effect": _effect(mode, kind, settings),
+            "effect": _effect(mode, kind, settings, found),
             "continues": continues,
             "from": settings.source,
             "to": settings.target,
@@ -138,22 +150,35 @@ class SwitchoverPages:
             request = SwitchoverRequest(
                 name, mode, _options(kind, form), form.get("take_over") == "yes", visit.user, visit.address
             )
-            audit(visit.user, visit.address, f"{mode} switchover", flow=name, kind=kind, outcome="begins")
             self._site.conductor.begin(request)
         except RequestError as error:
+            facts = {"flow": name, "kind": kind, "outcome": "refused", "status": str(error.status)}
+            audit(visit.user, visit.address, f"{mode} switchover", **facts)
             return with_mistake(await self._confirmation(name, mode, kind, form), error)
-        self._site.live.flow(name).switchover.hurry()
+        live = self._site.live.flow(name)
+        live.switchover.hurry()
+        live.left_fence.hurry()
         return RedirectResponse(f"{self._site.root}/switchover?flow={quoted(name)}", 303)
 
 
-def offers(settings: FlowSettings, found: SwitchoverReading | None) -> list[dict[str, Any]]:
+def may_leave_fence(found: SwitchoverReading | None) -> bool:
+    """Whether a fence on the source would be missing from the journal: an undone switchover or a lost journal left
+    it."""
+    return found is not None and (found.entries.run is None or found.entries.run.state is SwitchoverState.ABORTED)
+
+
+def offers(
+    settings: FlowSettings, found: SwitchoverReading | None, *, fence_left: bool = False
+) -> list[dict[str, Any]]:
     """The actions that are possible by the journal; without a journal the failover, as the target may answer later."""
     run = None if found is None else found.entries.run
     if found is None or run is None or run.state in ENDED:
         kinds = [_offer(settings, SwitchoverMode.RUN, kind) for kind in SwitchoverKind]
         done = run is not None and run.state is SwitchoverState.DONE
         fenced = done and found is not None and found.entries.done("release") is None
-        release = [_offer(settings, SwitchoverMode.RELEASE, SwitchoverKind.PLANNED)] if fenced else []
+        release = (
+            [_offer(settings, SwitchoverMode.RELEASE, SwitchoverKind.PLANNED, found)] if fenced or fence_left else []
+        )
         return [*kinds, *release]
     abort = _offer(settings, SwitchoverMode.ABORT, run.options.kind)
     # The source may be lost at any time: neither its steps nor their undoing end then.
@@ -184,17 +209,21 @@ def _continues(found: SwitchoverReading, kind: SwitchoverKind) -> bool:
     return begun and run is not None and run.options.kind is kind
 
 
-def _offer(settings: FlowSettings, mode: SwitchoverMode, kind: SwitchoverKind) -> dict[str, Any]:
-    return {"mode": mode, "kind": kind, "title": _title(mode, kind), "effect": _effect(mode, kind, settings)}
+def _offer(
+    settings: FlowSettings, mode: SwitchoverMode, kind: SwitchoverKind, found: SwitchoverReading | None = None
+) -> dict[str, Any]:
+    return {"mode": mode, "kind": kind, "title": _title(mode, kind), "effect": _effect(mode, kind, settings, found)}
 
 
 def _title(mode: SwitchoverMode, kind: SwitchoverKind) -> str:
     return {SwitchoverMode.ABORT: "Undo", SwitchoverMode.RELEASE: "Lift the fence"}.get(mode) or TITLES[kind]
 
 
-def _effect(mode: SwitchoverMode, kind: SwitchoverKind, settings: FlowSettings) -> str:
+def _effect(mode: SwitchoverMode, kind: SwitchoverKind, settings: FlowSettings, found: SwitchoverReading | None) -> str:
     if mode is SwitchoverMode.ABORT:
         return f"All steps are undone, and producers may write to {settings.source} again."
+    if mode is SwitchoverMode.RELEASE and may_leave_fence(found):
+        return f"The fence that an earlier switchover left is lifted: producers may write to {settings.source} again."
     if mode is SwitchoverMode.RELEASE:
         return f"Producers may write to {settings.source} again, though they stay on {settings.target} for good."
     return EFFECTS[kind].format(source=settings.source, target=settings.target)

@@ -116,15 +116,15 @@ class TopicActionPages:
         """The effect of a command on each partition, and the form that writes the command."""
         self._site.require_actions()
         action = TopicAction.of(visit.request.query_params)
-        self._site.sources.flow(action.flow)
-        data = await self._site.threads.act.run(lambda: self._effect(action, visit))
+        threads = self._site.threads.of_flow(self._site.sources.flow(action.flow))
+        data = await threads.run(lambda: self._effect(action, visit))
         return ConsolePage("confirm.html", "topics", f"{action.verb.value} {action.topic}", data)
 
     async def act(self, visit: Visit) -> ConsolePage | Response:
         """Write the command, wait a moment for its outcome, and lead to the page of the outcome."""
         self._site.require_actions()
         action = TopicAction.of(visit.form)
-        self._site.sources.flow(action.flow)
+        threads = self._site.threads.of_flow(self._site.sources.flow(action.flow))
         command_id = visit.form.get("id", "")
         if not command_id or len(command_id) > _LONGEST_ID:
             raise RequestError(400, "The form lacks the id of its command.")
@@ -132,7 +132,7 @@ class TopicActionPages:
             raise RequestError(400, f"The command was dropped: type the name {action.topic} to confirm it.")
         facts = {"flow": action.flow, "topic": action.topic, "id": command_id}
         try:
-            outcome = await self._site.threads.act.run(lambda: self._submit(action, command_id, visit))
+            outcome = await threads.run(lambda: self._submit(action, command_id, visit))
         except Exception as error:
             audit(visit.user, visit.address, action.verb.value, **facts, outcome=type(error).__name__)
             raise
@@ -149,8 +149,8 @@ class TopicActionPages:
     async def outcome(self, visit: Visit) -> ConsolePage:
         """The outcome of a command until now. Raises RequestError 404 for an unknown id."""
         flow, topic, command_id = visit.query("flow"), visit.query("topic"), visit.query("id")
-        self._site.sources.flow(flow)
-        found = await self._site.threads.act.run(lambda: self._find(flow, command_id))
+        threads = self._site.threads.of_flow(self._site.sources.flow(flow))
+        found = await threads.run(lambda: self._find(flow, command_id))
         if found is None:
             raise RequestError(404, f"Flow {flow} lacks the command {command_id!r}; done commands are kept for a week.")
         moves = list(found.moves or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.virtual.clock import VirtualClock
@@ -95,6 +95,11 @@ class Brokers:
     """The topics of the file."""
     partitions: int = 2
     """Of the source's topic, as `moving` finds it."""
+    stopped: tuple[str, ...] = ()
+    """The held and paused partitions, in words."""
+    copies_after_ms: int = 0
+    """For so long after the fence the flow copies nothing."""
+    fenced_ms: int = 0
 
     def tick(self) -> None:
         self.now_ms += 500
@@ -104,7 +109,8 @@ class Brokers:
             self.late_writes -= 1
             if not self.late_writes:
                 self.logs[P1] += 1
-        if not self.source_lost and not (self.fenced and self.stops_when_fenced):
+        waits = self.fenced and self.now_ms < self.fenced_ms + self.copies_after_ms
+        if not self.source_lost and not waits and not (self.fenced and self.stops_when_fenced):
             for where, end in self.logs.items():
                 self.copied[where] = min(end, self.copied[where] + 20)
         self.open_txn = max(0, self.open_txn - 1)
@@ -186,6 +192,14 @@ class ScriptedWorld:
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         return set()
 
+    def name_stopped_partitions(
+        self,
+        ends: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+        copied: Mapping[TopicPartition, CopiedPosition],
+    ) -> list[str]:
+        return list(self.brokers.stopped)
+
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         return ["a transaction"]
 
@@ -199,12 +213,12 @@ class ScriptedWorld:
         if side == "source" and self.brokers.source_lost:
             raise RefusedError("cluster a: no broker can be reached")
 
-    def fence_producers(self, plan: Data) -> None:
+    def fence_producers(self, plan: Data, confirm: Callable[[], None]) -> None:
         self._kill.before()
         assert plan == {"restore": "open"}
         # Whoever finds the cluster fenced must find how to open it.
         assert self.brokers.noted_fence == plan
-        self.brokers.fenced = True
+        self.brokers.fenced, self.brokers.fenced_ms = True, self.brokers.now_ms
         self._kill.afterwards()
 
     def fence_holds(self, plan: Data) -> bool:
@@ -312,6 +326,10 @@ class ScriptedJournal:
         self._brokers = brokers
         self._kill = kill
         self.entries = read_entries(brokers.ends, brokers.records)
+
+    def read(self) -> JournalEntries:
+        self.entries = read_entries(self._brokers.ends, self._brokers.records)
+        return self.entries
 
     def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         self._kill.before()

@@ -241,3 +241,15 @@ def test_a_group_whose_coordinator_moves_is_not_taken_for_one_without_members() 
     found = read.read_groups(topics, {P0: 10}, {P0: 25}, {}, ["shop"])
     assert found.source_states == {"shop": "Stable"}
     assert found.target_states == {"shop": "Stable"}
+
+
+def test_each_rehearsal_begins_without_the_groups_of_earlier_ones() -> None:
+    source = ScriptedGroups("a", 10)
+    source.others = [GroupId("deleted")]
+    known = facts(source, ScriptedGroups("b", 0))
+    known.with_members()
+    assert known.known == {"shop", "deleted"}
+    source.others = []
+    known.forget_groups()
+    known.with_members()
+    assert known.known == {"shop"}

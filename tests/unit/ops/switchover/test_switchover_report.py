@@ -151,7 +151,8 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     assert calls["topics"] == ("create topic orders on b with 2 partitions",)
     assert calls["groups"][0].startswith("commit for group shop on b: a.orders-0 at ")
     assert (unavailable_s(steps) or 0) > 1
-    assert json.loads(json.dumps(rehearsal_json(world, preflight, steps)))["fence"] == "acl"
+    data = json.loads(json.dumps(rehearsal_json(world, preflight, steps, "nothing was changed")))
+    assert (data["fence"], data["stands"]) == ("acl", "nothing was changed")
 
 
 FLOWS = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\na->b.enabled = true\n"

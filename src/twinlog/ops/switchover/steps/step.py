@@ -85,14 +85,22 @@ class SwitchoverClusters(Protocol):
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         """The source partitions that are empty from the first offset of their span up to the second."""
 
+    def name_stopped_partitions(
+        self,
+        ends: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+        copied: Mapping[TopicPartition, CopiedPosition],
+    ) -> list[str]:
+        """The held and the paused partitions with records to copy up to `ends`, each in words with its way out."""
+
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         """The transactions that are open in source partitions, in words."""
 
     def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
         """Return the changes of a fence on the source, and the settings to restore afterwards; reads only."""
 
-    def fence_producers(self, plan: Data) -> None:
-        """Keep producers from the source."""
+    def fence_producers(self, plan: Data, confirm: Callable[[], None]) -> None:
+        """Keep producers from the source; `confirm` raises FencedError once another process works on the switchover."""
 
     def fence_holds(self, plan: Data) -> bool:
         """Whether every broker of the source refuses producers; False while unknown."""
@@ -150,6 +158,9 @@ class Journal(Protocol):
 
     entries: JournalEntries
 
+    def read(self) -> JournalEntries:
+        """Read the entries up to now, also those of a process that has taken over."""
+
     def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         """Write lines, and with `run` a new state of the switchover, as a whole."""
 
@@ -170,6 +181,8 @@ class StepContext:
     options: SwitchoverOptions
     entries: JournalEntries
     show: Show = lambda _step, _words: None
+    confirm: Callable[[], None] = lambda: None
+    """Writes to the journal; raises FencedError once another process works on the switchover."""
     here_since_ms: int = field(init=False)
     """Since when this process works on it."""
 

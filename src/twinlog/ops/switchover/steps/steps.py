@@ -125,7 +125,7 @@ def fence(context: StepContext) -> Data:
     try:
         if plan:
             context.world.note_fence(plan, "source")
-        context.world.fence_producers(plan)
+        context.world.fence_producers(plan, context.confirm)
     except ClusterError as error:
         if context.options.kind is not SwitchoverKind.EMERGENCY:
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from twinlog.errors import TwinlogError
 from twinlog.model.topics import listed
@@ -123,6 +123,12 @@ def words(left: int, eta_s: float | None) -> str:
     return f"{left:,} record{'' if left == 1 else 's'} left{when}"
 
 
+def waits_for(stopped: Sequence[str], left: str) -> str:
+    """The first held or paused partition that a step waits for, the number of further partitions, and what is left."""
+    more = f" (and {len(stopped) - 1} more)" if len(stopped) > 1 else ""
+    return f"{stopped[0]}{more}; {left}"
+
+
 def catch_up(context: StepContext) -> Data:
     """Wait until little is left to copy, by a flow that runs, so that producers are fenced for seconds."""
     world, speed = context.world, Speed()
@@ -140,9 +146,11 @@ def catch_up(context: StepContext) -> Data:
             return {"lag": left}
         stands = now_ms - moved_ms >= STANDS_S * 1000
         text = words(left, speed.eta_s(now_ms / 1000, left))
-        context.show(
-            "catch-up", f"TW-SWITCH-14: {text}; nothing is copied: flow {world.ends} must run" if stands else text
-        )
+        if stopped := world.name_stopped_partitions(ends, starts, copied):
+            text = waits_for(stopped, text)
+        elif stands:
+            text = f"TW-SWITCH-14: {text}; nothing is copied: flow {world.ends} must run"
+        context.show("catch-up", text)
         world.sleep(SLOW_LOOK_S)
 
 
@@ -236,7 +244,12 @@ def drain(context: StepContext) -> Data:
             }
         context.require_time("drain")
         left = sum(behind.values())
-        context.show("drain", words(left, speed.eta_s(now_ms / 1000, left)))
+        text = words(left, speed.eta_s(now_ms / 1000, left))
+        stopped: Sequence[str] = ()
+        # The first looks come quickly one after another, while producers wait.
+        if now_ms - began_ms >= QUICK_FOR_S * 1000:
+            stopped = world.name_stopped_partitions(cut, starts, copied)
+        context.show("drain", waits_for(stopped, text) if stopped else text)
         world.sleep(look_s(now_ms - began_ms))
 
 

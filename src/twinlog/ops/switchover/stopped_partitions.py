@@ -1,0 +1,108 @@
+"""The partitions that a flow leaves uncopied while it runs: partitions that its process holds, and paused partitions.
+
+A switchover that waited for them would keep producers waiting until its timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.amounts import counted
+from twinlog.model.held import HeldPartition
+from twinlog.model.types import TopicPartition
+from twinlog.ops.status.last_report import LastReportReader
+from twinlog.ops.switchover.model import CopiedPosition
+from twinlog.ops.switchover.steps.waiting import lag
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.control.journal import ControlJournal
+from twinlog.worker.status.held_and_paused import describe
+
+MOST_NAMED = 100
+"""Paused partitions that are named; a report names as many held partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedPartitions:
+    """The held and the paused partitions of a flow.
+
+    `held` are the partitions that the last report names; the flow holds `more_held` further partitions. `reported` is
+    False if the held partitions are unknown, as for a flow of MirrorMaker 2.
+    """
+
+    held: tuple[HeldPartition, ...] = ()
+    more_held: int = 0
+    paused: frozenset[TopicPartition] = frozenset()
+    reported: bool = True
+
+    def obstacles(
+        self,
+        ends: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+        copied: Mapping[TopicPartition, CopiedPosition],
+    ) -> list[str]:
+        """A line for each of the partitions that has records to copy up to `ends`: its message id, and its way out."""
+        left = lag(ends, starts, copied)
+        held = [one for one in self.held if _waits(one, ends, left, copied)]
+        found = [_of_held(one) for one in held]
+        if self.more_held and left.keys() - {one.source for one in held} - self.paused:
+            found.append(
+                f"TW-HELD-01: {counted(self.more_held, 'more partition')} held; `twinlog topics` shows them, mend the "
+                "cause of each"
+            )
+        paused = sorted(self.paused & left.keys())
+        found += [
+            f"{where} is paused with {counted(left[where], 'record')} to copy; have it copied by `twinlog topics "
+            f"resume FILE {where}`"
+            for where in paused[:MOST_NAMED]
+        ]
+        if len(paused) > MOST_NAMED:
+            found.append(
+                f"{counted(len(paused) - MOST_NAMED, 'more partition')} paused with records to copy; resume them by "
+                "`twinlog topics resume FILE TOPIC`"
+            )
+        return found
+
+
+def _waits(
+    held: HeldPartition,
+    ends: Mapping[TopicPartition, int],
+    left: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, CopiedPosition],
+) -> bool:
+    """Whether a held partition still has records to copy."""
+    where = held.source
+    if where not in ends:
+        return False
+    position = copied[where].source if where in copied else 0
+    # A log that was created again or cut back is copied from an earlier offset than its position.
+    if 0 <= held.resume_at < min(position, ends[where]):
+        return True
+    # A later process may copy the partition by now, and report nothing, as MirrorMaker 2 does.
+    return where in left and position <= max(held.source_offset, 0)
+
+
+def _of_held(held: HeldPartition) -> str:
+    text = describe(held)
+    if held.way_out:
+        return text
+    return f"{text}; mend the cause, or leave its records out by `twinlog topics skip-to FILE {held.source}`"
+
+
+class StoppedPartitionsReader:
+    """Reads the held and the paused partitions of a flow, over a borrowed connection to its target."""
+
+    def __init__(self, flow: FlowSettings, target: ClusterAdmin) -> None:
+        self._reports = LastReportReader(flow, target)
+        self._control = ControlJournal(flow, target)
+
+    def read_stopped(self, partitions: Collection[TopicPartition]) -> StoppedPartitions:
+        """The held partitions of the flow, and the paused partitions among `partitions`; a repeated read reads only the
+        new records. Raises ClusterError, and RefusedError if the right to read one of both topics is missing."""
+        report = self._reports.read_report()
+        paused = self._control.read().pauses.paused(partitions)
+        if report is None:
+            return StoppedPartitions(paused=paused, reported=False)
+        more = max(0, report.held - len(report.held_partitions))
+        return StoppedPartitions(report.held_partitions, more, paused)

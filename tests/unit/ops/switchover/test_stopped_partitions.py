@@ -1,0 +1,145 @@
+"""Held and paused partitions: a switchover would wait for them in vain, so they are named before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
+from tests.unit.ops.switchover.scripted import Brokers
+from tests.unit.ops.switchover.test_preflight import GOOD, ORDERS, P0, problems
+from tests.unit.ui.fakes import HELD
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import stamp
+from twinlog.model.held import HeldPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ops.switchover.model import CopiedPosition, SourceEnd, SwitchoverKind
+from twinlog.ops.switchover.preflight import judge_preflight
+from twinlog.ops.switchover.steps.waiting import QUICK_FOR_S
+from twinlog.ops.switchover.stopped_partitions import MOST_NAMED, StoppedPartitions, StoppedPartitionsReader
+from twinlog.settings.flow import ClientSettings
+from twinlog.worker.control.journal import ControlJournal
+from twinlog.worker.control.model import PartitionSelector, TopicCommand, TopicVerb
+from twinlog.worker.status.report import DriverReport, encode_report
+
+PROGRESS = "mm2-twinlog-progress.s.internal"
+SEVEN = SourceOffset(7)
+AT_SEVEN = replace(HELD, partition=0, source_offset=SEVEN, resume_at=SourceOffset(9))
+"""The partition of `GOOD`, which ends at 10 and is copied up to 7."""
+
+
+def held(*partitions: HeldPartition, **fields: object) -> StoppedPartitions:
+    return StoppedPartitions(partitions, **fields)
+
+
+def test_a_held_partition_with_records_to_copy_is_an_obstacle_with_its_id_and_its_way_out() -> None:
+    (problem,) = problems(replace(GOOD, stopped=held(AT_SEVEN)))
+    assert problem == (
+        "TW-GAP-01: orders-0 is held at source offset 7: records were deleted before their copy; accept the gap"
+    )
+    (problem,) = problems(replace(GOOD, stopped=held(replace(AT_SEVEN, way_out=""))))
+    assert problem.endswith("mend the cause, or leave its records out by `twinlog topics skip-to FILE orders-0`")
+
+
+def test_a_held_partition_without_records_to_copy_delays_nothing() -> None:
+    # Everything is copied.
+    at_end = replace(AT_SEVEN, source_offset=SourceOffset(10), resume_at=SourceOffset(-1))
+    done = replace(GOOD, copied={P0: CopiedPosition(10, 10)}, stopped=held(at_end))
+    # A later process has copied more since the report, and reports nothing.
+    before = replace(AT_SEVEN, source_offset=SourceOffset(4), resume_at=SourceOffset(-1))
+    passed = replace(GOOD, stopped=held(before))
+    # It is no partition of the moved topics.
+    elsewhere = replace(GOOD, stopped=held(replace(AT_SEVEN, topic="logs")))
+    for facts in (done, passed, elsewhere):
+        assert problems(facts) == []
+
+
+def test_a_log_that_was_cut_back_has_records_to_copy_before_its_position() -> None:
+    cut_back = replace(AT_SEVEN, source_offset=SourceOffset(20), resume_at=SourceOffset(5))
+    facts = replace(GOOD, copied={P0: CopiedPosition(20, 20)}, stopped=held(cut_back))
+    assert len(problems(facts)) == 1
+    # Nothing came since.
+    assert problems(replace(facts, ends={P0: SourceEnd(5, 5)})) == []
+
+
+def test_a_paused_partition_with_records_to_copy_is_an_obstacle() -> None:
+    paused = StoppedPartitions(paused=frozenset({P0}))
+    assert problems(replace(GOOD, stopped=paused)) == [
+        "orders-0 is paused with 3 records to copy; have it copied by `twinlog topics resume FILE orders-0`"
+    ]
+    assert problems(replace(GOOD, copied={P0: CopiedPosition(10, 10)}, stopped=paused)) == []
+
+
+def test_many_paused_partitions_are_named_in_part() -> None:
+    parts = [TopicPartition(ORDERS, number) for number in range(MOST_NAMED + 2)]
+    found = StoppedPartitions(paused=frozenset(parts)).obstacles(dict.fromkeys(parts, 1), {}, {})
+    assert len(found) == MOST_NAMED + 1
+    assert found[-1].startswith("2 more partitions paused with records to copy")
+
+
+def test_held_partitions_that_the_report_leaves_out_are_counted() -> None:
+    (problem,) = problems(replace(GOOD, stopped=held(more_held=3)))
+    assert problem.startswith("TW-HELD-01: 3 more partitions held")
+    assert problems(replace(GOOD, copied={P0: CopiedPosition(10, 10)}, stopped=held(more_held=3))) == []
+
+
+def test_before_a_way_back_the_fence_of_the_switchover_holds_the_flow_back() -> None:
+    back = replace(GOOD, kind=SwitchoverKind.BACK)
+    refused = replace(AT_SEVEN, reason="missing right", message_id="TW-RIGHT-01")
+    assert problems(replace(back, stopped=held(refused, more_held=3))) == []
+    assert len(problems(replace(back, stopped=held(AT_SEVEN)))) == 1
+    assert len(problems(replace(GOOD, stopped=held(refused)))) == 1
+
+
+def test_without_a_report_held_partitions_are_noted_as_unknown() -> None:
+    unknown = judge_preflight(replace(GOOD, stopped=StoppedPartitions(reported=False)), None)
+    assert unknown.problems == ()
+    words = "held partitions of flow east->west are unknown"
+    assert [words in note for note in unknown.notes].count(True) == 1
+    assert not any(words in note for note in judge_preflight(GOOD, None).notes)
+
+
+def test_the_steps_show_the_partition_that_they_wait_for() -> None:
+    told: list[str] = []
+    brokers = Brokers(A_TO_B, stopped=("TW-GAP-01: orders-0 is held at source offset 30", "orders-1 is paused"))
+    machine(brokers, told=told).run(replace(PLANNED, near=5))
+    shown = [line for line in told if "is held" in line]
+    assert shown
+    begin = "catch-up: TW-GAP-01: orders-0 is held at source offset 30 (and 1 more); "
+    assert all(line.startswith(begin) for line in shown)
+    # While producers wait, the first looks are quick, and leave the report alone.
+    told.clear()
+    brokers = Brokers(A_TO_B, stopped=("orders-0 is paused",), copies_after_ms=int(3 * QUICK_FOR_S * 1000))
+    machine(brokers, told=told).run(PLANNED)
+    drains = [line for line in told if line.startswith("drain: ") and "left" in line]
+    assert "is paused" not in drains[0]
+    assert drains[-1].startswith("drain: orders-0 is paused; ")
+
+
+def test_the_report_and_the_pauses_are_read_from_the_target() -> None:
+    orders = [TopicPartition(TopicName("orders"), number) for number in range(3)]
+    settings = flow("s", "w", "default")
+    with virtual_loop(1) as loop:
+        target = VirtualCluster(loop, "w")
+        target.create(PROGRESS)
+        admin = ClusterAdmin("w", ClientSettings(target.bootstrap), VirtualLoop(loop.world))
+        try:
+            admin.connect(5.0)
+            reader = StoppedPartitionsReader(settings, admin)
+            assert reader.read_stopped(orders) == StoppedPartitions(reported=False)
+
+            at_ms = int(loop.clock.wall() * 1000)
+            report = DriverReport("s->w", "host-1", at_ms, at_ms, "running", held=4, held_partitions=(AT_SEVEN,))
+            value = encode_report(report, 100_000)
+            batch = encode_batch([(at_ms, record_body(b"driver s->w", value, ()))])
+            stamp(batch, -1, -1, -1)
+            target.log(PROGRESS).append(bytes(batch))
+            target.news()
+            pause = TopicCommand("id-1", TopicVerb.PAUSE, (PartitionSelector("orders", (2,)),), by="x")
+            ControlJournal(settings, admin).write_command(pause)
+            assert reader.read_stopped(orders) == StoppedPartitions((AT_SEVEN,), 3, frozenset({orders[2]}))
+        finally:
+            admin.close()
