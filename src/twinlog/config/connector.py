@@ -90,6 +90,11 @@ def _from_json(data: bytes | str, file: str, name: str | None) -> ConnectorFile:
     except ValueError as error:
         problem = ConfigProblem(file, None, "", f"broken JSON: {error}", "save it in UTF-8", MistakeKind.BROKEN_SYNTAX)
         raise ConfigError([problem]) from None
+    except RecursionError:
+        deep = ConfigProblem(
+            file, None, "", "the JSON is nested too deep", "write flat JSON", MistakeKind.BROKEN_SYNTAX
+        )
+        raise ConfigError([deep]) from None
     if not isinstance(found, dict):
         raise ConfigError([ConfigProblem(file, None, "", "a JSON list", _FORMS)])
     nested = found.get("config")
