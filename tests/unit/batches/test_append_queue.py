@@ -102,6 +102,21 @@ def test_a_new_identity_begins_alone_with_sequence_0(known: Owner) -> None:
     assert [sent.sequence for sent in known.take_all()] == [0]
 
 
+@pytest.mark.parametrize("code", [0, Code.NOT_LEADER_OR_FOLLOWER])
+def test_an_answer_to_an_append_that_was_cleared_away_counts_for_nothing(known: Owner, code: int) -> None:
+    earlier = known.take_all()
+    known.queue.clear(ProducerIdentity(7, 1))
+    known.queue.record_response(earlier[0], code, 10)
+    known.put(1)
+    (now,) = known.take_all()
+    for sent in earlier[1:]:
+        known.queue.record_response(sent, code, 20)
+    assert (known.queue.in_flight, known.acknowledged, known.troubles) == (1, [0], [])
+    known.queue.record_response(now, 0, 30)
+    assert (known.queue.in_flight, known.acknowledged, known.troubles) == (0, [0, 30], [])
+    assert known.queue.idle
+
+
 def test_appends_are_acknowledged_in_order(known: Owner) -> None:
     first, second, third, *_ = known.take_all()
     known.queue.record_response(third, 0, 40)

@@ -374,11 +374,12 @@ class Transactions:
                 # The traceback would hold this frame, and so the error itself.
                 error = another.with_traceback(None)
                 continue
-            if last is None:
-                self._start_over()
-            else:
+            if last is not None:
                 self.ended = True
                 self._context.report_lost(last)
+            elif not self.ended:
+                # At the end of the copier appends may be unanswered, which another start would take for its own.
+                self._start_over()
             return
 
     def _start_over(self) -> None:

@@ -272,8 +272,11 @@ class AppendQueue:
     def record_response(self, sent: SentAppend, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
         """Note a broker's answer (code 0: appended at `base_offset`), and pass on acknowledged appends in order.
 
-        With `there` the target may have had these sequence numbers before.
+        With `there` the target may have had these sequence numbers before. The answer to an append that `clear` has
+        dropped has no effect.
         """
+        if all(sent is not one for one in self._window):
+            return
         self._in_flight -= 1
         if there and sent.unverified and not code:
             code = UNVERIFIED
@@ -322,7 +325,7 @@ class AppendQueue:
         first = self._window[0]
         again = [sent.append for sent in list(self._window)[1:]]
         self.late.count_again(self._window)
-        self._window.clear()
+        self._empty_window()
         self.pending.extendleft(reversed(parts + again))
         self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
         self._next_sequence = first.sequence
@@ -333,7 +336,7 @@ class AppendQueue:
         if self._window:
             self._next_sequence = self._window[0].sequence
             self.late.count_again(self._window)
-            self._window.clear()
+            self._empty_window()
         self.pending.clear()
         self.queued_bytes = 0
 
@@ -380,7 +383,7 @@ class AppendQueue:
     def clear(self, identity: ProducerIdentity, sequence: int = 0) -> None:
         """Drop all queued appends and start again as `identity` with a sequence number."""
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
-        self._window.clear()
+        self._empty_window()
         self.pending.clear()
         self.queued_bytes = 0
         self.not_before = LONG_AGO
@@ -389,6 +392,10 @@ class AppendQueue:
         self._known = False
         self.late.clear()
         self.stopped = self._ended
+
+    def _empty_window(self) -> None:
+        self._window.clear()
+        self._in_flight = 0
 
     def _again(self) -> None:
         """Send failed appends again, in order."""

@@ -156,3 +156,21 @@ def test_who_keeps_a_commit_from_its_end_is_named() -> None:
         here.target.move(REMOTE, 1, 2)
         here.until(lambda: committed(here) == VALUES and committed(here, 1) == VALUES[:6], 120)
         assert here.failures == []
+
+
+def test_an_answer_after_the_end_of_the_transactions_fails_nothing(here: World) -> None:
+    """The release of a partition ends the transactions during a recovery, which waits for an append in flight."""
+    copier = here.begin(here.grant(0), here.grant(1))
+    here.feed(VALUES[:6])
+    here.until(lambda: committed(here) == VALUES[:6])
+    here.target.fault(PRODUCE, Fault(delay_s=8.0), topic=REMOTE)
+    here.write(b"slow", number=1)
+    here.until(lambda: here.target.faults_left == 0)
+    here.target.codes(PRODUCE, REMOTE, Code.INVALID_TXN_STATE)
+    here.write(b"refused")
+    here.until(lambda: here.target.faults_left == 0)
+    here.run(copier.release_partitions, [part(0)])
+    assert ("transaction", "the last transaction was not committed in time; it will be aborted") in here.events
+    here.pass_by(20)
+    assert here.failures == []
+    assert (committed(here), committed(here, 1)) == (VALUES[:6], [])
