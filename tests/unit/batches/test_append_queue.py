@@ -146,6 +146,39 @@ def test_a_refused_append_can_be_left_out(known: Owner) -> None:
     assert [one.sequence for one in again] == [2, 4, 6, 8, 10]
 
 
+def set_aside(known: Owner) -> list[SentAppend]:
+    """Has the first append of a full window set aside; returns the window."""
+    sent = known.take_all()
+    for one in sent:
+        known.queue.record_response(one, Code.INVALID_RECORD if one is sent[0] else 45, -1)
+    known.queue.set_first_aside()
+    return sent
+
+
+def test_an_append_set_aside_leaves_the_window_and_holds_back_all_later_ones(known: Owner) -> None:
+    sent = set_aside(known)
+    known.put(1)
+    assert (known.queue.all_acknowledged, known.queue.ready, known.queue.stopped) == (True, False, False)
+    assert known.queue.first is sent[0].append
+    assert known.take_all() == []
+    known.queue.replace_first([])
+    again = known.take_all()
+    assert [one.append for one in again[:4]] == [one.append for one in sent[1:]]
+    assert [one.sequence for one in again] == [2, 4, 6, 8, 10]
+    assert known.queue.queued_bytes == 10 * batch_of(2).bytes
+
+
+def test_a_drop_of_unsent_appends_leaves_the_one_set_aside(known: Owner) -> None:
+    first = set_aside(known)[0].append
+    assert len(known.queue.unsent) == 9
+    known.queue.drop_pending()
+    assert list(known.queue.waiting()) == [first]
+    assert known.queue.queued_bytes == first.bytes
+    known.queue.drop_appends(lambda append: True)
+    known.put(1)
+    assert [one.sequence for one in known.take_all()] == [2]
+
+
 def transactional(appends: int) -> Owner:
     """One whose producer appends within transactions, with appends before the first transaction."""
     owner = Owner(0)
