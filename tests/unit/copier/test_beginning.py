@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.virtual.requests import LIST_OFFSETS
+from harness.virtual.faults import Fault
+from harness.virtual.requests import LIST_OFFSETS, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.copier.granted_partitions import PATIENCE_S
 from twinlog.kafka.protocol.error_codes import Code
@@ -87,3 +88,22 @@ def test_one_that_is_released_before_it_begins_is_no_longer_held_back() -> None:
         assert list(held_back(here)) == [0]
         here.run(copier.release_partitions, [part()])
         assert held_back(here) == {}
+
+
+def test_a_release_waits_for_the_start_position_that_is_on_its_way() -> None:
+    """A late start position would replace the positions of the next copier."""
+    with world(partitions=2) as here:
+        here.source.move(TOPIC, 1, None)
+        copier = here.open()
+        here.target.fault(PRODUCE, Fault(delay_s=3.0), topic=here.settings.positions_topic)
+        here.loop.start(copier.begin_partitions, copier.add_grants([here.grant(0), here.grant(1)]))
+        here.until(lambda: here.target.faults_left == 0)
+        begun = here.clock.now
+        here.run(copier.release_partitions, [part(1)])
+        assert here.clock.now - begun < 0.5, "this partition has nothing on its way"
+        assert here.run(copier.release_partitions, [part(0)]) == {}
+        assert here.clock.now - begun > 2.5
+        assert copier.granted == []
+        here.pass_by(10)
+        assert not copier.partitions
+        assert here.failures == []
