@@ -27,7 +27,7 @@ from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topics.internal_topics import CompactedTopic, checkpoints
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
-from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -143,6 +143,8 @@ class CheckpointWriter:
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
         """The last checkpoint of each group and remote partition in the topic."""
+        self._earlier: dict[GroupId, dict[TopicPartition, TargetOffset]] = {}
+        """The target offsets of the checkpoints that were in the topic at the start."""
         self._standing: dict[GroupId, GroupOffsets] = {}
         """The target position of each group.
 
@@ -184,6 +186,13 @@ class CheckpointWriter:
         """
         with self._lock:
             return dict(self._standing)
+
+    def earlier_checkpoints(self, group: GroupId) -> Mapping[TopicPartition, TargetOffset]:
+        """Return the target offsets of a group's checkpoints in the topic before this process wrote any.
+
+        Any thread may call this method.
+        """
+        return self._earlier.get(group, {})
 
     def write_checkpoints(self) -> str | None:
         """Write the checkpoints that are due; returns the failures of single groups.
@@ -306,6 +315,10 @@ class CheckpointWriter:
         self._read = True
         self._take(map(KeptRecord.decode, self._found.values()))
         self._found.clear()
+        self._earlier = {
+            group: {remote: one.downstream for remote, one in checkpoints.items()}
+            for group, checkpoints in self._last.items()
+        }
 
     def _take(self, records: Iterable[Record]) -> None:
         """Read the last record of each key in the topic."""
@@ -321,6 +334,7 @@ class CheckpointWriter:
         self._gone = {group: self._gone.get(group, now) for group in self._last if group not in followed}
         for group in [group for group, since in self._gone.items() if now - since > FORGET_S]:
             del self._last[group], self._gone[group]
+            self._earlier.pop(group, None)
 
     def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
         """Return the checkpoints of a group that are due, and the group's target positions."""
