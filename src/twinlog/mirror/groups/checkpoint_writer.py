@@ -78,7 +78,8 @@ def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
 
     As in MirrorMaker 2, checkpoints move forward on the target, and back only with the group. In two more cases the
     checkpoint is written: only the group's metadata changed, or an `exact` translation lies before the last checkpoint.
-    In the second case the remote topic was recreated, and a group that used the old checkpoint would skip records.
+    In the second case the remote topic was recreated, and a group that used the old checkpoint would skip records. The
+    start of a recreated topic counts as exact here.
     """
     if last is None or new.upstream < last.upstream or new.downstream > last.downstream:
         return True
@@ -356,7 +357,7 @@ class CheckpointWriter:
             self._untranslated.pop((group, where.topic), None)
             new = Checkpoint(group, *translated.partition, upstream, translated.offset, committed.metadata)
             last = before.get(new.remote)
-            if is_due(new, last, exact=translated.exact):
+            if is_due(new, last, exact=translated.exact or translated.recreated):
                 due.append(new)
             elif last is not None and last.downstream > new.downstream:
                 continue
