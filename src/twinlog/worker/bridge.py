@@ -65,7 +65,10 @@ class BridgeProcess:
     def __init__(self) -> None:
         given, self._pipe = os.pipe()
         logged, written = os.pipe()
+        line = Connection(logged, writable=False)
+        self._logging = threading.Thread(target=_pass_on_log, args=(line,), name="bridge log", daemon=True)
         try:
+            self._logging.start()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "twinlog.spark.bridge", str(given), str(written)],
                 stdin=subprocess.DEVNULL,
@@ -73,17 +76,13 @@ class BridgeProcess:
                 # Ctrl-C is for the driver, which ends its children in order.
                 process_group=0,
             )
-        except OSError:
+        except (OSError, RuntimeError) as error:
+            # A RuntimeError means that the limit of threads is reached.
             os.close(self._pipe)
-            os.close(logged)
-            raise
+            raise OSError(str(error)) from error
         finally:
             os.close(given)
             os.close(written)
-        self._logging = threading.Thread(
-            target=_pass_on_log, args=(Connection(logged, writable=False),), name="bridge log", daemon=True
-        )
-        self._logging.start()
         # A process that hangs must not hold up the thread of all flows.
         os.set_blocking(self._pipe, False)
         self._unsent = bytearray()
