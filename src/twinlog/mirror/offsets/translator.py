@@ -65,9 +65,9 @@ class Translator:
         self._logged = LogOnce(target.clock)
         self._flow = settings.name
         self._target = target
-        self._compared: dict[TopicName, tuple[str, frozenset[str], bool]] = {}
-        """Remote topics whose known ids differ from the id in a position: that id, the known ids, and whether the topic
-        was recreated since the position was stored."""
+        self._compared: dict[tuple[TopicName, str], tuple[frozenset[str], bool]] = {}
+        """Remote topics whose known ids differ from the id in a position, by topic and that id: the known ids, and
+        whether the topic was recreated since the position was stored."""
 
     def refresh(self) -> None:
         """Read the records that were stored since the last call; before the first call all offsets are untranslated.
@@ -128,11 +128,11 @@ class Translator:
         ids = self._target.topic_ids(topic)
         if ids <= {stored}:
             return False
-        known, compared, recreated = self._compared.get(topic, ("", frozenset[str](), False))
-        if (known, compared) != (stored, ids):
+        compared, recreated = self._compared.get((topic, stored), (None, False))
+        if compared != ids:
             present = self._target.call(self._target.client.refresh, [topic])[topic].topic_id
             recreated = present is not None and str(present) != stored
-            self._compared[topic] = stored, self._target.topic_ids(topic), recreated
+            self._compared[topic, stored] = self._target.topic_ids(topic), recreated
         return recreated
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
