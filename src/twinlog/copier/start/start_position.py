@@ -144,8 +144,9 @@ class StartPositions:
     async def find_positions(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
         """Return start positions of the grants that could be resolved now, and an error for each other grant.
 
-        The caller tries grants again whose errors may pass. With `refreshed` the leaders are known, because `refresh` has just asked for them. Raises ClusterError if all
-        grants are concerned, and RefusedError for a permission that is missing for any grant.
+        The caller tries grants again whose errors may pass. With `refreshed` the leaders are known, because `refresh`
+        has just asked for them. Raises ClusterError if all grants are concerned, and RefusedError for a permission that
+        is missing for any grant.
         """
         if not refreshed:
             await self._refresh_soon(grants)

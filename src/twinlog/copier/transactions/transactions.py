@@ -88,7 +88,7 @@ class UnwritablePartitions:
             text = f"; without a leader for {seconds:.0f} s: {listed(map(str, lost))}"
         short = {queue.partition for queue in self._queues() if queue.few_replicas} & concerned - set(lost)
         if short:
-            text += f"; with too few replicas in sync: {listed(map(str, sorted(short)))}"
+            text += f"; with too few replicas in sync: {listed(map(str, short))}"
         return text
 
 
