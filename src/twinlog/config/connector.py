@@ -90,6 +90,9 @@ def _from_json(data: bytes | str, file: str, name: str | None) -> ConnectorFile:
     except ValueError as error:
         problem = ConfigProblem(file, None, "", f"broken JSON: {error}", "save it in UTF-8", MistakeKind.BROKEN_SYNTAX)
         raise ConfigError([problem]) from None
+    except RecursionError:
+        text, way_out = "the JSON is nested too deep", "write flat JSON"
+        raise ConfigError([ConfigProblem(file, None, "", text, way_out, MistakeKind.BROKEN_SYNTAX)]) from None
     if not isinstance(found, dict):
         raise ConfigError([ConfigProblem(file, None, "", "a JSON list", _FORMS)])
     nested = found.get("config")

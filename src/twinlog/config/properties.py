@@ -101,9 +101,10 @@ def parse_properties(text: str, file: str) -> list[PropertyEntry]:
     while True:
         try:
             element = next(elements, None)
-        except javaproperties.InvalidUEscapeError as error:
+        except javaproperties.InvalidUEscapeError:
+            # The characters after the backslash may be a part of a secret, so the problem leaves them out.
             problem = ConfigProblem(
-                *(file, line, error.escape, "a broken escape", "write \\u and four hexadecimal digits"),
+                *(file, line, "", "a broken \\u escape", "write \\u and four hexadecimal digits, or two backslashes"),
                 MistakeKind.BROKEN_SYNTAX,
             )
             raise ConfigError([problem]) from None

@@ -58,6 +58,9 @@ class PartitionStarter:
         """Which partitions are held back."""
         self._held: dict[TopicPartition, tuple[float, str]] = {}
         """The time since which each partition is held back (monotonic seconds), and the reason."""
+        self._storing: set[TopicPartition] = set()
+        """Partitions whose start positions are on their way to the target."""
+        self._stored = context.loop.signal()
 
     @property
     def held_back(self) -> dict[TopicPartition, tuple[Grant, str]]:
@@ -80,6 +83,12 @@ class PartitionStarter:
         self._logged.end_condition(partition)
         self._held.pop(partition, None)
         return self.waiting.pop(partition, None)
+
+    async def wait_stored(self, partitions: Iterable[TopicPartition]) -> None:
+        """Wait until no start position of these partitions is on its way to the target."""
+        leaving = set(partitions)
+        while leaving & self._storing:
+            await self._stored.wait(0.1)
 
     async def begin_partitions(self, accepted: Sequence[Grant]) -> None:
         """Begin with all grants; returns when all waits are over. Each partition waits only for its own brokers."""
@@ -152,15 +161,24 @@ class PartitionStarter:
         return StartPosition(found.positions | rest.positions, found.errors | rest.errors, found.runs | rest.runs)
 
     async def _store(self, found: Mapping[Grant, Position], resolved: StartPosition) -> dict[TopicPartition, Position]:
-        """Store start positions with their writers; returns the positions as they were stored. Raises ClusterError."""
+        """Store start positions with their writers; returns the positions as they were stored. Raises ClusterError.
+
+        Partitions that were withdrawn meanwhile are left out.
+        """
         await self._producer.prepare_producer()
+        grants = self._still(found)
         positions = {
-            grant.source: replace(position, writer=self._producer.writer(grant.remote, position))
-            for grant, position in found.items()
+            grant.source: replace(found[grant], writer=self._producer.writer(grant.remote, found[grant]))
+            for grant in grants
         }
-        for grant in found:
+        for grant in grants:
             self._committer.begin_partition(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
-        return await self._producer.store_first(positions)
+        self._storing.update(positions)
+        try:
+            return await self._producer.store_first(positions)
+        finally:
+            self._storing.difference_update(positions)
+            self._stored.set()
 
     def _hold_back(self, source: TopicPartition, error: ClusterError | EngineLostError) -> None:
         if source in self.waiting:
@@ -197,16 +215,21 @@ class PartitionReleaser:
     ) -> dict[TopicPartition, Position]:
         """Stop copying partitions; returns the stored positions of the partitions that had begun.
 
+        A start position that is on its way to the target is awaited: it would replace the positions of the next copier.
         With `patient` the release waits for a long transaction, while the copier continues with its other partitions;
         the partitions have failed, and are held afterwards.
         """
-        for partition in released:
-            self._withdraw(partition)
+        withdrawn = [life for part in released if (life := self._beginning.remove_waiting(part)) is not None]
         leaving = [self._partitions[part] for part in released if part in self._partitions]
-        if not leaving:
-            # Waiting or held partitions have stored positions already, so they skip the wait for the stores of other
-            # partitions.
-            return {}
+        # Waiting or held partitions skip the wait for the stores of other partitions.
+        stored = await self._drain(leaving, patient=patient) if leaving else {}
+        await self._beginning.wait_stored(life.source for life in withdrawn)
+        for life in withdrawn:
+            life.enter_phase(PartitionPhase.RELEASED)
+            self.note_unbegun(life.grant)
+        return stored
+
+    async def _drain(self, leaving: Sequence[PartitionCopy], *, patient: bool) -> dict[TopicPartition, Position]:
         for part in leaving:
             part.stop_reading()
         drained = await self._producer.drain_partitions(leaving, patient=patient)
@@ -217,13 +240,6 @@ class PartitionReleaser:
             if not patient:
                 part.life.enter_phase(PartitionPhase.RELEASED)
         return {part.source: part.durable for part in leaving}
-
-    def _withdraw(self, partition: TopicPartition) -> None:
-        """Withdraw a waiting partition."""
-        withdrawn = self._beginning.remove_waiting(partition)
-        if withdrawn is not None:
-            withdrawn.enter_phase(PartitionPhase.RELEASED)
-            self.note_unbegun(withdrawn.grant)
 
     def note_unbegun(self, grant: Grant) -> None:
         """A granted partition is withdrawn before it has begun."""

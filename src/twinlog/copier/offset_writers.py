@@ -106,8 +106,9 @@ class MapWriter:
                 changed[partition] = writer, segments
         if changed:
             try:
+                # The writer takes the records once it knows the topic's leader: without it nothing is encoded.
                 await self._topic.append(
-                    [(segment.key, segment.value) for _, segments in changed.values() for segment in segments]
+                    (segment.key, segment.value) for _, segments in changed.values() for segment in segments
                 )
             except ClusterError:
                 for writer, _ in changed.values():

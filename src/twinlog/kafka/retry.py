@@ -250,6 +250,10 @@ OFFSET_SYNCS = RetryPolicy(0.5, 10.0)
 TRANSACTION_STEP = RetryPolicy(0.1, 0.1)
 """A partition that joins the open transaction, and the marker of the last transaction: all records wait for them."""
 
+LATE_PARTITION = RetryPolicy(2.0, 60.0)
+"""A partition whose appends stay unacknowledged until their transaction is aborted: each try holds up the other
+partitions of the copier for many seconds."""
+
 PREVIOUS_TRANSACTION = RetryPolicy(0.003, 0.1, tries=40)
 """A request about a transaction while the coordinator still writes the markers of the previous transaction."""
 

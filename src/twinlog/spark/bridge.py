@@ -5,12 +5,13 @@ be found first. The bridge imports the copier alone, so it copies within a secon
 of a lease as a copier of a task does; a task that comes later takes the share, and both hand over the partitions as two
 tasks do.
 
-Run as `python -m twinlog.spark.bridge FD`, where FD is a pipe from which the process reads tickets. The process ends
-with its pipe, and after an idle minute.
+Run as `python -m twinlog.spark.bridge TICKETS LOG`. Both are pipes: from the first the process reads tickets, to the
+second it writes the records of its log. The process ends with the first pipe, and after an idle minute.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import sys
@@ -28,11 +29,34 @@ IDLE_S = 60.0
 LOOK_S = 1.0
 
 
+class DriverLogHandler(logging.Handler):
+    """Sends log records to the driver, whose process has the handlers and the format of the log.
+
+    A record is dropped once the driver has gone.
+    """
+
+    def __init__(self, line: Connection) -> None:
+        super().__init__()
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record; its values and its stack trace become a part of its text."""
+        sent = copy.copy(record)
+        try:
+            sent.msg, sent.args, sent.exc_info, sent.exc_text = self.format(record), (), None, None
+            self._line.send(sent)
+        except OSError:
+            return
+        except Exception:
+            self.handleError(record)
+
+
 def main() -> None:
     """Copy for each ticket, until the pipe ends or the process is idle for a minute."""
     # Numpy would start a thread for each core, and a backlog is a matter of copying bytes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     line = Connection(int(sys.argv[1]), writable=False)
+    logging.getLogger().addHandler(DriverLogHandler(Connection(int(sys.argv[2]), readable=False)))
     copiers = ProcessCopiers(bridge=True)
     idle_s = 0.0
     while idle_s < IDLE_S:

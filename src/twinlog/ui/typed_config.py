@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from twinlog.config.connector import InitialState, parse_connector
 from twinlog.config.file_kind import is_json
 from twinlog.config.keys.scope import connector_key
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, MistakeKind
+from twinlog.mistakes import ConfigProblem
 from twinlog.ops.connectors.create import HIDDEN, shown
 from twinlog.ops.convert.to_properties import property_line
 
@@ -52,9 +52,7 @@ class TypedConfig:
         try:
             found = parse_connector(text, _ORIGIN, name or None)
         except ConfigError as error:
-            return cls(_readable_part(text), problems=tuple(map(_without_value, error.problems)))
-        except RecursionError:
-            return cls(_readable_part(text), problems=(_problem("", "the JSON is nested too deep", "flat JSON"),))
+            return cls(_readable_part(text), problems=tuple(error.problems))
         torn = [key for key, value in found.config.items() if _FIRST_OF_PEM in value and _LAST_OF_PEM not in value]
         if torn:
             ways = r"\n in place of each end of a line, as in every properties file"
@@ -109,11 +107,6 @@ def _wrong_values(config: Mapping[str, str]) -> Iterator[ConfigProblem]:
             yield _problem(key, "its value is hidden, and the console lacks it", "the value")
         if _LOST_HALF.search(key) or _LOST_HALF.search(value):
             yield _problem(key, "half a character (a lone surrogate) is in it", "the whole character")
-
-
-def _without_value(problem: ConfigProblem) -> ConfigProblem:
-    """The key of a broken escape is the begin of a value."""
-    return replace(problem, key="") if problem.kind is MistakeKind.BROKEN_SYNTAX else problem
 
 
 def _problem(key: str, text: str, expected: str) -> ConfigProblem:

@@ -8,8 +8,10 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
@@ -44,24 +46,43 @@ def may_bridge(settings: FlowSettings, *, local: bool) -> bool:
     return transform is None or not (transform.sql or (transform.function and not local))
 
 
+def _pass_on_log(line: Connection) -> None:
+    """Log the records of the bridge here, by the levels and in the format of this process, until the bridge ends."""
+    with line:
+        while True:
+            try:
+                record: logging.LogRecord = line.recv()
+            except (EOFError, OSError):
+                return
+            logger = logging.getLogger(record.name)
+            if logger.isEnabledFor(record.levelno):
+                logger.handle(record)
+
+
 class BridgeProcess:
     """The process of the bridge. Raises OSError if the machine refuses it."""
 
     def __init__(self) -> None:
         given, self._pipe = os.pipe()
+        logged, written = os.pipe()
+        line = Connection(logged, writable=False)
+        self._logging = threading.Thread(target=_pass_on_log, args=(line,), name="bridge log", daemon=True)
         try:
+            self._logging.start()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "twinlog.spark.bridge", str(given)],
+                [sys.executable, "-m", "twinlog.spark.bridge", str(given), str(written)],
                 stdin=subprocess.DEVNULL,
-                pass_fds=(given,),
+                pass_fds=(given, written),
                 # Ctrl-C is for the driver, which ends its children in order.
                 process_group=0,
             )
-        except OSError:
+        except (OSError, RuntimeError) as error:
+            # A RuntimeError means that the limit of threads is reached.
             os.close(self._pipe)
-            raise
+            raise OSError(str(error)) from error
         finally:
             os.close(given)
+            os.close(written)
         # A process that hangs must not hold up the thread of all flows.
         os.set_blocking(self._pipe, False)
         self._unsent = bytearray()
@@ -107,6 +128,8 @@ class BridgeProcess:
             self._process.wait(END_S)
         self._process.kill()
         self._process.wait()
+        # Its last records may be on their way.
+        self._logging.join(END_S)
 
 
 class Bridge:

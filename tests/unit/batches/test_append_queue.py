@@ -102,6 +102,21 @@ def test_a_new_identity_begins_alone_with_sequence_0(known: Owner) -> None:
     assert [sent.sequence for sent in known.take_all()] == [0]
 
 
+@pytest.mark.parametrize("code", [0, Code.NOT_LEADER_OR_FOLLOWER])
+def test_an_answer_to_an_append_that_was_cleared_away_counts_for_nothing(known: Owner, code: int) -> None:
+    earlier = known.take_all()
+    known.queue.clear(ProducerIdentity(7, 1))
+    known.queue.record_response(earlier[0], code, 10)
+    known.put(1)
+    (now,) = known.take_all()
+    for sent in earlier[1:]:
+        known.queue.record_response(sent, code, 20)
+    assert (known.queue.in_flight, known.acknowledged, known.troubles) == (1, [0], [])
+    known.queue.record_response(now, 0, 30)
+    assert (known.queue.in_flight, known.acknowledged, known.troubles) == (0, [0, 30], [])
+    assert known.queue.idle
+
+
 def test_appends_are_acknowledged_in_order(known: Owner) -> None:
     first, second, third, *_ = known.take_all()
     known.queue.record_response(third, 0, 40)
@@ -129,6 +144,39 @@ def test_a_refused_append_can_be_left_out(known: Owner) -> None:
     again = known.take_all()
     assert [one.append for one in again[:4]] == [one.append for one in sent[1:]]
     assert [one.sequence for one in again] == [2, 4, 6, 8, 10]
+
+
+def set_aside(known: Owner) -> list[SentAppend]:
+    """Has the first append of a full window set aside; returns the window."""
+    sent = known.take_all()
+    for one in sent:
+        known.queue.record_response(one, Code.INVALID_RECORD if one is sent[0] else 45, -1)
+    known.queue.set_first_aside()
+    return sent
+
+
+def test_an_append_set_aside_leaves_the_window_and_holds_back_all_later_ones(known: Owner) -> None:
+    sent = set_aside(known)
+    known.put(1)
+    assert (known.queue.all_acknowledged, known.queue.ready, known.queue.stopped) == (True, False, False)
+    assert known.queue.first is sent[0].append
+    assert known.take_all() == []
+    known.queue.replace_first([])
+    again = known.take_all()
+    assert [one.append for one in again[:4]] == [one.append for one in sent[1:]]
+    assert [one.sequence for one in again] == [2, 4, 6, 8, 10]
+    assert known.queue.queued_bytes == 10 * batch_of(2).bytes
+
+
+def test_a_drop_of_unsent_appends_leaves_the_one_set_aside(known: Owner) -> None:
+    first = set_aside(known)[0].append
+    assert len(known.queue.unsent) == 9
+    known.queue.drop_pending()
+    assert list(known.queue.waiting()) == [first]
+    assert known.queue.queued_bytes == first.bytes
+    known.queue.drop_appends(lambda append: True)
+    known.put(1)
+    assert [one.sequence for one in known.take_all()] == [2]
 
 
 def transactional(appends: int) -> Owner:

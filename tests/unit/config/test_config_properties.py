@@ -59,10 +59,11 @@ def test_a_form_feed_is_a_blank_and_no_line() -> None:
     ]
 
 
-def test_a_broken_escape_names_its_line() -> None:
+def test_a_broken_escape_names_its_line_and_no_character_of_its_value() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_properties("a=1\nb=\\u00zz\n", "mm2.properties")
-    assert str(caught.value).startswith("mm2.properties:2: \\u00zz")
+        parse_properties("a=1\nb.password=pa\\u5ecr3t\n", "mm2.properties")
+    assert str(caught.value).startswith("mm2.properties:2: a broken \\u escape; write \\u and four")
+    assert "5ecr" not in str(caught.value)
 
 
 def test_bytes_are_latin_1(tmp_path: Path) -> None:

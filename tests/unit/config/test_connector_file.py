@@ -51,6 +51,8 @@ def test_a_state_to_begin_with(tmp_path: Path) -> None:
             r"connector:2: broken JSON: a comma is missing at the end of this line; add it",
         ),
         ('[{"name": "c"}]', "a JSON list"),
+        ("[" * 100_000, r"connector: the JSON is nested too deep; write flat JSON"),
+        ('{"name": ' + '{"a": ' * 100_000, "nested too deep"),
     ],
 )
 def test_what_is_no_connector(tmp_path: Path, text: str, words: str) -> None:

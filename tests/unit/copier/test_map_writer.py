@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.segments import first_generation
+from twinlog.mirror.offsets.segments import Segment, first_generation
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -36,7 +36,7 @@ class Topic:
         self.records: list[tuple[bytes, bytes]] = []
         self.works = True
 
-    async def append(self, records: list[tuple[bytes, bytes]]) -> None:
+    async def append(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         if not self.works:
             raise ClusterError("no answer")
         self.records += records
@@ -101,6 +101,24 @@ def test_unstored_segments_and_positions_come_again_in_the_next_generation(copie
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (4, 5, 8, 9, 13)] == [(4, True), *[(5, True)] * 3, (9, True)]
+
+
+def test_nothing_is_encoded_while_the_topic_has_no_leader(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Segment] = []
+
+    def encode(segment: Segment) -> bytes:
+        encoded.append(segment)
+        return b""
+
+    monkeypatch.setattr(Segment, "value", property(encode))
+    copied.maps.begin_partition(grant(PART), Position(0, 0))
+    copied.topic.works = False
+    with pytest.raises(ClusterError):
+        copied.store(part=Position(0, 0))
+    assert encoded == []
+    copied.topic.works = True
+    copied.store(part=Position(0, 0))
+    assert len(encoded) == 1
 
 
 def test_a_position_without_a_map_ends_none(copied: Copied) -> None:

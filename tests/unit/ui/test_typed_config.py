@@ -95,7 +95,7 @@ def test_a_dropped_secret_is_asked_for_though_the_worker_has_an_earlier_value() 
         ('{"a": null}', "a", "null or nested"),
         ('{"a": "\\ud83d"}', "a", "half a character"),
         (f"ssl.keystore.key = {PEM}", "ssl.keystore.key", "ends after its first line"),
-        ("a.password = pa\\users", "", "a broken escape"),
+        ("a.password = pa\\users", "", "a broken \\u escape"),
     ],
 )
 def test_a_mistake_has_its_key_and_its_words(text: str, key: str, words: str) -> None:

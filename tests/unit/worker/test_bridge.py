@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import signal
 import threading
@@ -13,6 +15,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
+from twinlog.console.log_options import JsonFormatter
 from twinlog.kafka.retry import BRIDGE_START
 from twinlog.lease.channel import DriverAddress, LeaseTicket
 from twinlog.model.types import Alias
@@ -251,6 +254,35 @@ def test_a_real_process_that_reads_nothing_holds_no_call_up() -> None:
     finally:
         process.kill()
     assert process.exit_code == -signal.SIGKILL
+
+
+class Warns:
+    """A value that logs a warning in the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return logging.warning, ("TW-TARGET-05: %s: transaction: aborted", "a->b")
+
+
+def test_a_warning_of_the_real_process_is_in_the_format_of_this_process(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    process = BridgeProcess()
+    try:
+        # The share is claimed of a driver at a port that nobody listens at.
+        ticket: Any = SimpleNamespace(pack=lambda: (Warns(), "127.0.0.1", 1, b"secret", 1, 0, b""))
+        process.add_ticket(ticket)
+
+        def logged() -> bool:
+            process.send_tickets()
+            return bool(caplog.records)
+
+        wait_for(logged, 60, "the process logs its warning")
+        assert process.exit_code is None
+    finally:
+        process.kill()
+    (line,) = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+    assert (line["level"], line["id"], line["flow"]) == ("warning", "TW-TARGET-05", "a->b")
+    assert "aborted" not in capfd.readouterr().err
 
 
 def test_the_log_names_the_begin_and_the_end_once(processes: list[Process], caplog: pytest.LogCaptureFixture) -> None:

@@ -229,6 +229,9 @@ def _directory_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, javaproperties.InvalidUEscapeError):
+        # The text of the error has characters of a value.
+        return "a \\u in it lacks four hexadecimal digits"
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 from twinlog.batches.split import isolate, split_append
 from twinlog.copier.partition import refused_appends
@@ -138,11 +137,11 @@ class PartitionAppends:
         record, may have arrived.
         """
         again_from = self._open.drop_unsent()
-        pending = self.queue.pending
-        if not pending or self._open.unit is not None or pending[0].continues:
+        unsent = self.queue.unsent
+        if not unsent or self._open.unit is not None or unsent[0].continues:
             return again_from
-        again = pending[0].first_source_offset
-        if again < self._open.routed_to or any(append.route is not None for append in pending):
+        again = unsent[0].first_source_offset
+        if again < self._open.routed_to or any(append.route is not None for append in unsent):
             return again_from
         self.queue.drop_pending()
         return again
@@ -150,10 +149,15 @@ class PartitionAppends:
     def discard_unsent(self) -> None:
         """Drop the unsent appends for good.
 
-        Appends that must follow routed records, or a sent part of their record, are kept.
+        Appends that must follow routed records, or a sent part of their record, are kept. Outside of transactions an
+        append that was set aside is kept, too: its record is on its way to the dead-letter topic, and the next copier
+        would write it there again. A transaction would wait for it.
         """
         if not self._open.sends_all:
-            self.queue.drop_pending()
+            if self._state.transactional:
+                self.queue.drop_appends(lambda append: append.route is None)
+            else:
+                self.queue.drop_pending()
             return
         unsent = self._open.drop_unsent()
         if unsent is not None:
@@ -256,8 +260,9 @@ class PartitionAppends:
                 self._state.leave_out(kind, reason)
                 self.leave_out(sent.append)
             case WriteDeadLetter() as decision:
-                # The queue waits until the record is in the dead-letter topic, or until this append is cleared away.
-                self.queue.retry_failed(inf)
+                # The queue waits until the record is in the dead-letter topic, or until this append is cleared away. A
+                # transaction commits meanwhile, because other partitions would wait for it, too.
+                self.queue.set_first_aside()
                 append = sent.append
                 refused = RefusedAppend(
                     self.queue, append, decision, lambda: self.leave_out_written(append), self._state.fail_partition

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import NamedTuple
 
 from twinlog.batches.split import isolate, split_append
@@ -50,7 +49,7 @@ from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.retry import Backoff
+from twinlog.kafka.retry import LATE_PARTITION, Backoff
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 
 LATER_S = 0.05
@@ -101,6 +100,13 @@ class Routes:
         self._units: dict[RoutedFetch, None] = {}
         """Sent units of the open transaction that may be unfinished."""
         self._held: list[RoutedFetch] | None = None
+        self._sent_owners: set[CopyState] = set()
+        """The owners of the sent units of the open transaction."""
+        self._backoffs: dict[CopyState, Backoff] = {}
+        """The owners whose units were unfinished in an aborted transaction, until a transaction with them is
+        committed."""
+        self._excluded: dict[CopyState, float] = {}
+        """The time until which the units of an owner stay out of transactions, in monotonic seconds."""
 
     def in_transactions(self, abort: Callable[[str], None], sequences: MutableMapping[TopicPartition, int]) -> None:
         """Make all appends a part of transactions.
@@ -174,8 +180,20 @@ class Routes:
         if self._held is None:
             self._held = []
 
+    def exclude_unfinished(self) -> None:
+        """Keep the owners of unfinished units out of transactions for a while: the transaction is aborted because of
+        them."""
+        now = self._loop.clock.monotonic()
+        self._excluded = {owner: until for owner, until in self._excluded.items() if until > now}
+        self._backoffs = {owner: backoff for owner, backoff in self._backoffs.items() if not owner.left}
+        for owner in {unit.owner for unit in self.unfinished}:
+            self._excluded[owner] = now + self._backoffs.setdefault(owner, LATE_PARTITION.backoff()).count_failure()
+
     def resume_sending(self) -> None:
-        """Send the units that were held back."""
+        """The transaction was committed: send the units that were held back."""
+        for owner in self._sent_owners:
+            self._backoffs.pop(owner, None)
+        self._sent_owners.clear()
         held, self._held = self._held or [], None
         for unit in held:
             self.append_routed(unit)
@@ -184,6 +202,7 @@ class Routes:
         """The transaction was aborted: drop its appends, and continue as `identity`."""
         self._identity = identity
         self._units.clear()
+        self._sent_owners.clear()
         self._held = None
         for queue in self._queues.values():
             queue.clear(identity)
@@ -212,7 +231,12 @@ class Routes:
             return
         if not unit.wanted or self._context.stopped:
             return
-        self._topics.touch_topics(unit.topics, self._loop.clock.monotonic())
+        now = self._loop.clock.monotonic()
+        if (rest_s := self._excluded.get(unit.owner, now) - now) > 0:
+            unit.owner.report_trouble(f"target: it did not take what was routed; this is sent again in {rest_s:.0f} s")
+            self._loop.start(self._try_later, unit, rest_s)
+            return
+        self._topics.touch_topics(unit.topics, now)
         if self._identity is None or not all(map(self._topics.has_topic, unit.topics)):
             self._loop.start(self._begin, unit)
             return
@@ -230,11 +254,12 @@ class Routes:
             return
         if any((owned := self._owned.get(where)) is not None and owned.life.left for where in placed):
             # The sequence numbers of the partition are known once its last transaction is over.
-            self._loop.start(self._try_later, unit)
+            self._loop.start(self._try_later, unit, LATER_S)
             return
         unit.count_queued(sum(map(len, placed.values())))
         if self._abort is not None:
             self._units[unit] = None
+            self._sent_owners.add(unit.owner)
         for where, appends in placed.items():
             queue = self._queue(where)
             self._memory.track_waiting(appends)
@@ -334,8 +359,8 @@ class Routes:
             await self._target.refresh(unit.topics)
         self.append_routed(unit)
 
-    async def _try_later(self, unit: RoutedFetch) -> None:
-        await self._loop.sleep(LATER_S)
+    async def _try_later(self, unit: RoutedFetch, pause_s: float) -> None:
+        await self._loop.sleep(pause_s)
         self.append_routed(unit)
 
     def _refused(self, where: TopicPartition, sent: SentAppend) -> None:
@@ -368,7 +393,7 @@ class Routes:
                 self._leave_out(queue, unit, sent.append)
             case WriteDeadLetter() as decision:
                 # The queue waits until the record is in the dead-letter topic, or until this append is cleared away.
-                queue.retry_failed(inf)
+                queue.set_first_aside()
                 leave_out = partial(self._leave_out, queue, unit, sent.append)
                 give_up = partial(self._fail_owner, queue, unit)
                 self._dead_letters.start_write(

@@ -16,6 +16,7 @@ from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import PartitionResponse
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
@@ -69,11 +70,20 @@ class GrantedPartition(NamedTuple):
 
 async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
     """The first offsets of the source log and of the remote log. Raises ClusterError."""
-    here = await source.list_offsets([grant.source], EARLIEST)
-    there = await target.list_offsets([grant.remote], EARLIEST)
-    if grant.source not in here or grant.remote not in there:
-        raise ClusterError(f"{grant.source} or {grant.remote} does not report its offsets")
+    codes: dict[TopicPartition, int] = {}
+    here = await source.list_offsets([grant.source], EARLIEST, errors=codes)
+    if grant.source not in here:
+        raise unreported(source, grant.source, codes)
+    there = await target.list_offsets([grant.remote], EARLIEST, errors=codes)
+    if grant.remote not in there:
+        raise unreported(target, grant.remote, codes)
     return SourceOffset(here[grant.source]), TargetOffset(there[grant.remote])
+
+
+def unreported(client: ClusterClient, partition: TopicPartition, codes: Mapping[TopicPartition, int]) -> ClusterError:
+    """The error of a partition whose leader reports no offset; `codes` has the error code of the leader's answer."""
+    why = error_codes.explain(codes[partition]) if partition in codes else "the answer of its leader is missing"
+    return ClusterError(f"cluster {client.alias}: {partition} does not report its offsets: {why}")
 
 
 async def look(
@@ -179,6 +189,7 @@ class LogsAtRest:
         """The time since which a log grows that should be at rest (monotonic seconds); in `_unmarked` the time since
         which a log lacks a marker."""
         self._unmarked: dict[TopicPartition, float] = {}
+        self._errors: dict[TopicPartition, ClusterError] = {}
 
     @property
     def awaited(self) -> Set[TopicPartition]:
@@ -190,6 +201,11 @@ class LogsAtRest:
         for remote in remotes:
             self._moving.pop(remote, None)
             self._unmarked.pop(remote, None)
+            self._errors.pop(remote, None)
+
+    def error_of(self, remote: TopicPartition) -> ClusterError:
+        """The reason why the last `find_ends` left a log out."""
+        return self._errors.get(remote) or unreported(self._target, remote, {})
 
     async def find_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
         """Ends of those remote logs that hold every append of a lost copier.
@@ -198,18 +214,29 @@ class LogsAtRest:
         have them, and handles its remaining requests only after that. So a log counts once its high watermark is at its
         end and both are still.
         """
-        before = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        codes: dict[TopicPartition, int] = {}
+        before = await self._target.list_offsets(remotes, LATEST, log_end=True, errors=codes)
         await self._target.loop.sleep(STILL_S)
-        after = await self._target.list_offsets(remotes, LATEST, log_end=True)
-        seen = await self._target.list_offsets(remotes, LATEST)
+        after = await self._target.list_offsets(remotes, LATEST, log_end=True, errors=codes)
+        seen = await self._target.list_offsets(remotes, LATEST, errors=codes)
         now = self._target.loop.clock.monotonic()
         final: dict[TopicPartition, TargetOffset] = {}
+        for remote in remotes:
+            if remote not in seen or remote not in before:
+                self._errors[remote] = unreported(self._target, remote, codes)
         for remote, end in seen.items():
             moving_since = self._moving.setdefault(remote, now)
-            whole = end >= before.get(remote, end + 1)
+            if remote not in before:
+                continue
+            whole = end >= before[remote]
             if whole and (end == before[remote] == after.get(remote) or now - moving_since > AT_MOST_S):
                 final[remote] = TargetOffset(end)
                 del self._moving[remote]
+                self._errors.pop(remote, None)
+                continue
+            # Below `min.insync.replicas` the high watermark stays where it is (KIP-966).
+            why = "still grows" if whole else "has records above its high watermark, as with too few replicas in sync"
+            self._errors[remote] = ClusterError(f"cluster {self._target.alias}: {remote} {why}")
         return final
 
     def lacks_marker(self, remote: TopicPartition, counted: TargetOffset | None, end: TargetOffset) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.batches.prepare import prepare
-from twinlog.copier.start.first_look import TOGETHER, GrantedPartition, LogsAtRest, log_starts, look
+from twinlog.copier.start.first_look import TOGETHER, GrantedPartition, LogsAtRest, log_starts, look, unreported
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.log_reader import find_unverified
 from twinlog.copier.start.lost_records import RemoteLogComparison, TransformedAppends
@@ -32,9 +32,9 @@ from twinlog.settings.written import key_of
 
 
 async def first_offsets(
-    source: ClusterClient, grants: Sequence[Grant], *, read_committed: bool
+    source: ClusterClient, grants: Sequence[Grant], *, read_committed: bool, errors: dict[TopicPartition, int]
 ) -> dict[TopicPartition, SourceOffset]:
-    """The start offsets of those partitions whose leaders answer.
+    """The start offsets of those partitions whose leaders answer; `errors` gets the error codes of other partitions.
 
     Asks each leader at most three times, for any number of partitions. Raises ClusterError and RefusedError.
     """
@@ -50,9 +50,11 @@ async def first_offsets(
         # The end is read first: a record that is appended between the two requests is then copied and never skipped.
         ends: dict[TopicPartition, int] = {}
         if since is not None:
-            ends = await source.list_offsets(partitions, LATEST, read_committed=read_committed)
+            ends = await source.list_offsets(partitions, LATEST, read_committed=read_committed, errors=errors)
         at = EARLIEST if since is None else since
-        offsets = await source.list_offsets(partitions, at, read_committed=read_committed and since is not None)
+        offsets = await source.list_offsets(
+            partitions, at, read_committed=read_committed and since is not None, errors=errors
+        )
         for partition, offset in offsets.items():
             if offset >= 0:
                 found[partition] = SourceOffset(offset)
@@ -140,23 +142,26 @@ class StartPositions:
         return there, here
 
     async def find_positions(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
-        """Return start positions of the grants that could be resolved now; the caller retries the remaining grants.
+        """Return start positions of the grants that could be resolved now, and an error for each other grant.
 
-        With `refreshed` the leaders are known, because `refresh` has just asked for them. Raises ClusterError if all
-        grants are concerned, and RefusedError for a permission that is missing for any grant.
+        The caller tries grants again whose errors may pass. With `refreshed` the leaders are known, because `refresh`
+        has just asked for them. Raises ClusterError if all grants are concerned, and RefusedError for a permission that
+        is missing for any grant.
         """
         if not refreshed:
             await self._refresh_soon(grants)
         fresh = [grant for grant in grants if grant.position is None and not grant.begin.refused]
         committed = self._settings.consumer.isolation_level == "read_committed"
+        source_codes: dict[TopicPartition, int] = {}
+        target_codes: dict[TopicPartition, int] = {}
 
         async def places() -> dict[TopicPartition, SourceOffset]:
-            return await first_offsets(self._source, fresh, read_committed=committed)
+            return await first_offsets(self._source, fresh, read_committed=committed, errors=source_codes)
 
         first = self._source.loop.spawn(places) if fresh else None
         late = [grant.remote for grant in grants if not grant.drained and grant.position is not None]
         others = [grant.remote for grant in grants if grant.drained or grant.position is None]
-        ends = _on_target(await self._target.list_offsets(others, LATEST))
+        ends = _on_target(await self._target.list_offsets(others, LATEST, errors=target_codes))
         if late:
             ends.update(await self._logs_at_rest.find_ends(late))
         unverified, errors = await self._find_unverified(grants, ends)
@@ -173,14 +178,25 @@ class StartPositions:
             for client, partition in ((self._source, grant.source), (self._target, grant.remote)):
                 if client.leader(partition) is None:
                     resolved.errors.setdefault(grant.source, _leaderless(client, partition))
-            if end is None or self._source.leader(grant.source) is None or grant.remote not in unverified:
+            if end is None and not grant.drained and grant.position is not None:
+                resolved.errors.setdefault(grant.source, self._logs_at_rest.error_of(grant.remote))
+            elif end is None or grant.remote not in unverified:
+                resolved.errors.setdefault(grant.source, unreported(self._target, grant.remote, target_codes))
+            elif self._source.leader(grant.source) is None:
                 continue
-            if grant.position is None:
+            elif grant.position is None:
                 if grant.begin.refused:
                     resolved.errors[grant.source] = self._no_place(grant.source)
                 elif grant.source in starts:
                     resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
-            elif not self._lacks_marker(grant.remote, grant.position, end):
+                else:
+                    resolved.errors[grant.source] = unreported(self._source, grant.source, source_codes)
+            elif self._lacks_marker(grant.remote, grant.position, end):
+                resolved.errors[grant.source] = ClusterError(
+                    f"cluster {self._target.alias}: {grant.remote} lacks the marker of its last transaction, which may "
+                    "be on its way"
+                )
+            else:
                 behind.append(GrantedPartition(grant, grant.position, end, unverified[grant.remote]))
         maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
         groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
@@ -261,9 +277,10 @@ class StartPositions:
         """
         await self._refresh_soon([grant])
         position, remote_id = grant.position, self._ids(grant)[1]
-        ends = await self._target.list_offsets([grant.remote], LATEST)
+        codes: dict[TopicPartition, int] = {}
+        ends = await self._target.list_offsets([grant.remote], LATEST, errors=codes)
         if grant.remote not in ends:
-            raise ClusterError(f"{grant.remote} does not report its offsets")
+            raise unreported(self._target, grant.remote, codes)
         assert position is not None
         assert position.next_target is not None
         if await self._recreated(grant, position, remote_id):

@@ -12,7 +12,7 @@ from twinlog.kafka.net.loop import Signal
 from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.retry import TRANSACTION_STEP, RetryPolicy, retry
+from twinlog.kafka.retry import LATE_PARTITION, TRANSACTION_STEP, Backoff, RetryPolicy, retry
 from twinlog.lease.messages import LentId
 from twinlog.mirror.offsets.position_writer import PositionLog
 from twinlog.mirror.offsets.positions import Position
@@ -95,7 +95,7 @@ class TransactionalId:
 
 
 EXCLUDED_S = 2.0
-"""A refused partition is tried again after this time; the other partitions continue meanwhile."""
+"""A refused or leaderless partition is tried again after this time; the other partitions continue meanwhile."""
 
 
 class TransactionPartitions:
@@ -103,7 +103,8 @@ class TransactionPartitions:
 
     `wake` is set when a queue waits. A queue is `wanted` once it has appends, and `entering` while the coordinator
     adds it. Then the queue takes part, with its gate open until the transaction closes. A queue of a missing or
-    leaderless partition is excluded for a while.
+    leaderless partition is excluded for a while. A late queue, which costs all partitions a transaction, is excluded by
+    the policy `LATE_PARTITION`.
     """
 
     def __init__(self, client: ClusterClient, appender: TargetAppender) -> None:
@@ -113,6 +114,8 @@ class TransactionPartitions:
         self._appender = appender
         self._wanted: dict[AppendQueue, None] = {}
         self._excluded: dict[AppendQueue, float] = {}
+        self._backoffs: dict[AppendQueue, Backoff] = {}
+        """The queues that were late, until a transaction with them is committed."""
         self._inside: dict[TopicPartition, AppendQueue] = {}
         self._entering: Mapping[TopicPartition, AppendQueue] = {}
 
@@ -127,7 +130,7 @@ class TransactionPartitions:
         """Send the appends of a queue now if it takes part, else with the next transaction."""
         if queue.gate is Gate.OPEN or (queue.partition in self._inside and not queue.all_acknowledged):
             self._appender.offer_queue(queue)
-        if queue.gate is not Gate.OPEN and queue.pending and queue not in self._excluded:
+        if queue.gate is not Gate.OPEN and queue.ready and queue not in self._excluded:
             self._wanted[queue] = None
             self.wake.set()
 
@@ -142,7 +145,7 @@ class TransactionPartitions:
         now = self._now()
         for queue in [queue for queue, until in self._excluded.items() if until <= now]:
             del self._excluded[queue]
-            if queue.pending:
+            if queue.ready:
                 self._wanted[queue] = None
         return bool(self._wanted)
 
@@ -153,8 +156,8 @@ class TransactionPartitions:
 
     @property
     def idle(self) -> bool:
-        """Whether all appends of the queues that take part are acknowledged."""
-        return all(queue.idle for queue in self._inside.values())
+        """Whether all appends of the queues that take part are acknowledged, or set aside with what follows them."""
+        return all(queue.all_acknowledged and not queue.ready for queue in self._inside.values())
 
     @property
     def late(self) -> list[AppendQueue]:
@@ -169,8 +172,8 @@ class TransactionPartitions:
             if queue.partition in self._inside:
                 self._open(queue)
             elif self._client.leader(queue.partition) is None:
-                self.exclude_queue(queue)
-            elif queue.pending:
+                self._exclude(queue, EXCLUDED_S)
+            elif queue.ready:
                 fresh[queue.partition] = queue
         self._entering = fresh
         return fresh
@@ -194,7 +197,7 @@ class TransactionPartitions:
             elif error_codes.refused(refused[partition]):
                 raise self._lacks(partition)
             else:
-                self.exclude_queue(queue)
+                self._exclude(queue, EXCLUDED_S)
         return ", ".join(f"{partition}: {error_codes.explain(code)}" for partition, code in list(refused.items())[:3])
 
     def _lacks(self, partition: TopicPartition) -> RefusedError:
@@ -204,28 +207,38 @@ class TransactionPartitions:
         """Close all queues for new appends; their remaining appends wait for the next transaction."""
         for queue in self._inside.values():
             queue.close()
-            if queue.pending:
+            if queue.ready:
                 self._wanted[queue] = None
 
-    def exclude_queue(self, queue: AppendQueue) -> None:
-        """Keep a queue out of transactions for a while."""
-        self._excluded[queue] = self._now() + EXCLUDED_S
+    def exclude_late(self) -> None:
+        """Keep the late queues out of transactions for a while: the transaction is aborted because of them."""
+        for queue in self.late:
+            self._exclude(queue, self._backoffs.setdefault(queue, LATE_PARTITION.backoff()).count_failure())
+
+    def _exclude(self, queue: AppendQueue, for_s: float) -> None:
+        self._excluded[queue] = self._now() + for_s
         self._appender.refresh()
 
     def end_transaction(self) -> None:
-        """The transaction is over."""
-        self._inside.clear()
-        self._entering = {}
+        """The transaction was committed."""
+        for queue in self._inside.values():
+            self._backoffs.pop(queue, None)
+        self._end()
 
     def clear(self) -> None:
         """The transaction was aborted; its queues are cleared, so all waits are over."""
-        self.end_transaction()
+        self._end()
         self._wanted.clear()
+
+    def _end(self) -> None:
+        self._inside.clear()
+        self._entering = {}
 
     def forget_queue(self, queue: AppendQueue) -> None:
         """The copier has released its partition."""
         self._wanted.pop(queue, None)
         self._excluded.pop(queue, None)
+        self._backoffs.pop(queue, None)
         self._inside.pop(queue.partition, None)
 
     def _open(self, queue: AppendQueue) -> None:

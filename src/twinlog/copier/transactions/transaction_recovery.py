@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.copier.partition.routes import Routes
 from twinlog.copier.start.log_reader import find_unverified
 from twinlog.copier.transactions.open_transaction import TransactionalId, TransactionPartitions, TransactionPositions
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.partition_states import open_transactions
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.retry import TRANSACTION_STEP
@@ -79,7 +79,7 @@ long."""
 class TransactionRecovery:
     """Ends the open transaction of a copier, and finds the committed records that the target lost.
 
-    `ended()` is True once the transactions end.
+    `queues()` are all queues of the copier. `ended()` is True once the transactions end.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TransactionRecovery:
         holder: TransactionalId,
         in_transaction: TransactionPartitions,
         positions: TransactionPositions,
-        routes: Routes,
+        queues: Callable[[], Iterable[AppendQueue]],
         *,
         ended: Callable[[], bool],
     ) -> None:
@@ -101,7 +101,7 @@ class TransactionRecovery:
         self._holder = holder
         self._in_transaction = in_transaction
         self._positions = positions
-        self._routes = routes
+        self._queues = queues
         self._wake = in_transaction.wake
         self._ended = ended
         self._suspects: dict[PartitionCopy, None] = {}
@@ -159,7 +159,7 @@ class TransactionRecovery:
 
     async def _silence(self) -> None:
         """Stop sending, and wait until all appends in flight are answered."""
-        queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues, *self._routes.queues]
+        queues = list(self._queues())
         for queue in queues:
             queue.close_gate()
         while any(queue.in_flight for queue in queues) and not self._ended():

@@ -33,7 +33,7 @@ from twinlog.copier.transactions.transaction_recovery import TransactionRecovery
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import TransactionCoordinator
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.lease.messages import Grant, LentId
 from twinlog.mirror.offsets.positions import Position, Writer
@@ -49,14 +49,21 @@ class TransactionParticipants(Protocol):
     def partitions(self) -> Collection[TopicPartition]: ...
 
 
-class LeaderlessPartitions:
-    """The leaderless partitions of the open transaction and of the transaction before it.
+class UnwritablePartitions:
+    """The partitions that hold up the open transaction, or the end of the transaction before it.
 
-    Each partition has the time since which its leader is missing.
+    Each of them lacks a leader, with the time since which the leader is missing, or has too few replicas in sync for
+    appends and markers. `queues()` are all queues of the copier.
     """
 
-    def __init__(self, client: ClusterClient, *taking_part: TransactionParticipants) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        queues: Callable[[], Iterable[AppendQueue]],
+        *taking_part: TransactionParticipants,
+    ) -> None:
         self._client = client
+        self._queues = queues
         self._taking_part = taking_part
         self._before: set[TopicPartition] = set()
         self._since: dict[TopicPartition, float] = {}
@@ -70,15 +77,19 @@ class LeaderlessPartitions:
         self._before.clear()
 
     def named(self) -> str:
-        """The end of a sentence for messages; empty while all partitions have a leader, as far as is known."""
+        """The end of a sentence for messages; empty while all partitions take appends, as far as is known."""
         now = self._client.loop.clock.monotonic()
         concerned = self._before.union(*(some.partitions for some in self._taking_part))
         lost = [partition for partition in concerned if self._client.leader(partition) is None]
         self._since = {partition: self._since.get(partition, now) for partition in lost}
-        if not lost:
-            return ""
-        seconds = now - min(self._since.values())
-        return f"; without a leader for {seconds:.0f} s: {listed(map(str, lost))}"
+        text = ""
+        if lost:
+            seconds = now - min(self._since.values())
+            text = f"; without a leader for {seconds:.0f} s: {listed(map(str, lost))}"
+        short = {queue.partition for queue in self._queues() if queue.few_replicas} & concerned - set(lost)
+        if short:
+            text += f"; with too few replicas in sync: {listed(map(str, short))}"
+        return text
 
 
 LATE_S = 2.0
@@ -135,10 +146,10 @@ class Transactions:
         self._stored: dict[TopicPartition, Position] = {}
         self._in_transaction = in_transaction
         self._positions = TransactionPositions(client, settings, appender, self._holder, self._wake, self._break)
-        self._leaderless = LeaderlessPartitions(client, self._in_transaction, self._positions)
+        self._unwritable = UnwritablePartitions(client, self._all_queues, self._in_transaction, self._positions)
         self._commit_wanted = False
         self._recovery = TransactionRecovery(
-            *(context, partitions, self._holder, self._in_transaction, self._positions, routes),
+            *(context, partitions, self._holder, self._in_transaction, self._positions, self._all_queues),
             ended=lambda: self.ended,
         )
         self._broken: TwinlogError | None = None
@@ -165,6 +176,10 @@ class Transactions:
     def identity(self) -> ProducerIdentity:
         """The identity that appends now."""
         return self._holder.identity
+
+    def _all_queues(self) -> list[AppendQueue]:
+        own = (part.queue for part in self._partitions.values())
+        return [*own, *self._positions.queues, *self._routes.queues]
 
     def sequence(self, remote: TopicPartition) -> int:
         """The next sequence number of a partition that was copied here before, or 0."""
@@ -284,7 +299,7 @@ class Transactions:
         # From here on the coordinator decides about the commit.
         if (self._in_transaction or self._positions) and not await self._holder.end(commit=True):
             raise AbortedError("the coordinator no longer knows the transaction")
-        self._leaderless.ended()
+        self._unwritable.ended()
         self._in_transaction.end_transaction()
         self._positions.end_transaction()
         for source, position in positions.items():
@@ -308,6 +323,7 @@ class Transactions:
                 continue
             if self._now() - closed_at > PATIENCE_S:
                 names = listed(str(unit.owner.source) for unit in unfinished)
+                self._routes.exclude_unfinished()
                 raise AbortedError(f"the target did not take what was routed of {names}")
             await self._wake.wait(0.1)
             self._check()
@@ -341,11 +357,10 @@ class Transactions:
             # A queue stays stopped only when its partition has failed.
             failed = waited_s > PATIENCE_S or any(queue.stopped for queue in late)
             if failed or waited_s > LATE_S:
-                names = listed(str(queue.partition) for queue in late) + self._leaderless.named()
+                names = listed(str(queue.partition) for queue in late) + self._unwritable.named()
                 self.trouble = f"TW-WAIT-08: target: the open transaction waits for {names}"
             if failed:
-                for queue in late:
-                    self._in_transaction.exclude_queue(queue)
+                self._in_transaction.exclude_late()
                 raise AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
             self._check()
@@ -363,7 +378,7 @@ class Transactions:
             raise AbortedError("the copier ends")
 
     def _not_answered(self, error: TwinlogError) -> None:
-        self.trouble = f"{error}{self._leaderless.named()}"
+        self.trouble = f"{error}{self._unwritable.named()}"
 
     async def _recover(self, error: TwinlogError) -> None:
         """Abort the open transaction, and copy its records again."""
@@ -374,11 +389,12 @@ class Transactions:
                 # The traceback would hold this frame, and so the error itself.
                 error = another.with_traceback(None)
                 continue
-            if last is None:
-                self._start_over()
-            else:
+            if last is not None:
                 self.ended = True
                 self._context.report_lost(last)
+            elif not self.ended:
+                # At the end of the copier appends may be unanswered, which another start would take for its own.
+                self._start_over()
             return
 
     def _start_over(self) -> None:
@@ -387,7 +403,7 @@ class Transactions:
         self._in_transaction.clear()
         self._recovery.clear()
         self._sequences.clear()
-        self._leaderless.clear_partitions()
+        self._unwritable.clear_partitions()
         self._positions.clear(self.identity)
         self._routes.clear(self.identity)
         for part in self._partitions.values():

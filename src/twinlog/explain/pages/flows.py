@@ -197,14 +197,21 @@ _WAIT = Area(
         ),
         Message(
             "TW-WAIT-08",
-            "A transaction waits for the leader of a partition",
+            "A transaction waits for a partition",
             "warning",
             lines=(
                 "`target: the open transaction waits for T-0; without a leader for N s: T-0`",
                 "`... the previous transaction of ID does not end; without a leader for N s: T-0`",
+                "`target: the open transaction waits for T-0; with too few replicas in sync: T-0`",
             ),
-            meaning="With exactly once, the transaction of a task ends when each of its partitions has a leader.",
-            impact="All partitions of the task wait together.",
+            meaning=(
+                "With exactly once, the transaction of a task ends when each of its partitions has a leader, and as "
+                "many replicas in sync as `min.insync.replicas`."
+            ),
+            impact=(
+                "All partitions of the task wait together for 10 s. Then T-0 is left out for 2 s, and after each "
+                "further wait for twice as long, up to a minute."
+            ),
             mend=(
                 "Check the brokers of T-0. twinlog continues by itself; a larger `tasks.max` keeps more partitions "
                 "apart. A remote topic with a `message.timestamp.before.max.ms` of a few milliseconds has the same "

@@ -64,6 +64,8 @@ class ClusterAdmin:
         self._loop = Loop() if loop is None else loop
         self.clock = self._loop.clock
         self.client = ClusterClient(self._loop, alias, settings)
+        self._described: dict[TopicName, Topic] = {}
+        """All topics by the last `topics`."""
         self._loop.net.start()
 
     def call(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
@@ -118,7 +120,13 @@ class ClusterAdmin:
 
     def topics(self) -> dict[TopicName, Topic]:
         """Every topic that this principal may describe."""
-        return self.call(self._topics, None)
+        self._described = found = self.call(self._topics, None)
+        return found
+
+    def topic_ids(self, topic: TopicName) -> frozenset[str]:
+        """The ids of a topic by earlier answers of the cluster, without a request: an id may be of an earlier topic."""
+        known = self.client.topic(topic), self._described.get(topic)
+        return frozenset(str(one.topic_id) for one in known if one is not None and one.topic_id is not None)
 
     async def _topics(self, names: Sequence[str] | None) -> dict[TopicName, Topic]:
         request = MetadataRequest(

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.produce_errors import UNVERIFIED, SendState, SentAppend
+from twinlog.kafka.producer.produce_errors import FEW_REPLICAS, UNVERIFIED, SendState, SentAppend
 from twinlog.kafka.record.stamp import sequence_after, stamp
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
@@ -116,8 +116,9 @@ class AppendQueue:
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has the append on all
     in-sync replicas. `troubled(sent)` is called when the first batch in the window failed and no batch is in flight.
-    The owner then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. `troubled` is called only before
-    `end`.
+    The owner then calls `retry_failed`, `accept_first`, `replace_first`, `set_first_aside` or `clear`. `troubled` is
+    called only before `end`. `few_replicas` is True from an answer that the partition has too few replicas in sync,
+    until the next acknowledgement.
 
     `sequence` belongs to the first append: 0, unless this producer epoch appended to the partition before. `late` are
     appends of an earlier copier that may still arrive. An append whose records may be the earlier copier's gets the
@@ -126,6 +127,7 @@ class AppendQueue:
 
     __slots__ = (
         "_acknowledged",
+        "_aside",
         "_ended",
         "_in_flight",
         "_known",
@@ -134,6 +136,7 @@ class AppendQueue:
         "_now",
         "_troubled",
         "_window",
+        "few_replicas",
         "gate",
         "identity",
         "late",
@@ -164,12 +167,14 @@ class AppendQueue:
         self.not_before = LONG_AGO
         self.waits_since = LONG_AGO
         self.stopped = False
+        self.few_replicas = False
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self.limit = min(max_in_flight, MAX_WINDOW)
         self.late = LateAppends()
         self._acknowledged = acknowledged
         self._troubled = troubled
         self._window: deque[SentAppend] = deque()
+        self._aside: Append | None = None
         self._in_flight = 0
         self._next_sequence = sequence
         self._known = False
@@ -196,6 +201,16 @@ class AppendQueue:
     def idle(self) -> bool:
         """Whether the queue and the window are empty."""
         return not self.pending and not self._window
+
+    @property
+    def ready(self) -> bool:
+        """Whether an unsent append waits only for its turn: it is behind no append that was set aside."""
+        return bool(self.pending) and self.pending[0] is not self._aside
+
+    @property
+    def unsent(self) -> list[Append]:
+        """The appends that were never sent, or were taken out of the window; without the append that was set aside."""
+        return [append for append in self.pending if append is not self._aside]
 
     @property
     def first(self) -> Append:
@@ -243,7 +258,7 @@ class AppendQueue:
         again = self._next_again()
         if again is not None:
             return again.append.bytes if self._known or again is self._window[0] else 0
-        if not self.pending or self.gate is not Gate.OPEN:
+        if not self.ready or self.gate is not Gate.OPEN:
             return 0
         if any(sent.state is SendState.FAILED for sent in self._window):
             return 0
@@ -272,11 +287,15 @@ class AppendQueue:
     def record_response(self, sent: SentAppend, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
         """Note a broker's answer (code 0: appended at `base_offset`), and pass on acknowledged appends in order.
 
-        With `there` the target may have had these sequence numbers before.
+        With `there` the target may have had these sequence numbers before. The answer to an append that `clear` has
+        dropped has no effect.
         """
+        if all(sent is not one for one in self._window):
+            return
         self._in_flight -= 1
         if there and sent.unverified and not code:
             code = UNVERIFIED
+        self.few_replicas = code in FEW_REPLICAS or (self.few_replicas and code != 0)
         sent.code = code
         sent.base_offset = base_offset
         sent.state = SendState.FAILED if code else SendState.DONE
@@ -315,25 +334,31 @@ class AppendQueue:
         self.record_response(first, 0, base_offset)
 
     def replace_first(self, parts: list[Append]) -> None:
-        """Replace the first append in the window, which the target refused as too large, by `parts`.
+        """Replace the first append, which the target refused, by `parts`; it is in the window, or was set aside.
 
         The target refused all later appends, too (out of order), so they are stamped again with new sequence numbers.
         """
-        first = self._window[0]
-        again = [sent.append for sent in list(self._window)[1:]]
-        self.late.count_again(self._window)
-        self._window.clear()
-        self.pending.extendleft(reversed(parts + again))
-        self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
-        self._next_sequence = first.sequence
+        self._take_back_window()
+        first = self.pending.popleft()
+        self.pending.extendleft(reversed(parts))
+        self.queued_bytes += sum(part.bytes for part in parts) - first.bytes
+        self._aside = None
+        self.stopped = self._ended
+
+    def set_first_aside(self) -> None:
+        """Take the first append, which the target refused, out of the window; no append is sent before it leaves.
+
+        It leaves by `replace_first`, `clear` or a drop. A transaction may end meanwhile. The later appends of the
+        window, which the target refused, too, wait behind it.
+        """
+        self._take_back_window()
+        self._aside = self.pending[0]
         self.stopped = self._ended
 
     def drop_all(self) -> None:
         """Drop all waiting appends: the target refused the first append of the window, and so all later appends."""
-        if self._window:
-            self._next_sequence = self._window[0].sequence
-            self.late.count_again(self._window)
-            self._window.clear()
+        self._take_back_window()
+        self._aside = None
         self.pending.clear()
         self.queued_bytes = 0
 
@@ -362,12 +387,15 @@ class AppendQueue:
         self.stopped = True
 
     def drop_pending(self) -> None:
-        """Drop unsent appends, except for appends that a transform routed here from other partitions."""
-        self.drop_appends(lambda append: append.route is None)
+        """Drop unsent appends, except for an append set aside, and for appends that a transform routed here from other
+        partitions."""
+        self.drop_appends(lambda append: append.route is None and append is not self._aside)
 
     def drop_appends(self, unwanted: Callable[[Append], bool]) -> None:
         """Drop the unwanted appends among the unsent appends."""
         self.pending = deque(append for append in self.pending if not unwanted(append))
+        if self._aside is not None and unwanted(self._aside):
+            self._aside = None
         self.queued_bytes = sum(append.bytes for append in self.waiting())
 
     def set_owner(
@@ -380,7 +408,8 @@ class AppendQueue:
     def clear(self, identity: ProducerIdentity, sequence: int = 0) -> None:
         """Drop all queued appends and start again as `identity` with a sequence number."""
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
-        self._window.clear()
+        self._empty_window()
+        self._aside = None
         self.pending.clear()
         self.queued_bytes = 0
         self.not_before = LONG_AGO
@@ -389,6 +418,18 @@ class AppendQueue:
         self._known = False
         self.late.clear()
         self.stopped = self._ended
+
+    def _take_back_window(self) -> None:
+        """Make all appends of the window unsent again; the target has none of them."""
+        if self._window:
+            self._next_sequence = self._window[0].sequence
+            self.late.count_again(self._window)
+            self.pending.extendleft(sent.append for sent in reversed(self._window))
+            self._empty_window()
+
+    def _empty_window(self) -> None:
+        self._window.clear()
+        self._in_flight = 0
 
     def _again(self) -> None:
         """Send failed appends again, in order."""

@@ -90,6 +90,10 @@ IN_THE_LOG = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_A
 """Codes of records that are in the leader's log, and that followers may still get."""
 
 
+FEW_REPLICAS = frozenset({Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""Codes of a partition with fewer replicas in sync than `min.insync.replicas`."""
+
+
 def remedy_for(code: int, *, transactional: bool = False) -> Remedy:
     """The remedy for an error code of a produce response, in a transaction or outside of transactions."""
     return (_REMEDIES_IN_TRANSACTIONS if transactional else _REMEDIES).get(code, Remedy.FAIL)

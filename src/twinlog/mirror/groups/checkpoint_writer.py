@@ -27,7 +27,7 @@ from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topics.internal_topics import CompactedTopic, checkpoints
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
-from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,8 @@ def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
 
     As in MirrorMaker 2, checkpoints move forward on the target, and back only with the group. In two more cases the
     checkpoint is written: only the group's metadata changed, or an `exact` translation lies before the last checkpoint.
-    In the second case the remote topic was recreated, and a group that used the old checkpoint would skip records.
+    In the second case the remote topic was recreated, and a group that used the old checkpoint would skip records. The
+    start of a recreated topic counts as exact here.
     """
     if last is None or new.upstream < last.upstream or new.downstream > last.downstream:
         return True
@@ -143,6 +144,8 @@ class CheckpointWriter:
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
         """The last checkpoint of each group and remote partition in the topic."""
+        self._earlier: dict[GroupId, dict[TopicPartition, TargetOffset]] = {}
+        """The target offsets of the checkpoints that were in the topic at the start."""
         self._standing: dict[GroupId, GroupOffsets] = {}
         """The target position of each group.
 
@@ -184,6 +187,13 @@ class CheckpointWriter:
         """
         with self._lock:
             return dict(self._standing)
+
+    def earlier_checkpoints(self, group: GroupId) -> Mapping[TopicPartition, TargetOffset]:
+        """Return the target offsets of a group's checkpoints in the topic before this process wrote any.
+
+        Any thread may call this method.
+        """
+        return self._earlier.get(group, {})
 
     def write_checkpoints(self) -> str | None:
         """Write the checkpoints that are due; returns the failures of single groups.
@@ -306,6 +316,10 @@ class CheckpointWriter:
         self._read = True
         self._take(map(KeptRecord.decode, self._found.values()))
         self._found.clear()
+        self._earlier = {
+            group: {remote: one.downstream for remote, one in checkpoints.items()}
+            for group, checkpoints in self._last.items()
+        }
 
     def _take(self, records: Iterable[Record]) -> None:
         """Read the last record of each key in the topic."""
@@ -321,6 +335,7 @@ class CheckpointWriter:
         self._gone = {group: self._gone.get(group, now) for group in self._last if group not in followed}
         for group in [group for group, since in self._gone.items() if now - since > FORGET_S]:
             del self._last[group], self._gone[group]
+            self._earlier.pop(group, None)
 
     def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
         """Return the checkpoints of a group that are due, and the group's target positions."""
@@ -342,7 +357,7 @@ class CheckpointWriter:
             self._untranslated.pop((group, where.topic), None)
             new = Checkpoint(group, *translated.partition, upstream, translated.offset, committed.metadata)
             last = before.get(new.remote)
-            if is_due(new, last, exact=translated.exact):
+            if is_due(new, last, exact=translated.exact or translated.recreated):
                 due.append(new)
             elif last is not None and last.downstream > new.downstream:
                 continue

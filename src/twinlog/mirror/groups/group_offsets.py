@@ -21,11 +21,15 @@ log = logging.getLogger(__name__)
 
 
 class TranslatedGroupOffset(NamedTuple):
-    """A partition of the target and the offset to commit there; with `exact` the group skips and repeats no record."""
+    """A partition of the target and the offset to commit there; with `exact` the group skips and repeats no record.
+
+    With `recreated` the partition has no copy yet, and earlier translations are of a deleted topic.
+    """
 
     partition: TopicPartition
     offset: TargetOffset
     exact: bool
+    recreated: bool = False
 
 
 class GroupOffsetTranslator:
@@ -123,7 +127,9 @@ class GroupOffsetTranslator:
             self._policy.remote_name(self._settings.source_name, partition.topic), partition.partition
         )
         found = self._there.to_target(partition, offset)
-        return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
+        if found is None:
+            return None
+        return TranslatedGroupOffset(there, found.offset, found.exact, recreated=found.by == "start")
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
         """Return a target offset from which on all records are unread by the group; None when unknown."""

@@ -22,7 +22,7 @@ from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.retry import GROUP_COMMIT, GrowingRest
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import listed
-from twinlog.model.types import GroupId, TopicPartition
+from twinlog.model.types import GroupId, TargetOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -65,12 +65,20 @@ class GroupSync:
     """
 
     def __init__(
-        self, settings: FlowSettings, target: ClusterAdmin, positions: Callable[[], Mapping[GroupId, GroupOffsets]]
+        self,
+        settings: FlowSettings,
+        target: ClusterAdmin,
+        positions: Callable[[], Mapping[GroupId, GroupOffsets]],
+        earlier: Callable[[GroupId], Mapping[TopicPartition, TargetOffset]],
     ) -> None:
-        """`positions` returns each group's translated offsets by remote partition."""
+        """`positions` returns each group's translated offsets by remote partition.
+
+        `earlier` returns the target offsets of a group's checkpoints that the process before this process wrote.
+        """
         self._settings = settings
         self._target = target
         self._positions = positions
+        self._earlier = earlier
         self._admin = GroupAdmin(target.client)
         self._done: dict[GroupId, GroupOffsets] = defaultdict(dict)
         """The positions that the target's groups had reached at the last check."""
@@ -79,6 +87,8 @@ class GroupSync:
 
         Only partitions of this flow count: another flow may commit for the same group in its own partitions.
         """
+        self._tried: dict[GroupId, GroupOffsets] = {}
+        """The last commit of each group, as long as its result is unknown."""
         self._hands_off: dict[GroupId, float] = {}
         self._failed: dict[GroupId, _Failure] = {}
         self._retried: dict[GroupId, _Failure] = {}
@@ -138,7 +148,7 @@ class GroupSync:
     def _forget(self, followed: Collection[GroupId], now: float) -> None:
         """Forget unfollowed groups: new groups appear as long as the flow runs."""
         self._failed = {group: failure for group, failure in self._failed.items() if group in followed}
-        for known in (self._seen, self._done):
+        for known in (self._seen, self._tried, self._done):
             for group in known.keys() - followed:
                 del known[group]
         self._in_use = {group: rest for group, rest in self._in_use.items() if group in followed}
@@ -151,9 +161,8 @@ class GroupSync:
         groups = self._target.call(self._admin.listed)
         commits: dict[GroupId, GroupOffsets] = {}
         for group, offsets in present.items():
-            before = self._seen.get(group, {})
             now = {where: offsets.get(where) for where in positions[group]}
-            moved = any(now[where] != known for where, known in before.items() if where in now)
+            moved = self._was_committed(group, now) or self._is_foreign(group, now, positions[group])
             self._seen[group] = now
             if not self._is_idle(group, groups.get(group), moved):
                 continue
@@ -170,16 +179,43 @@ class GroupSync:
         commits = {
             group: offsets for group, offsets in commits.items() if self._is_idle(group, groups.get(group), False)
         }
-        # Until these commits have ended the successful commits are unknown.
-        seen = {group: self._seen.pop(group) for group in commits}
+        self._tried.update(commits)
         refused = self._target.call(self._admin.commit, commits)
         for group, offsets in commits.items():
             codes = refused.get(group, {})
             taken = {where: what for where, what in offsets.items() if where not in codes}
-            self._seen[group] = {**seen[group], **taken}
+            self._seen[group] = {**self._seen[group], **taken}
+            del self._tried[group]
             self._reached(group, due[group], set(codes))
             for where, code in codes.items():
                 self._fail(group, code, str(where.topic))
+
+    def _was_committed(self, group: GroupId, now: Mapping[TopicPartition, CommittedOffset | None]) -> bool:
+        """Whether another program has committed since the last look at the group."""
+        tried = self._tried.get(group, {})
+        return any(
+            now[where] not in (known, tried.get(where, known))
+            for where, known in self._seen.get(group, {}).items()
+            if where in now
+        )
+
+    def _is_foreign(
+        self, group: GroupId, now: Mapping[TopicPartition, CommittedOffset | None], positions: GroupOffsets
+    ) -> bool:
+        """Whether the first look at a partition finds an offset that another program committed, as far as is known.
+
+        The process before this process committed the offsets of its last checkpoints, unless it crashed in between.
+        Other offsets that the group's position would replace count as just committed: a consumer that is active will
+        commit again soon, and the offsets of all other groups follow after `HANDS_OFF_S`.
+        """
+        seen, earlier = self._seen.get(group, {}), self._earlier(group)
+        return any(
+            found is not None
+            and where not in seen
+            and found.offset != earlier.get(where)
+            and found.offset < positions[where].offset
+            for where, found in now.items()
+        )
 
     def _within_logs(
         self, commits: Mapping[GroupId, GroupOffsets], present: Mapping[GroupId, GroupOffsets]

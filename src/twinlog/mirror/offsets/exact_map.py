@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from typing import Generic, NamedTuple, cast
 
 from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset
@@ -328,6 +329,14 @@ def _join(older: Point, newer: Point) -> Point:
     """A point in the place of two points; each offset translates to the same offset as before or an earlier offset."""
     lost = newer.source - older.source - (newer.target - older.target) + newer.uncertainty
     return Point(older.source, older.target, max(1, older.uncertainty, lost))
+
+
+def join_points(points: Iterable[Point]) -> Point:
+    """A point in the place of a non-empty series of points; each offset translates as before or to an earlier offset.
+
+    A group that continues at a translation skips no record, and may repeat records.
+    """
+    return reduce(_join, points)
 
 
 class CopiedRuns:

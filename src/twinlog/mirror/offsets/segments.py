@@ -13,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from twinlog.kafka.record.varint import encode_varint, read_varint
-from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Point, point_of
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Point, join_points, point_of
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.records import INT16, INT32, INT64, FieldError, FieldReader, string
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -22,6 +22,10 @@ VERSION = 0
 SEGMENT_POINTS = 256
 MAX_RUNS = 512
 """The most holes that are noted for a single position; of more holes, groups are joined."""
+
+MOST_UNSTORED = 16
+"""The most full segments of a partition that wait for a topic that is not writable. With more of them all are joined
+into a single inexact point: an outage of the topic must cost neither memory nor the exactness of later copies."""
 
 COPIER_GENERATIONS = 256
 """The number of generations of a copier. The last record of a copier may be on its way when the next copier begins."""
@@ -343,7 +347,8 @@ class SegmentWriter:
     def not_stored(self) -> None:
         """Note that the segments of `changed` may be stored now, later or never.
 
-        All of them come again, in new generations, so that a late arrival leaves newer segments in place.
+        All of them come again, in new generations, so that a late arrival leaves newer segments in place. More than
+        `MOST_UNSTORED` of them come again as a single point, which is inexact.
         """
         oldest = min([segment.generation for segment in self._full], default=self._generation)
         grown = self._generation - oldest + 1
@@ -351,6 +356,8 @@ class SegmentWriter:
         self._full = [replace(segment, generation=segment.generation + grown) for segment in self._full]
         self._handed = None
         self._written = 0
+        if len(self._full) > MOST_UNSTORED:
+            self._full = [_join_segments(self._full)]
 
     def _segment(self) -> Segment:
         return Segment(self._partition, self._generation, self._map.complete, tuple(self._map.points()))
@@ -368,3 +375,15 @@ class SegmentWriter:
         self._map = ExactMap(next_source, next_target)
         self._written = 0
         self._handed = None
+
+
+def _join_segments(segments: Sequence[Segment]) -> Segment:
+    """A segment with a single point in the place of the segments of a partition, in the order of their writer."""
+    first, last = segments[0], segments[-1]
+    known = ExactMap.of(first.points, complete=first.complete)
+    for before, segment in pairwise(segments):
+        begin, *rest = segment.points
+        known.replace_from(
+            begin, rest, new_generation=segment.generation != before.generation, complete=segment.complete
+        )
+    return Segment(last.partition, last.generation, known.complete, (join_points(known.points()),))

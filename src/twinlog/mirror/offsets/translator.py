@@ -33,12 +33,13 @@ class Translation(NamedTuple, Generic[AnyOffset]):
     """An offset on the other cluster; a group that continues there skips no record.
 
     With `exact` the group also repeats no record. `by` names the source of the translation: "map" is twinlog's exact
-    map, "syncs" the offset syncs, of which MirrorMaker 2's rules keep 64 for a partition.
+    map, "syncs" the offset syncs, of which MirrorMaker 2's rules keep 64 for a partition. "start" is the start of a
+    remote log that was recreated: it has no copy yet, and offsets of the earlier log may lie beyond its end.
     """
 
     offset: AnyOffset
     exact: bool
-    by: Literal["map", "syncs"] = "map"
+    by: Literal["map", "syncs", "start"] = "map"
 
 
 class Translator:
@@ -63,6 +64,10 @@ class Translator:
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
         self._logged = LogOnce(target.clock)
         self._flow = settings.name
+        self._target = target
+        self._compared: dict[tuple[TopicName, str], tuple[frozenset[str], bool]] = {}
+        """Remote topics whose known ids differ from the id in a position, by topic and that id: the known ids, and
+        whether the topic was recreated since the position was stored."""
 
     def refresh(self) -> None:
         """Read the records that were stored since the last call; before the first call all offsets are untranslated.
@@ -102,16 +107,41 @@ class Translator:
         """The offset in the remote partition for a group that has committed `offset` in source partition `partition`.
 
         None if the partition is unknown, or only records after `offset` are known. An offset beyond the copies
-        translates to the end of the copies, inexactly. Raises ClusterError, as do the methods below, when offset syncs
-        are needed for the first time and are unreadable.
+        translates to the end of the copies, inexactly. In a remote topic that was recreated since the last copy every
+        offset translates to the start, inexactly. Raises ClusterError, as do the methods below, when offset syncs are
+        needed for the first time and are unreadable.
         """
+        if self._is_recreated(partition):
+            return Translation(TargetOffset(0), False, "start")
         return self._translate(partition, offset, _TO_TARGET)
+
+    def _is_recreated(self, partition: TopicPartition) -> bool:
+        """Whether the remote topic of a partition was deleted and created again since the last copy.
+
+        The ids come from earlier answers of the target. Only an id that differs, and may be the older id, is compared
+        by a request.
+        """
+        position = self._stored.position(partition)
+        if position is None or position.remote_topic is None or position.remote_topic_id is None:
+            return False
+        topic, stored = TopicName(position.remote_topic), position.remote_topic_id
+        ids = self._target.topic_ids(topic)
+        if ids <= {stored}:
+            return False
+        compared, recreated = self._compared.get((topic, stored), (None, False))
+        if compared != ids:
+            present = self._target.call(self._target.client.refresh, [topic])[topic].topic_id
+            recreated = present is not None and str(present) != stored
+            self._compared[topic, stored] = self._target.topic_ids(topic), recreated
+        return recreated
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
         """A target offset after the copies of all records before `offset`; None beyond the exact map.
 
         A group with an inexact translation repeats no record from this target offset on.
         """
+        if self._is_recreated(partition):
+            return None
         with self._lock:
             known = self._maps.map(partition)
             return None if known is None else known.past_copies(offset)

@@ -206,7 +206,7 @@ def _read(file: Path) -> list[Entry]:
         found: Any = json.loads(file.read_bytes())
     except OSError as error:
         raise ConfigError([ConfigProblem(str(file), None, "", str(error.strerror), expected)]) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError([ConfigProblem(str(file), None, "", f"broken JSON: {error}", expected)]) from None
     entries = found.get("offsets") if isinstance(found, dict) else None
     if not isinstance(entries, list):

@@ -164,7 +164,7 @@ def begin_following_groups(
         ),
         moved,
     )
-    syncing = GroupSync(settings, target, writer.positions)
+    syncing = GroupSync(settings, target, writer.positions, writer.earlier_checkpoints)
     checkpoints = jobs.begin(
         "write checkpoints",
         writer.write_checkpoints,

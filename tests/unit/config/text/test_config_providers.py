@@ -87,6 +87,14 @@ def test_references_to_nothing(text: str, reason: str, secrets: Path, monkeypatc
     assert reason in str(caught.value)
 
 
+def test_a_broken_escape_in_a_file_of_secrets_shows_no_character_of_its_value(secrets: Path) -> None:
+    secrets.write_text("user.password = pa\\u5ecr3t\n")
+    with pytest.raises(MissingError) as caught:
+        providers().resolve(f"${{file:{secrets}:user.name}}")
+    assert "is unreadable: a \\u in it lacks four hexadecimal digits" in str(caught.value)
+    assert "5ecr" not in str(caught.value)
+
+
 def test_allowed_paths(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     assert providers(file__allowed__paths=str(secrets.parent)).resolve(f"${{file:{secrets}:user.name}}") == "mirror"

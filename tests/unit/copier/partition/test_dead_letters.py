@@ -40,6 +40,48 @@ def test_an_aborted_transaction_does_not_leave_the_partition_silent() -> None:
         assert here.copied(0, committed=True)[-2:] == [b"b", b"c"]
 
 
+def test_other_partitions_are_committed_while_a_dead_letter_waits_for_its_topic() -> None:
+    with world(partitions=2, brokers=2, exactly_once="enabled", **POLICY) as here:
+        here.target.create("dead")
+        here.begin(here.grant(0), here.grant(1))
+        here.pass_by(1)
+        here.target.move("dead", 0, None)
+        here.target.codes(PRODUCE, REMOTE, Code.INVALID_RECORD)
+        here.write(b"refused")
+        here.until(lambda: here.target.faults_left == 0)
+        for count in range(1, 31):
+            here.write(b"x", number=1)
+            here.pass_by(2)
+            assert at(here, 1) == count
+        here.write(b"b")
+        here.pass_by(2)
+        assert here.copied(0) == []
+        assert [text for kind, text in here.events if kind == "transaction"] == []
+        here.target.move("dead", 0, 2)
+        here.until(lambda: at(here) == 2)
+        assert (here.copied(0, committed=True), here.target.log("dead").values()) == ([b"b"], [b"refused"])
+
+
+def test_a_routed_dead_letter_that_waits_holds_up_other_partitions_less_and_less() -> None:
+    with world(transform=by("but_the_first"), partitions=2, exactly_once="enabled", **POLICY) as here:
+        here.target.create("dead")
+        here.target.create("everything", 2)
+        here.begin(here.grant(0), here.grant(1))
+        here.pass_by(1)
+        here.target.move("dead", 0, None)
+        here.target.codes(PRODUCE, "everything", *[Code.INVALID_RECORD] * 1000, partition=1)
+        here.write(b"refused", number=1)
+        here.pass_by(300)
+        aborted = [text for kind, text in here.events if kind == "transaction"]
+        assert 5 <= len(aborted) <= 9
+        assert aborted[0].endswith("the target did not take what was routed of shop-1")
+        here.write(b"x")
+        here.until(lambda: at(here) == 1, 20)
+        here.target.faults.clear()
+        here.until(lambda: seen(here, "everything", 1) == [b"refused"], 90)
+        assert here.failures == []
+
+
 def test_a_time_that_the_dead_letter_topic_refuses_as_well_is_a_header() -> None:
     with world(**POLICY) as here:
         here.target.create("dead")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import PRODUCE
 from tests.unit.copier.copied import REMOTE, World, part, world
 from twinlog.copier.copier import Copier
-from twinlog.copier.start.first_look import AT_MOST_S, STILL_S
+from twinlog.copier.start.first_look import AT_MOST_S, STILL_S, LogsAtRest
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import TopicPartition
 
 MOVING = part(0, REMOTE)
 
@@ -31,6 +34,31 @@ def another_writer(here: World) -> Iterator[None]:
     here.loop.start(write)
     yield
     going_on = False
+
+
+class Lagging:
+    """A cluster whose followers are out of sync: the high watermark of each log stays below its end."""
+
+    alias = "south"
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+
+    async def list_offsets(
+        self, partitions: Sequence[TopicPartition], _at: int, *, log_end: bool = False, **_: Any
+    ) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 9 if log_end else 5)
+
+
+def test_a_log_with_records_above_its_high_watermark_is_not_at_rest_and_says_so() -> None:
+    with virtual_loop(1) as loop:
+        cluster: Any = Lagging(loop)
+        logs = LogsAtRest(cluster)
+        for _ in range(int(2 * AT_MOST_S / STILL_S)):
+            assert loop.run(logs.find_ends, [MOVING]) == {}
+        assert str(logs.error_of(MOVING)).startswith(
+            f"cluster south: {MOVING} has records above its high watermark, as with too few replicas"
+        )
 
 
 def taken(here: World, copier: Copier, grant: Grant) -> Callable[[], bool]:

@@ -138,6 +138,29 @@ def test_a_leader_that_is_lost_in_a_transaction_costs_no_record(here: World) -> 
     assert here.failures == []
 
 
+def test_a_partition_with_too_few_replicas_is_named_and_holds_up_the_others_less_and_less(here: World) -> None:
+    copier = here.begin(here.grant(0), here.grant(1))
+    here.feed(VALUES[:6])
+    here.until(lambda: committed(here) == VALUES[:6])
+    here.target.codes(PRODUCE, REMOTE, *[Code.NOT_ENOUGH_REPLICAS] * 10_000, partition=1)
+    here.write(b"late", number=1)
+
+    def trouble() -> str:
+        assert copier.transactions is not None
+        return copier.transactions.trouble or ""
+
+    here.until(lambda: trouble().endswith("waits for north.shop-1; with too few replicas in sync: north.shop-1"))
+    here.pass_by(300)
+    aborted = [text for kind, text in here.events if kind == "transaction"]
+    assert 5 <= len(aborted) <= 9
+    here.feed(VALUES[6:])
+    here.until(lambda: committed(here) == VALUES, 20)
+    here.target.faults.clear()
+    here.until(lambda: committed(here, 1) == [b"late"], 90)
+    here.until(lambda: trouble() == "")
+    assert here.failures == []
+
+
 def test_who_keeps_a_commit_from_its_end_is_named() -> None:
     """All is acknowledged and the commit decided, but one partition has no leader that could write the marker."""
     settings = {"transaction_boundary": "interval", "transaction_interval_ms": 5_000}
@@ -156,3 +179,21 @@ def test_who_keeps_a_commit_from_its_end_is_named() -> None:
         here.target.move(REMOTE, 1, 2)
         here.until(lambda: committed(here) == VALUES and committed(here, 1) == VALUES[:6], 120)
         assert here.failures == []
+
+
+def test_an_answer_after_the_end_of_the_transactions_fails_nothing(here: World) -> None:
+    """The release of a partition ends the transactions during a recovery, which waits for an append in flight."""
+    copier = here.begin(here.grant(0), here.grant(1))
+    here.feed(VALUES[:6])
+    here.until(lambda: committed(here) == VALUES[:6])
+    here.target.fault(PRODUCE, Fault(delay_s=8.0), topic=REMOTE)
+    here.write(b"slow", number=1)
+    here.until(lambda: here.target.faults_left == 0)
+    here.target.codes(PRODUCE, REMOTE, Code.INVALID_TXN_STATE)
+    here.write(b"refused")
+    here.until(lambda: here.target.faults_left == 0)
+    here.run(copier.release_partitions, [part(0)])
+    assert ("transaction", "the last transaction was not committed in time; it will be aborted") in here.events
+    here.pass_by(20)
+    assert here.failures == []
+    assert (committed(here), committed(here, 1)) == (VALUES[:6], [])

@@ -13,8 +13,11 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.builder import record_body
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups import followed_groups, group_sync
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter, is_due
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
@@ -249,7 +252,14 @@ class Target:
             list_offsets=lambda partitions, at: {one: self.ends[one] for one in partitions},
         )
         admin: Any = SimpleNamespace(client=client, call=lambda step, *args: step(*args), clock=self.clock, alias="b")
-        self.sync = GroupSync(MINUTES, admin, lambda: self.positions)
+        self.earlier: dict[TopicPartition, TargetOffset] = {}
+        """The checkpoints of the process before, of every group."""
+        self._admin = admin
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process runs the flow."""
+        self.sync = GroupSync(MINUTES, self._admin, lambda: self.positions, lambda _group: self.earlier)
         self.sync._admin = self.groups  # type: ignore[assignment]
 
     def retries(self, until: float) -> list[float]:
@@ -363,6 +373,82 @@ def test_a_consumer_that_commits_by_itself_is_left_alone(target: Target) -> None
     target.clock.now += 2 * group_sync.HANDS_OFF_S
     target.sync.commit_offsets()
     assert f"commit {SHOP}" in target.groups.asked
+
+
+def looks(target: Target, offset: int, seconds: int) -> list[int]:
+    """Look once a second, with a position that grows from `offset` on; when offsets were committed."""
+    commits = []
+    for second in range(seconds):
+        target.positions = {SHOP: {HERE: CommittedOffset(offset + second)}}
+        target.groups.asked.clear()
+        target.sync.commit_offsets()
+        if f"commit {SHOP}" in target.groups.asked:
+            commits.append(second)
+            target.groups.committed[SHOP] = offset + second
+        target.clock.now += 1
+    return commits
+
+
+def test_after_a_restart_the_offsets_of_an_assigned_consumer_are_left_alone_at_once(target: Target) -> None:
+    target.groups.protocol = ""
+    target.groups.committed[SHOP] = 500
+    target.earlier = {HERE: TargetOffset(880)}
+    assert looks(target, 900, 5) == []
+    for turn in range(20):
+        target.groups.committed[SHOP] = 501 + turn
+        assert looks(target, 905, 10) == []
+    first = looks(target, 950, 100)[0]
+    assert 50 <= first <= 72, "the consumer has ended"
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_after_a_restart_a_group_that_was_followed_is_followed_again(target: Target, crashed: bool) -> None:
+    target.groups.protocol = ""
+    assert looks(target, 7, 3) == [0, 1, 2]
+    target.earlier = {HERE: TargetOffset(10 if crashed else 9)}
+    target.restart()
+    first = looks(target, 20, 100)[0]
+    if crashed:
+        assert 50 <= first <= 72, "the checkpoint was written, and its offset was not committed"
+    else:
+        assert first == 0
+
+
+def test_after_a_restart_a_group_whose_consumers_subscribed_is_followed_at_once(target: Target) -> None:
+    target.groups.committed[SHOP] = 500
+    assert looks(target, 900, 1) == [0]
+
+
+def test_a_commit_whose_result_is_unknown_is_no_commit_of_a_consumer(target: Target) -> None:
+    target.groups.protocol = ""
+    assert looks(target, 7, 1) == [0]
+    commit = target.groups.commit
+
+    def unanswered(commits: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
+        commit(commits)
+        target.groups.committed[SHOP] = 8
+        raise ClusterError("no answer")
+
+    target.groups.commit = unanswered  # type: ignore[method-assign]
+    target.positions = {SHOP: {HERE: CommittedOffset(8)}}
+    with pytest.raises(ClusterError):
+        target.sync.commit_offsets()
+    target.groups.commit = commit  # type: ignore[method-assign]
+    assert looks(target, 9, 2) == [0, 1]
+
+
+def test_checkpoints_of_the_process_before_are_kept_for_the_first_look(scene: Scene) -> None:
+    found = Checkpoint(SHOP, THERE.topic, 0, 5, 4, "")
+
+    def read_last(records: LastRecords) -> None:
+        records[found.key] = KeptRecord(0, 0, record_body(found.key, found.value))
+
+    scene.writer._reader = SimpleNamespace(read_last=read_last)  # type: ignore[assignment]
+    scene.groups.committed[SHOP] = 7
+    scene.go_on(1)
+    assert scene.checkpoints == [(0.0, SHOP, 7)]
+    assert scene.writer.earlier_checkpoints(SHOP) == {THERE: 4}
+    assert scene.writer.earlier_checkpoints(BANK) == {}
 
 
 def test_an_offset_of_an_earlier_topic_of_the_same_name_is_not_committed(target: Target) -> None:

@@ -80,9 +80,8 @@ def test_offsets_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.Monke
     there = Groups(None)
     client = SimpleNamespace(lacks=lambda *_: "", refresh=there.refresh, list_offsets=there.list_offsets)
     positions: dict[GroupId, GroupOffsets] = {}
-    syncing = GroupSync(
-        SETTINGS, cast(ClusterAdmin, SimpleNamespace(call=call, client=client, clock=VirtualClock())), lambda: positions
-    )
+    admin = cast(ClusterAdmin, SimpleNamespace(call=call, client=client, clock=VirtualClock()))
+    syncing = GroupSync(SETTINGS, admin, lambda: positions, lambda _group: {})
     for begin in range(0, 3000, 10):
         positions.clear()
         positions.update({GroupId(f"g-{number}"): {THERE: CommittedOffset(5)} for number in range(begin, begin + 10)})

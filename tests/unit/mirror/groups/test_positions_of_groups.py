@@ -90,6 +90,18 @@ def test_only_what_is_known_now_is_committed(
     assert {where: what.offset for where, what in positions.items()} == standing
 
 
+def test_a_checkpoint_goes_back_with_a_remote_topic_that_was_recreated(
+    writer: CheckpointWriter, translator: ScriptedTranslator
+) -> None:
+    writer._take([stored(9, 8)])
+    translator.translated = TranslatedGroupOffset(THERE, TargetOffset(0), False, recreated=True)
+    (checkpoint,), positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
+    assert (checkpoint.upstream, checkpoint.downstream) == (9, 0)
+    assert positions == {THERE: CommittedOffset(0)}
+    writer._take([stored(9, 0)])
+    assert writer._translate(GROUP, {HERE: CommittedOffset(9)}) == ([], {THERE: CommittedOffset(0)})
+
+
 def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, translator: ScriptedTranslator) -> None:
     translator.translated = TranslatedGroupOffset(THERE, 7, True)
     writer._take([Record(1, 0, stored(9, 7).key, None, ()), Record(2, 0, b"?", b"?", ())])

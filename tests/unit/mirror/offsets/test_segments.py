@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,11 +11,12 @@ import pytest
 from tests.segment_keys import decode_segment_key
 from twinlog.mirror.offsets import maps as maps_module
 from twinlog.mirror.offsets import segments as segments_module
-from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns, Point, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns, ExactMap, Point, Translated
 from twinlog.mirror.offsets.maps import ExactMaps, StoredRecord
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import (
     COPIER_GENERATIONS,
+    MOST_UNSTORED,
     SEGMENT_POINTS,
     LastPoint,
     Segment,
@@ -23,7 +25,7 @@ from twinlog.mirror.offsets.segments import (
     segment_at,
     segments_topic,
 )
-from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("orders"), 3)
 OTHER = TopicPartition(TopicName("orders"), 4)
@@ -113,6 +115,71 @@ def test_a_full_segment_is_followed_by_the_next() -> None:
     assert known is not None
     for offset in range(SEGMENT_POINTS * 4 - 1):
         assert known.to_target(offset) == Translated((offset + 1) // 2, True)
+
+
+def test_a_long_outage_of_the_topic_costs_exact_offsets_instead_of_memory() -> None:
+    writer = SegmentWriter(PART, 0, 0, complete=True)
+    most = 0
+    for number in range(SEGMENT_POINTS * 60):
+        writer.add_runs(runs([(number * 2, 1)], number))
+        if number % 500 == 0:
+            most = max(most, len(writer.changed()))
+            writer.not_stored()
+    assert most <= MOST_UNSTORED + 3
+    segments = written(writer)
+    maps = ExactMaps()
+    maps.apply_records(records(segments))
+    maps.extend_map(PART, *writer.end, generation=writer.generation)
+    known = maps.map(PART)
+    assert known is not None
+    exact = 0
+    for offset in range(SEGMENT_POINTS * 60 * 2 - 1):
+        found = known.to_target(offset)
+        assert found is not None
+        assert found.offset <= (offset + 1) // 2
+        exact += found.exact
+    assert SEGMENT_POINTS * 2 < exact < SEGMENT_POINTS * 2 * (MOST_UNSTORED + 4)
+
+
+@pytest.mark.parametrize("course", range(20))
+def test_joined_segments_lead_no_group_beyond_the_exact_offset(course: int, chance: random.Random) -> None:
+    """Also if the source or the target goes back meanwhile."""
+    writers = [SegmentWriter(PART, 0, 0, complete=True, segment_points=8) for _ in range(2)]
+    source = target = 0
+    for turn in range(60):
+        if turn and chance.random() < 0.1:
+            source = max(0, source - chance.randrange(60))
+            target = max(0, target - chance.choice((0, 0, 20)))
+        found = []
+        for _ in range(chance.randrange(1, 12)):
+            source += chance.choice((0, 0, 1, 5))
+            target += chance.choice((0, 0, 1))
+            count = chance.randrange(1, 4)
+            found.append(CopiedRun(SourceOffset(source), TargetOffset(target), count))
+            source, target = source + count, target + count
+        for writer in writers:
+            writer.add_runs(found)
+        assert len(writers[1].changed()) <= MOST_UNSTORED + 6
+        writers[1].not_stored()
+    exact, joined = map(map_of, writers)
+    compared = 0
+    for offset in range(source):
+        true, known = exact.to_target(SourceOffset(offset)), joined.to_target(SourceOffset(offset))
+        if true is not None and known is not None:
+            assert known.offset <= true.offset
+            compared += 1
+    assert compared > source // 10
+    assert exact.to_target(SourceOffset(source)) == joined.to_target(SourceOffset(source))
+
+
+def map_of(writer: SegmentWriter) -> ExactMap:
+    """The map that a reader makes of what is written now."""
+    maps = ExactMaps()
+    maps.apply_records(records(written(writer)))
+    maps.extend_map(PART, *writer.end, generation=writer.generation)
+    known = maps.map(PART)
+    assert known is not None
+    return known
 
 
 def test_a_task_that_goes_on_begins_its_own_segment() -> None:

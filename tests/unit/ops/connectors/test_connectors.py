@@ -338,8 +338,9 @@ def test_offsets_from_a_file(worker: ScriptedWorker, tmp_path: Path) -> None:
     file.write_text(json.dumps({"offsets": OFFSETS}))
     assert run(worker, "offsets", "alter", NAME, "--file", str(file))[0] == 0
     assert worker.asked[-1].body == {"offsets": OFFSETS}
-    file.write_text(json.dumps(OFFSETS))
-    assert run(worker, "offsets", "alter", NAME, "--file", str(file))[0] == 2
+    for text in (json.dumps(OFFSETS), "[" * 100_000):
+        file.write_text(text)
+        assert run(worker, "offsets", "alter", NAME, "--file", str(file))[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""Translations of a real copier's maps, by a driver that reads them from the target; in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.virtual.loop import VirtualLoop
+from harness.virtual.requests import METADATA
+from tests.unit.copier.copied import REMOTE, SOURCE, TARGET, World, part, world
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.offsets.translator import Translation, Translator
+from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.settings.flow import ClientSettings
+
+VALUES = [b"%d" % number for number in range(6)]
+
+
+@contextmanager
+def translating(here: World) -> Iterator[tuple[Translator, ClusterAdmin]]:
+    """The translator of a driver, and its connections to the target."""
+    source, target = (
+        ClusterAdmin(alias, ClientSettings(cluster.bootstrap), VirtualLoop(here.loop.world))
+        for alias, cluster in ((SOURCE, here.source), (TARGET, here.target))
+    )
+    try:
+        for admin in (source, target):
+            admin.connect()
+        yield Translator(here.settings, source, target), target
+    finally:
+        for admin in (source, target):
+            admin.close()
+
+
+def copied_up_to(here: World, offset: int) -> bool:
+    stored = here.stored()
+    return stored is not None and stored.next_source == offset
+
+
+def translated(translator: Translator, offset: int) -> Translation[TargetOffset] | None:
+    return translator.to_target(part(), SourceOffset(offset))
+
+
+def test_in_a_remote_topic_that_was_recreated_every_offset_leads_to_the_start_until_the_next_copy() -> None:
+    with world() as here, translating(here) as (translator, target):
+        copier = here.begin()
+        here.feed(VALUES)
+        here.until(lambda: copied_up_to(here, len(VALUES)))
+        here.run(copier.release_partitions, [part()])
+        target.topics()
+        translator.refresh()
+        asked = here.target.asked[METADATA]
+        assert translated(translator, 4) == Translation(TargetOffset(4), True)
+        assert here.target.asked[METADATA] == asked
+        here.target.topics.delete(REMOTE)
+        here.target.create(REMOTE)
+        # The flow reads all topics once in a while.
+        target.topics()
+        asked = here.target.asked[METADATA]
+        for offset in (0, 4, 6, 9):
+            assert translated(translator, offset) == Translation(TargetOffset(0), False, "start")
+        assert translator.past_copies(part(), SourceOffset(4)) is None
+        assert here.target.asked[METADATA] <= asked + 2
+        here.begin(here.grant(position=here.stored(), drained=True))
+        here.write(b"new")
+        here.until(lambda: copied_up_to(here, 7))
+        assert here.copied() == [b"new"]
+        translator.refresh()
+        assert translated(translator, 7) == Translation(TargetOffset(1), True)
+
+
+def test_an_id_that_is_older_than_the_position_recreates_no_topic() -> None:
+    with world() as here, translating(here) as (translator, target):
+        target.topics()
+        here.target.topics.delete(REMOTE)
+        here.target.create(REMOTE)
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: copied_up_to(here, len(VALUES)))
+        translator.refresh()
+        asked = here.target.asked[METADATA]
+        for offset in (2, 4, 6):
+            assert translated(translator, offset) == Translation(TargetOffset(offset), True)
+        assert here.target.asked[METADATA] <= asked + 2
