@@ -55,15 +55,12 @@ class Worker:
         """Whether its copier works under a lease now."""
         return self.copier_thread is not None and self.copier_thread._in_lease
 
-    def wait_for_another(self, lost: CopierThread) -> None:
-        """Wait until another copier has taken the place of a lost one."""
-        wait_for(lambda: self.copier_thread is not lost, 60, "another copier follows")
-
     def lose_line(self) -> CopierThread:
         """Cut its copier's line to the driver; returns the copier."""
-        assert self.copier_thread is not None
-        self.copier_thread._line.shut_down()
-        return self.copier_thread
+        lost = self.copier_thread
+        assert lost is not None
+        lost._line.shut_down()
+        return lost
 
 
 class FlowWithoutSpark:
@@ -111,6 +108,25 @@ class FlowWithoutSpark:
             "a copier is in the lease",
             every_s=0.005,
         )
+
+    def use_tasks(self, count: int) -> None:
+        """Have the driver share all partitions between so many tasks, also after a copier was lost."""
+        self.runner.use_slots(count)
+        self.runner._tasks.count = count
+
+    def lose_copier(self, worker: Worker) -> None:
+        """Cut the line of a worker's copier; returns once another copier has the share.
+
+        The share goes to a copier of the same worker, or by a later lease to any worker.
+        """
+        lost = worker.lose_line()
+        assert lost.ended.wait(60), "it stops"
+        wait_for(
+            lambda: worker.copier_thread is not lost or self.runner.leases.lease > lost._lease,
+            60,
+            "another copier follows",
+        )
+        wait_for(lambda: not self.runner.leases.unclaimed, 60, "the lease is claimed again")
 
     def renew(self, assignment: Assignment | None = None) -> int:
         """End the lease; returns the next one's number once it is claimed whole."""

@@ -123,14 +123,11 @@ def test_partitions_change_hands(scene: Callable[[int], Scene], chance: random.R
 
 def test_copiers_lose_their_driver_at_any_moment(scene: Callable[[int], Scene], chance: random.Random) -> None:
     here = scene(2)
+    here.flow.use_tasks(2)
     here.flow.renew(tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:])))
     for _ in range(8):
         time.sleep(chance.uniform(0.0, 0.4))
-        worker = chance.choice(here.flow.in_lease())
-        lost = worker.lose_line()
-        assert lost.ended.wait(60), "it stops"
-        worker.wait_for_another(lost)
-        wait_for(lambda: not here.flow.runner.leases.unclaimed, 60, "the lease is claimed again")
+        here.flow.lose_copier(chance.choice(here.flow.in_lease()))
         if chance.random() < 0.5:
             here.flow.renew(here.shares(chance))
     here.finish()
@@ -138,8 +135,7 @@ def test_copiers_lose_their_driver_at_any_moment(scene: Callable[[int], Scene], 
 
 def test_a_new_topic_is_copied_under_the_lease_that_runs(scene: Callable[[int], Scene]) -> None:
     here = scene(2)
-    here.flow.runner.use_slots(2)
-    here.flow.runner._tasks.count = 2
+    here.flow.use_tasks(2)
     lease = here.flow.renew(tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:])))
     copier_threads = [worker.copier_thread for worker in here.flow.workers]
     new = create_topic(here.source, f"{here.topic}-new", 2)
@@ -191,8 +187,7 @@ def test_load_that_stays_uneven_moves_a_partition(
     for name, value in (("LOOK_S", 0.5), ("LASTS_S", 1.0), ("UNEVEN", 1.2), ("WORTH_BUSY", 0.0)):
         monkeypatch.setattr(load_module, name, value)
     here = scene(2)
-    here.flow.runner.use_slots(2)
-    here.flow.runner._tasks.count = 2
+    here.flow.use_tasks(2)
     lease = here.flow.renew((frozenset(here.parts[:3]), frozenset(here.parts[3:])))
 
     def shares() -> list[int]:
