@@ -201,7 +201,8 @@ class LiveFlow:
     def close(self) -> None:
         with self._lock:
             newest = list(self._newest.values())
-        for poller in (self.state, self.left_fence, *self._of_kinds.values(), *newest):
+        self.left_fence.close()
+        for poller in (self.state, *self._of_kinds.values(), *newest):
             poller.close()
 
 
