@@ -124,7 +124,7 @@ class ClusterAdmin:
         return found
 
     def topic_ids(self, topic: TopicName) -> frozenset[str]:
-        """The ids of a topic by earlier answers of the cluster, without a request: an id may be of an earlier topic."""
+        """The ids of a topic by earlier answers of the cluster; an id may be of an earlier topic."""
         known = self.client.topic(topic), self._described.get(topic)
         return frozenset(str(one.topic_id) for one in known if one is not None and one.topic_id is not None)
 

@@ -204,12 +204,12 @@ class AppendQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether an unsent append waits only for its turn: it is behind no append that was set aside."""
+        """Whether an unsent append waits only for its turn; behind an append that was set aside it waits longer."""
         return bool(self.pending) and self.pending[0] is not self._aside
 
     @property
     def unsent(self) -> list[Append]:
-        """The appends that were never sent, or were taken out of the window; without the append that was set aside."""
+        """The appends outside of the window, except for an append that was set aside."""
         return [append for append in self.pending if append is not self._aside]
 
     @property
@@ -346,7 +346,7 @@ class AppendQueue:
         self.stopped = self._ended
 
     def set_first_aside(self) -> None:
-        """Take the first append, which the target refused, out of the window; no append is sent before it leaves.
+        """Take the first append, which the target refused, out of the window; all later appends wait until it leaves.
 
         It leaves by `replace_first`, `clear` or a drop. A transaction may end meanwhile. The later appends of the
         window, which the target refused, too, wait behind it.
@@ -420,7 +420,7 @@ class AppendQueue:
         self.stopped = self._ended
 
     def _take_back_window(self) -> None:
-        """Make all appends of the window unsent again; the target has none of them."""
+        """Make all appends of the window unsent again; the target lacks them."""
         if self._window:
             self._next_sequence = self._window[0].sequence
             self.late.count_again(self._window)
