@@ -1,4 +1,4 @@
-"""The commands of docs/clusters.md for spark-submit: what it makes of them, without a cluster that runs it."""
+"""The commands of docs/starting.md for spark-submit: what it makes of them, without a cluster that runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.spark_cluster import spark_home
 from twinlog.spark.settings import TaskResources, contradictions
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = ROOT / "docs/clusters.md"
+DOCUMENT = ROOT / "docs/starting.md"
 PATIENCE_S = 300
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]
 

@@ -12,14 +12,9 @@ _OPERATOR = """\
 
 <!-- Generated from the table of fields: python -m twinlog.config.strimzi.reference > docs/strimzi.md -->
 
-Run your `KafkaMirrorMaker2` unchanged:
-
-| you want to | read |
-|---|---|
-| keep Strimzi's operator | [Under Strimzi's operator](#under-strimzis-operator) |
-| leave the operator, and stay on Kubernetes | [the Helm chart](kubernetes.md) |
-| run the resource anywhere else | [Without the operator](#without-the-operator) |
-| replace MirrorMaker 2 step by step | [From Strimzi's operator to twinlog](guides/from-strimzi.md) |
+Run your `KafkaMirrorMaker2` unchanged, [under Strimzi's operator](#under-strimzis-operator), in [the Helm
+chart](kubernetes.md), or [anywhere else](#without-the-operator). [From Strimzi's operator to
+twinlog](guides/from-strimzi.md) replaces MirrorMaker 2 step by step.
 
 ## Under Strimzi's operator
 
@@ -29,11 +24,8 @@ spec:
 ```
 
 The operator replaces the pods of MirrorMaker 2 with pods of this image. Group, topics, connectors and positions stay,
-so copying continues at the next record. The operator works as before: status, `state`, `autoRestart`, annotations.
-Remove the line to return to MirrorMaker 2.
-
-You need operator 0.46 or newer: older operators give the pod its file in another way. With an older operator, run the
-resource [without the operator](#without-the-operator). Give the pods at least 2 GB of memory (`resources`). Then:
+so copying continues at the next record. Status, `state`, `autoRestart` and annotations work as before. Remove the line
+to return to MirrorMaker 2. You need operator 0.46 or newer, and at least 2 GB of memory for each pod (`resources`):
 
 ```console
 $ make image ENGINE=podman
@@ -44,25 +36,22 @@ $ kubectl logs NAME-mirrormaker2-0
 $ kubectl get kafkamirrormaker2 NAME -o jsonpath='{.status.connectors}'
 ```
 
-The log begins with `strimzi pod`: a line for each setting with another effect. The last command shows `RUNNING`
-connectors. In the pod, commands [ask the worker](connect.md#ask-a-running-worker), and its file has the secrets:
+The log begins with `strimzi pod`: a line for each setting with another effect. In the pod, commands [ask the
+worker](connect.md#ask-a-running-worker), and its file has the secrets:
 
 ```console
 $ kubectl exec NAME-mirrormaker2-0 -- twinlog status /tmp/strimzi-connect.properties --url http://localhost:8083
 ```
 
-**With several replicas**, the operator replaces the pods in turn. A new pod is ready, and waits until the last pod of
-MirrorMaker 2 has left the group. On the way back, set `replicas: 0`, wait until the pods are gone, remove the line, and
-set `replicas` again: a worker of Kafka ends while twinlog's pods are in the group.
+**With several replicas**, new pods wait until the last pod of MirrorMaker 2 has left the group. On the way back, set
+`replicas: 0`, wait until the pods are gone, remove the line, and set `replicas` again: a worker of Kafka ends while
+twinlog's pods are in the group.
 """
 
 _OPERATED = (
     (
         "`tls`, `authentication`",
-        (
-            "work. Up to Strimzi 1.0, the image makes PKCS12 stores of the mounted certificates. Since 1.1, the worker "
-            "reads Secrets through the API server, with the operator's Role"
-        ),
+        "work. Since Strimzi 1.1, the worker reads Secrets through the API server, with the operator's Role",
     ),
     ("`config` of the target", "works, also keys of twinlog"),
     ("`mirrors`", "works; the operator creates and changes the connectors"),
@@ -95,11 +84,9 @@ _OPERATED = (
 """Fields of the resource, each with its effect in a pod that Strimzi's operator starts."""
 
 _RESOURCE = """\
-A pod runs as user 1000, on OpenShift as the user that OpenShift chooses, without capabilities. It copies with Spark's
-`local` master. For executors in other pods, use the [chart](kubernetes.md).
-
-[Limits](limits.md#versions) has the tested releases of Strimzi. Untested with real workers are the replacement of
-several replicas in turn, and a read-only root.
+A pod runs as user 1000, on OpenShift as the user that OpenShift chooses, and copies with Spark's `local` master. For
+executors in other pods, use the [chart](kubernetes.md). [Limits](limits.md#versions) has the tested releases of
+Strimzi. Untested with real workers are the replacement of several replicas in turn, and a read-only root.
 
 ## Without the operator
 
@@ -107,22 +94,16 @@ Stop Strimzi's MirrorMaker 2 first. Then run the resource, `v1beta2` or `v1`, on
 
 ```console
 $ twinlog check mirror.yaml --secrets /mnt/secrets
-$ twinlog run mirror.yaml --secrets /mnt/secrets
 $ twinlog plan mirror.yaml --secrets /mnt/secrets
+$ twinlog run mirror.yaml --secrets /mnt/secrets
 ```
 
 `run` starts a Connect worker with Strimzi's names of group, topics and connectors, and continues at their positions.
-Several processes with the same file share the connectors; on several hosts they need `--listen`.
+Several processes with the same file share the connectors. On several hosts, and for probes, open the REST API by
+`--listen http://:8083`, and protect it by `--users FILE`.
 
-| option | effect |
-|---|---|
-| `--listen http://:8083` | opens the REST API, by default `http://127.0.0.1:8083`, to other hosts and to probes |
-| `--users FILE`, `TWINLOG_USERS_FILE` | login for the REST API: lines `user=password`, plain or by `htpasswd -B` |
-| `--secrets DIR`, `TWINLOG_SECRETS_DIR` | the folder of [Secrets](#secrets-and-config-maps) |
-
-Exit codes are those of [`run`](running.md#start-and-stop), and 3 if the address is taken. A resource lacks
-`--until-caught-up` and `--clusters`, because its connectors belong to a group of workers. [Convert](#convert) it to a
-properties file for these options; the flows then have positions of their own.
+A resource lacks `--until-caught-up` and `--clusters`, because its connectors belong to a group of workers.
+[Convert](#convert) it to a properties file for these options; the flows then have positions of their own.
 
 ## Secrets and config maps
 
@@ -132,18 +113,15 @@ twinlog looks for a Secret or ConfigMap in this order:
 2. the file `DIR/<name>/<key>`, as Kubernetes mounts it: `--secrets DIR` or `TWINLOG_SECRETS_DIR`;
 3. the variable `TWINLOG_SECRET_<NAME>_<KEY>`, in capitals, with `_` for every other character.
 
-On OpenShift, `oc extract secret/NAME --to=DIR/NAME` writes a Secret in this form, for example to check the resource on
-your own machine.
+On OpenShift, `oc extract secret/NAME --to=DIR/NAME` writes a Secret in this form. The same order applies to
+`${secrets:NAMESPACE/NAME:KEY}` of [Strimzi's providers](security.md#secrets).
 
-The same order applies to `${secrets:NAMESPACE/NAME:KEY}`, if `config.providers` of the target names
-`io.strimzi.kafka.KubernetesSecretConfigProvider` or `io.strimzi.kafka.KubernetesConfigMapConfigProvider`.
-
-The worker's topics and REST API show references, never values. After a change of a Secret's file, its connectors
-restart within ten seconds. For a new login of the worker itself, restart the process.
+After a change of a Secret's file, its connectors restart within ten seconds. For a new login of the worker itself,
+restart the process.
 
 ## Changes while twinlog runs
 
-twinlog reads the file every second, also behind Kubernetes' links. The leader of the group acts:
+twinlog reads the file every second, also behind Kubernetes' links:
 
 | in the file | effect |
 |---|---|
@@ -163,30 +141,25 @@ twinlog reads the file every second, also behind Kubernetes' links. The leader o
 | a mistake, or a missing Secret | the whole change waits; the log names file, line and path |
 | a missing or empty file | the last content stays in effect |
 
-**Two resources with the same target** need different `group.id` and topics. In `v1beta2`, these are equal unless you
-set them, and Strimzi's workers then delete each other's connectors. In twinlog, a resource that finds connectors of
-another resource in its group waits, and logs the reason. Connectors that no resource names stay unchanged.
+**Two resources with the same target** need different `group.id` and topics; in `v1beta2`, set them. A resource that
+finds connectors of another resource in its group waits, and logs the reason. Connectors that no resource names stay
+unchanged.
 
 ### Offsets
 
-To list the stored offsets of a connector, set `listOffsets.toConfigMap.name: NAME` and these annotations:
+Name the connector in an annotation, and the request in another annotation:
 
 ```yaml
 strimzi.io/connector-offsets: list
 strimzi.io/mirrormaker-connector: east->west.MirrorSourceConnector
 ```
 
-Each process writes `DIR/NAME/east--west.MirrorSourceConnector.json`, in the form of Connect's REST API. DIR is
-`--offsets`, `TWINLOG_OFFSETS_DIR`, `--secrets`, or the folder of the file.
+- `list`: each process writes `DIR/NAME/east--west.MirrorSourceConnector.json`, in the form of Connect's REST API. NAME
+  is `listOffsets.toConfigMap.name`; DIR is `--offsets`, `TWINLOG_OFFSETS_DIR`, `--secrets`, or the folder of the file.
+- `alter` stores the offsets of the same key in the ConfigMap `alterOffsets.fromConfigMap.name`, which may be in DIR.
+- `reset` deletes all stored offsets.
 
-| value | effect |
-|---|---|
-| `list` | writes the stored offsets |
-| `alter` | stores the offsets of the same key in the ConfigMap `alterOffsets.fromConfigMap.name` |
-| `reset` | deletes all stored offsets |
-
-twinlog looks for this ConfigMap as for any other, and last in DIR. Set `state: stopped` for `alter` and `reset`; until
-then, the log reports it and twinlog tries again. twinlog ignores annotations from before its start.
+Set `state: stopped` for `alter` and `reset`. twinlog ignores annotations from before its start.
 
 **Another alias with kept topic names** (identity policy) would copy everything into the same topics again. Therefore
 the old source connector stays, unless the new connector begins as `stopped`:
@@ -204,33 +177,24 @@ In a resource, the alias is the only name of a cluster. `twinlog convert` lists 
 $ twinlog convert mm2.properties --format strimzi --output-dir mirror
 $ twinlog convert mirror.yaml --format properties --output-dir mm2
 $ twinlog convert worker.properties source.json check.json --format strimzi --api-version v1beta2 --output-dir mirror
-$ twinlog convert old.yaml --format strimzi --output-dir new
 ```
 
 `convert` turns a properties file, connectors with their worker's file, or a resource into each other form, and a
 resource into its other version. Secrets become files `DIR/secrets/<name>/<key>` that only you may read, and references
-to them. Existing files stay. Kafka's config providers know no patterns: `pattern: "*.crt"` of a resource becomes a
-reference to each matching file of `--secrets DIR`, or is listed if DIR has no such file.
+to them. `pattern: "*.crt"` becomes a reference to each matching file of `--secrets DIR`. Settings without a place in
+the new form are listed, with exit code 1.
 
-| exit code | of `convert` |
-|---|---|
-| 0 | everything was converted |
-| 1 | settings without a place in the new form are listed with file, line and key; the rest was written |
-| 2 | the input or the command line is wrong, or a file exists; DIR is as before |
-
-Positions go by the name of the source connector: `MirrorSourceConnector` in a dedicated MirrorMaker 2, and
+**Positions go by the name of the source connector**: `MirrorSourceConnector` in a dedicated MirrorMaker 2, and
 `A->B.MirrorSourceConnector` in a resource. `convert` names the flows that would therefore begin again.
 
 ## Fields
 
-An unknown field, a wrong value or a reference to a missing object is an error with file, line and path. A single
-warning lists all ignored fields with their lines, and ignored settings in the `config` of a cluster, which Strimzi
-drops too:
+An unknown field, a wrong value or a reference to a missing object is an error. A single warning lists all ignored
+fields, and these ignored settings in the `config` of a cluster, which Strimzi drops too:
 """
 
 _NEXT = """
-Next: [From Strimzi's operator to twinlog](guides/from-strimzi.md), [Kubernetes](kubernetes.md), [messages of
-workers](messages/workers.md).
+Next: [Kubernetes](kubernetes.md), [messages of workers](messages/workers.md).
 """
 
 _ALIKE = {

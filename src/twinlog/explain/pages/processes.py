@@ -139,7 +139,7 @@ _LEADER = Area(
             impact="The flow copies by the settings of the leader.",
             mend=(
                 "Make the files equal, and run `twinlog reload mm2.properties`: it prints the keys that need a "
-                "restart. See [different files](high-availability.md#different-files)."
+                "restart. See [different files](running.md#different-files)."
             ),
         ),
         Message(

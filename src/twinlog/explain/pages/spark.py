@@ -232,7 +232,7 @@ _SPARK = Area(
                 "Copiers keep records outside of the JVM's heap; Kubernetes and YARN end an executor above its memory."
             ),
             impact="The cluster may end executors; their partitions then pause for some seconds.",
-            mend=("Set the value in the line, or leave the setting out; see [memory](clusters.md#executor-resources)."),
+            mend=("Set the value in the line, or leave the setting out; see [memory](starting.md#executor-resources)."),
         ),
         Message(
             "TW-SPARK-22",
