@@ -174,7 +174,7 @@ class _Commands(OnDemand):
         LazyCommand(RUN, "run", "twinlog.cli.run", "run", "docs/running.md", {"allow_extra_args": True}),
         LazyCommand(RUN, "reload", "twinlog.ops.reload.command", "reload", "docs/running.md#reload-the-file"),
         LazyCommand(RUN, "log-level", "twinlog.ops.log_level.command", "log_level", "docs/monitoring.md#log-levels"),
-        LazyCommand(INSPECT, "check", "twinlog.cli.check", "check", "docs/check.md"),
+        LazyCommand(INSPECT, "check", "twinlog.cli.check", "check", "docs/plan.md#check-a-file"),
         LazyCommand(INSPECT, "plan", "twinlog.ops.plan.command", "plan", "docs/plan.md"),
         LazyCommand(INSPECT, "audit", "twinlog.ops.audit.command", "audit", "docs/audit.md"),
         LazyCommand(INSPECT, "canary", "twinlog.ops.canary.commands", "app", "docs/canary.md"),
@@ -198,7 +198,7 @@ class _Commands(OnDemand):
         LazyCommand(
             FAIL_OVER, "switchback", "twinlog.ops.switchover.command", "switchback", "docs/switchover.md#failback"
         ),
-        LazyCommand(REPAIR, "replay", "twinlog.ops.replay.command", "replay", "docs/replay.md"),
+        LazyCommand(REPAIR, "replay", "twinlog.ops.replay.command", "replay", "docs/topics.md#replay-a-range"),
         LazyCommand(CONNECT, "connect", "twinlog.cli.connect", "connect", "docs/connect.md"),
         LazyCommand(
             CONNECT, "connectors", "twinlog.ops.connectors.commands", "app", "docs/connect.md#manage-connectors"

@@ -123,7 +123,7 @@ _DIFFERENCES: tuple[tuple[str, str, str], ...] = (
     (
         "files that would copy too little, for example `topics = orders payments`",
         "starts",
-        "an error: see [Checking a file](check.md#files-that-would-copy-too-little)",
+        "an error: see [Checking a file](plan.md#files-that-would-copy-too-little)",
     ),
     (
         "intervals of repeated work",
@@ -250,9 +250,9 @@ heartbeats, with a warning. A file without an enabled flow is an error, unless t
 ## Classes of your own
 
 - `replication.policy.class`, `topic.filter.class`, `group.filter.class` and `config.property.filter.class` take Kafka's
-  built-in classes, or [a Python class](custom-classes.md) as `package.module:Class`.
+  built-in classes, or [a Python class](transforms.md#classes) as `package.module:Class`.
 - `transform` takes [a Python function](transforms.md) that changes records.
-- `transforms` takes [Connect's transforms](smt.md).
+- `transforms` takes [Connect's transforms](transforms.md#connects-transforms).
 
 Your own Java classes and a forwarding admin class of your own are errors. Published policies that keep topic names, for
 example Strimzi's policy or the policy of AWS's samples, are read as `IdentityReplicationPolicy`, with a warning;
@@ -302,7 +302,7 @@ In a table without this column every key needs a restart.
 """
 
 _END = """
-Next: [Keys without effect](ignored-keys.md), [Check a file](check.md), [Commands](commands.md).
+Next: [Keys without effect](ignored-keys.md), [Check a file](plan.md#check-a-file), [Commands](commands.md).
 """
 
 _IGNORED = """\
@@ -322,7 +322,7 @@ means all keys that begin so. All other keys are in [Configuration](configuratio
 """
 
 _IGNORED_END = """
-Next: [Configuration](configuration.md), [Check a file](check.md).
+Next: [Configuration](configuration.md), [Check a file](plan.md#check-a-file).
 """
 
 _FLOW = "Written at top level or as `A->B.KEY`."

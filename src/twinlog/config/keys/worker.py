@@ -15,7 +15,7 @@ from twinlog.config.keys.process import PROCESS_KEYS, REST_KEYS
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 
-_PLUGINS = "Java plugins; see [classes of your own](custom-classes.md)."
+_PLUGINS = "Java plugins; see [classes of your own](transforms.md#classes)."
 _NO_CONVERSION = "Required, as in Connect; copying keeps the bytes of {}."
 _HERE = InWorkerFile()
 _TOPIC = InWorkerFile("Settings of the new topic.")

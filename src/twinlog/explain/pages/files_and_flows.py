@@ -101,7 +101,7 @@ FILES_AND_FLOWS = (
         mend=(
             "Write a class from the line. To keep topic names, write "
             "`org.apache.kafka.connect.mirror.IdentityReplicationPolicy`; for your own rules see [custom "
-            "classes](custom-classes.md)."
+            "classes](transforms.md#classes)."
         ),
     ),
     Message(
@@ -111,7 +111,7 @@ FILES_AND_FLOWS = (
         lines=("`FILE:LINE: error: KEY: ... raises ...; expected ...`",),
         meaning="The check called your class or function, which failed or returned another type.",
         impact=NOTHING_CHANGED,
-        mend="Correct the error that the line quotes; see [custom classes](custom-classes.md).",
+        mend="Correct the error that the line quotes; see [custom classes](transforms.md#classes).",
     ),
     Message(
         "TW-FILE-33",
@@ -121,7 +121,8 @@ FILES_AND_FLOWS = (
         meaning="A setting of `transforms`, `predicates`, `transform` or `transform.sql` is wrong.",
         impact=NOTHING_CHANGED,
         mend=(
-            "Follow the line; see [transforms of Connect](smt.md) and [transforms in Python and SQL](transforms.md)."
+            "Follow the line; see [transforms of Connect](transforms.md#connects-transforms) and [transforms in Python "
+            "and SQL](transforms.md)."
         ),
     ),
     Message(

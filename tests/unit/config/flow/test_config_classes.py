@@ -69,9 +69,9 @@ def test_a_policy_of_ones_own_names_topics(tmp_path: Path, module: Writer) -> No
 
 
 def test_the_class_of_the_manual(tmp_path: Path, module: Writer) -> None:
-    blocks = (Path(__file__).parents[4] / "docs" / "custom-classes.md").read_text("utf-8").split("```")
-    code = next(block.removeprefix("python\n") for block in blocks if block.startswith("python"))
-    lines = next(block.removeprefix("properties\n") for block in blocks if block.startswith("properties"))
+    blocks = (Path(__file__).parents[4] / "docs" / "transforms.md").read_text("utf-8").split("```")
+    code = next(block.removeprefix("python\n") for block in blocks if "class Suffix" in block)
+    lines = next(block.removeprefix("properties\n") for block in blocks if "naming:Suffix" in block)
     topology = topology_of(read(tmp_path, lines.replace("naming:", f"{module(code)}:")).flows[0])
     assert topology.remote_name(TopicName("orders")) == "orders.of-a"
     assert topology.source_topic(TopicName("orders.of-a")) == "orders"

@@ -43,7 +43,7 @@ CHAIN = SmtChain(
     ),
     value=SmtConverter("json", schemas=False),
 )
-DOCS = Path(__file__).parents[4] / "docs" / "smt.md"
+DOCS = Path(__file__).parents[4] / "docs" / "transforms.md"
 
 
 @pytest.fixture
