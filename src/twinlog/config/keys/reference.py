@@ -310,15 +310,8 @@ _IGNORED = """\
 
 <!-- Generated from the key table: make reference -->
 
-MirrorMaker 2, Kafka Connect and Kafka's clients read the keys of this page, too. twinlog accepts these keys, reports
-them in a warning, and ignores them. For example, a flow is the same with and without `consumer.poll.timeout.ms`.
-
-```console
-$ twinlog check mm2.properties
-```
-
-Each table has the keys of a place in the file, and the reason or the purpose of the key in Kafka. A name ending in `.*`
-means all keys that begin so. All other keys are in [Configuration](configuration.md).
+twinlog accepts these keys of MirrorMaker 2, Kafka Connect and Kafka's clients, reports them in a warning, and ignores
+them. A name ending in `.*` means all keys that begin so.
 """
 
 _IGNORED_END = """
