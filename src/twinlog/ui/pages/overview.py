@@ -1,4 +1,4 @@
-"""The first page: the troubles of all flows, and below them each flow with its state, rate and lag."""
+"""The first page: the troubles of all flows, the map of clusters, and each flow with its state, rate and lag."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from twinlog.message_ids import ID
 from twinlog.ops.status.status_text import flow_json
 from twinlog.ui.live_flows import MOST_READINGS, LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency
+from twinlog.ui.pages.flow_map import MOST_CLUSTERS, MOST_FLOWS, flow_map
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
@@ -41,6 +42,8 @@ class OverviewPage:
         data = {
             "flows": rows,
             "clusters": _clusters(rows),
+            "map": flow_map(rows),
+            "map_limits": [MOST_CLUSTERS, MOST_FLOWS],
             "attention": attention_rows(troubles[:MOST_ATTENTIONS]),
             "more_attention": max(0, len(troubles) - MOST_ATTENTIONS),
         }
