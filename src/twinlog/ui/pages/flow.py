@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from twinlog.model.amounts import counted, shown_age, shown_bytes, shown_moment
 from twinlog.ops.status.report_history import MOST_BYTES, ReportHistory
-from twinlog.ops.status.status_text import flow_json
+from twinlog.ops.status.status_text import flow_figures
 from twinlog.ui.kept_readings import columns_of, points_of_reports
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions
@@ -109,7 +109,7 @@ def _held(flow: LiveFlow) -> dict[str, Any]:
     holds = None if seen is None else seen.held_report
     if seen is None or holds is None:
         return {"partitions": 0, "by_reason": {}, "first": []}
-    found: dict[str, Any] = flow_json(seen)["held"]
+    found: dict[str, Any] = flow_figures(seen)["held"]
     return {**found, "first": found["first"][:MOST_HELD]}
 
 
