@@ -89,9 +89,8 @@ def test_only_a_client_that_takes_gzip_gets_it(browser: Browser, accepted: str, 
     assert (page.headers.get("content-encoding") == "gzip") is (packs and "gzip" in accepted)
 
 
-@pytest.fixture
-def large(sources: FakeSources) -> None:
-    """A reading with 1,000 topics of 10 partitions each, a held partition in every topic, and 1,000 groups."""
+def fill_large(sources: FakeSources) -> None:
+    """Give a reading with 1,000 topics of 10 partitions each, a held partition in every topic, and 1,000 groups."""
     names = [f"orders-of-region-{number:04}" for number in range(TOPICS)]
     sources.only.flow = snapshot(
         replace(
@@ -105,6 +104,11 @@ def large(sources: FakeSources) -> None:
     )
     sources.only.topics = [topic(name, PARTITIONS, TopicState.HELD, HELD.text) for name in names]
     sources.only.groups = [group(f"shop-of-region-{number:04}") for number in range(TOPICS)]
+
+
+@pytest.fixture
+def large(sources: FakeSources) -> None:
+    fill_large(sources)
 
 
 def longest_list(value: Any) -> int:
