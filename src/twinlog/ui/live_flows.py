@@ -1,38 +1,35 @@
 """The live readings of all flows: their states every two seconds, their topics and groups less often.
 
-The states of the last hour are kept as points for the charts of a flow's page.
+`kept_readings` has the memory of earlier readings.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.model.types import TopicName
+from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.groups.checkpoint_history import CheckpointHistoryReader, GroupSyncEvent
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
+from twinlog.ops.status.report_history import ReportHistory, ReportHistoryReader
 from twinlog.ops.topics.reader import TopicsReader, TopicsSnapshot
 from twinlog.ui.both_sides import BothSidesReader, NewestTimes
 from twinlog.ui.conducting import LeftFenceReader, SwitchoverReader, SwitchoverReading
+from twinlog.ui.kept_readings import EVERY_S, FlowPoint, FlowPoints, GroupCommits
 from twinlog.ui.live import LivePoller
 from twinlog.ui.rehearsal import REHEARSE_EVERY_S, Rehearsal, RehearsalReader
 from twinlog.ui.sources import ConsoleSources
 
-EVERY_S = 2.0
-KEPT_S = 3600.0
-MOST_POINTS = int(KEPT_S / EVERY_S)
-
-GAP_MS = 10_000
-"""Points that are further apart have a gap between them in the charts: all browsers were closed."""
-
 TOPICS_EVERY_S = 10.0
 """All offsets of both clusters are read for it."""
 
-GROUPS_EVERY_S = 10.0
+GROUPS_EVERY_S = CHECKPOINTS_EVERY_S = 10.0
+
+HISTORY_EVERY_S = 60.0
+"""Older reports are up to 32 MB, read when a user asks for them."""
 
 NEWEST_EVERY_S = 5.0
 MOST_TOPICS = 20
@@ -47,83 +44,21 @@ FENCE_EVERY_S = 5.0
 MOST_READINGS = 100
 """The most readings that a page follows."""
 
-KINDS = ("topics", "groups", "rehearsal", "switchover")
+KINDS = ("topics", "groups", "checkpoints", "rehearsal", "switchover")
 """The readings of a flow beside its state."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowPoint:
-    """A flow at `at_ms` (Unix); None is unknown. The lag is in records, bytes, and seconds, the latency in ms."""
-
-    at_ms: int
-    record_rate: float | None
-    byte_rate: float | None
-    lag: int | None
-    lag_bytes: int | None
-    lag_s: float | None
-    latency_ms: int | None
-
-    @classmethod
-    def of(cls, seen: FlowSnapshot, at_ms: int) -> FlowPoint:
-        """The figures of a snapshot."""
-        report = seen.report
-        latency = None if report is None or report.latency_ms < 0 else report.latency_ms
-        record_rate = None if report is None else report.record_rate
-        byte_rate = None if report is None else report.byte_rate
-        return cls(at_ms, record_rate, byte_rate, seen.lag, seen.lag_bytes, seen.lag_s, latency)
-
-
-class FlowPoints:
-    """The points of a flow, those of the last hour at most."""
-
-    def __init__(self) -> None:
-        self._points: deque[FlowPoint] = deque(maxlen=MOST_POINTS)
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._points)
-
-    def add(self, point: FlowPoint) -> None:
-        """Add a point, after a gap if the last point is too old."""
-        with self._lock:
-            last = self._points[-1] if self._points else None
-            if last is not None and point.at_ms <= last.at_ms:
-                return
-            if last is not None and point.at_ms - last.at_ms > GAP_MS:
-                self._points.append(FlowPoint(last.at_ms + 1, None, None, None, None, None, None))
-            self._points.append(point)
-            while self._points and self._points[0].at_ms < point.at_ms - KEPT_S * 1000:
-                self._points.popleft()
-
-    def columns(self, since_ms: int = 0) -> dict[str, list[float | int | None]]:
-        """The points after `since_ms` as columns, with the times in seconds, as charts take them."""
-        with self._lock:
-            points = [one for one in self._points if one.at_ms > since_ms]
-        return {
-            "at_s": [one.at_ms / 1000 for one in points],
-            "record_rate": [_rounded(one.record_rate) for one in points],
-            "byte_rate": [_rounded(one.byte_rate) for one in points],
-            "lag": [one.lag for one in points],
-            "lag_bytes": [one.lag_bytes for one in points],
-            "lag_s": [_rounded(one.lag_s) for one in points],
-            "latency_ms": [one.latency_ms for one in points],
-        }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
-
-
 class LiveFlow:
-    """The pollers of a flow; the points of its last hour come from its states."""
+    """The pollers of a flow, and the memory of their readings, with the memory of an `earlier` flow of the name."""
 
-    def __init__(self, name: str, sources: ConsoleSources, clock: Clock, points: FlowPoints | None = None) -> None:
+    def __init__(self, name: str, sources: ConsoleSources, clock: Clock, earlier: LiveFlow | None = None) -> None:
         self.settings = sources.flow(name)
         self._sources = sources
         self._clock = clock
         self._lock = Lock()
         self._newest: dict[str, LivePoller[BothSidesReader, dict[int, NewestTimes]]] = {}
-        self.points = FlowPoints() if points is None else points
+        self.points: FlowPoints = FlowPoints() if earlier is None else earlier.points
+        self.commits: GroupCommits = GroupCommits() if earlier is None else earlier.commits
         self.state: LivePoller[FlowReader, FlowSnapshot] = LivePoller(
             f"flow {name}",
             lambda: sources.open_flow(name),
@@ -145,8 +80,24 @@ class LiveFlow:
             lambda reader: reader.read(),
             GROUPS_EVERY_S,
             clock,
+            self.commits.note,
         )
-
+        self.checkpoints: LivePoller[CheckpointHistoryReader, Mapping[GroupId, tuple[GroupSyncEvent, ...]]] = (
+            LivePoller(
+                f"checkpoints of {name}",
+                lambda: sources.open_checkpoints(name),
+                lambda reader: reader.read(),
+                CHECKPOINTS_EVERY_S,
+                clock,
+            )
+        )
+        self.history: LivePoller[ReportHistoryReader, ReportHistory] = LivePoller(
+            f"reports of {name}",
+            lambda: sources.open_report_history(name),
+            lambda reader: reader.read(),
+            HISTORY_EVERY_S,
+            clock,
+        )
         self.rehearsal: LivePoller[RehearsalReader, Rehearsal] = LivePoller(
             f"rehearsal of {name}",
             lambda: sources.open_rehearsal(name),
@@ -171,6 +122,7 @@ class LiveFlow:
         self._of_kinds: Mapping[str, LivePoller[Any, Any]] = {
             "topics": self.topics,
             "groups": self.groups,
+            "checkpoints": self.checkpoints,
             "rehearsal": self.rehearsal,
             "switchover": self.switchover,
         }
@@ -201,8 +153,8 @@ class LiveFlow:
     def close(self) -> None:
         with self._lock:
             newest = list(self._newest.values())
-        self.left_fence.close()
-        for poller in (self.state, *self._of_kinds.values(), *newest):
+        pollers: list[LivePoller[Any, Any]] = [self.state, self.history, self.left_fence, *self._of_kinds.values()]
+        for poller in [*pollers, *newest]:
             poller.close()
 
 
@@ -234,8 +186,7 @@ class LiveFlows:
                 return found
             if found is not None:
                 found.close()
-            points = FlowPoints() if found is None else found.points
-            made = self._flows[name] = LiveFlow(name, self._sources, self._clock, points)
+            made = self._flows[name] = LiveFlow(name, self._sources, self._clock, found)
             if self._closed:
                 made.close()
             return made

@@ -76,7 +76,16 @@ class PageRenderer:
         )
         self._environment.globals.update(root=root, asset=assets.url, navigation=NAVIGATION)
         self._environment.filters.update(
-            figure=_figure, size=_size, age=_age, moment=_moment, prose=prose, counted=counted, rate=_rate, q=quoted
+            figure=_figure,
+            size=_size,
+            age=_age,
+            moment=_moment,
+            prose=prose,
+            counted=counted,
+            rate=_rate,
+            brief=brief,
+            short=short,
+            q=quoted,
         )
 
     def html(self, page: ConsolePage, frame: PageFrame, *, partial: bool) -> Response:
@@ -129,6 +138,25 @@ def _with_ids(text: str) -> Markup:
 def quoted(name: str) -> str:
     """A name as the value of a parameter of a URL."""
     return quote(name, safe="", errors="replace")
+
+
+def brief(value: float | None) -> str:
+    """A figure for a narrow place: up to 999,999 whole, above in millions and more."""
+    if value is None or abs(value) < 999_999.5:
+        return _figure(value)
+    for unit in ("M", "G", "T"):
+        value /= 1e3 if unit != "M" else 1e6
+        if abs(value) < 999.95:
+            break
+    return f"{value:,.1f} {unit}"
+
+
+def short(text: str, most: int) -> str:
+    """A text of at most `most` characters: the middle of a longer text is left out, as names begin and end alike."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
 
 
 def _figure(value: float | None) -> str:

@@ -12,8 +12,10 @@ from twinlog.console.options import at_work, between
 from twinlog.errors import OptionError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.ops.connectors.rest import Access, ConnectRest
+from twinlog.ops.groups.checkpoint_history import CheckpointHistoryReader
 from twinlog.ops.groups.reader import Follower, GroupsReader, followers
 from twinlog.ops.status.flow import FlowReader
+from twinlog.ops.status.report_history import ReportHistoryReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.command import flows_between
 from twinlog.ops.topics.reader import TopicsReader
@@ -108,6 +110,14 @@ class ConsoleSources:
         """The reader of a flow's state."""
         flow, file = self._find(name)
         return FlowReader(flow, file.worker, connect=self._connect)
+
+    def open_report_history(self, name: str) -> ReportHistoryReader:
+        """The reader of a flow's older reports."""
+        return ReportHistoryReader(self.flow(name), connect=self._connect)
+
+    def open_checkpoints(self, name: str) -> CheckpointHistoryReader:
+        """The reader of the checkpoints that the topic of a flow still has."""
+        return CheckpointHistoryReader(self.flow(name), connect=self._connect)
 
     def open_topics(self, name: str) -> TopicsReader:
         """The reader of a flow's topics, which also submits commands for topics."""

@@ -6,6 +6,7 @@ Chromium is that of the system's packages.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,5 +182,17 @@ def test_every_page_in_a_browser(scene: Scene, chromium: Browser, looks: list[tu
     wait_for(lambda: {row["state"] for row in scene.partitions()} == {"paused"}, LOOK_S, "both partitions are paused")
     scene.act("resume")
     wait_for(lambda: {row["state"] for row in scene.partitions()} == {"copying"}, LOOK_S, "both are copied again")
+
+    # The last day comes from the reports of the process that runs the flow, then the last hour again.
+    page = watched.open("/flow", flow=scene.flow)
+    page.get_by_role("button", name="Last 24 hours").click()
+    page.locator("#charts-note", has_text=re.compile(r"^\d+ reports of topic mm2-twinlog-progress")).wait_for(
+        timeout=LOOK_S * 1000
+    )
+    assert page.locator("#charts-title").inner_text() == "Last 24 hours"
+    assert page.locator(".chart canvas").count() == page.locator(".chart").count() > 0
+    assert too_wide(page, "the last day") == []
+    page.get_by_role("button", name="Last 24 hours").click()
+    assert page.locator("#charts-title").inner_text() == "The last hour"
     context.close()
     assert watched.complaints == []

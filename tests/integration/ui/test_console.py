@@ -9,6 +9,7 @@ import pytest
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.groups import commit_offsets
 from harness.produce import numbered, produce
 from harness.topics import offsets
 from harness.wait import wait_for
@@ -63,6 +64,22 @@ def test_pages_have_the_answers_of_the_brokers_and_actions_are_done(scene: Scene
     assert own.json("/topic", flow=scene.flow, topic=scene.topic)["partitions"]["rows"]
 
     wait_for(group_is_there, LOOK_S, "the page of the group shows its offsets on both sides")
+
+    def group_syncs() -> list[tuple[str, str, int | None, int]]:
+        found = visitor.json("/group", flow=scene.flow, group=scene.group)["syncs"]
+        return [(one["kind"], one["partition"], one["source_offset"], one["target_offset"]) for one in found]
+
+    # The checkpoint before this commit is still in the topic; the console sees the commit on the target change.
+    assert group_syncs() == [("checkpoint", f"{scene.remote}-0", 10, 10)]
+    commit_offsets(scene.left, {scene.group: {(scene.topic, 0): 20}})
+    wait_for(lambda: len(group_syncs()) == 3, LOOK_S, "the page of the group shows the next checkpoint and its commit")
+    assert group_syncs()[-1] == ("checkpoint", f"{scene.remote}-0", 10, 10)
+    assert {one[0] for one in group_syncs()[:2]} == {"checkpoint", "commit"}
+    assert {one[1:] for one in group_syncs()[:2]} == {(f"{scene.remote}-0", 20, 20)}
+    history = visitor.json("/history", flow=scene.flow)
+    assert (history["trouble"], history["reading"]) == (None, False)
+    assert len(history["at_s"]) > 1
+    assert history["lag"][-1] == 0
     page = visitor.page("/records", flow=scene.flow, topic=scene.topic, partition="0", place="offset", value="5")
     assert scene.remote in page
     with visitor.open("/") as answer:

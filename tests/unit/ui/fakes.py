@@ -18,8 +18,10 @@ from twinlog.mirror.groups.safe_move import MoveFacts, judge
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.connectors.rest import Access, ConnectRest
+from twinlog.ops.groups.checkpoint_history import CheckpointHistoryReader, GroupSyncEvent
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
+from twinlog.ops.status.report_history import ReportHistory, ReportHistoryReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.model import SwitchoverDirection
@@ -108,6 +110,10 @@ class FakeAnswers:
     topics: Sequence[TopicSnapshot] | Exception = field(default_factory=lambda: (topic("orders"), topic("logs", 1)))
     asked: ControlState = field(default_factory=ControlState)
     groups: Sequence[GroupStatus] | Exception = field(default_factory=lambda: (group("shop"),))
+    checkpoints: Mapping[GroupId, tuple[GroupSyncEvent, ...]] | Exception = field(default_factory=dict)
+    history: ReportHistory | Exception = field(
+        default_factory=lambda: ReportHistory(TopicName("mm2-twinlog-progress.a.internal"))
+    )
     rehearsal: Rehearsal | Exception = field(default_factory=rehearsed)
     pairs: Sequence[RecordPair] | Exception = ()
     settings: Sequence[tuple[str, str, str]] = ()
@@ -193,6 +199,30 @@ class FakeGroupsReader(GroupsReader):
 
     def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSnapshot:
         return GroupsSnapshot(FLOW, NOW, tuple(_given(self._answers.groups)))
+
+    def close(self) -> None:
+        pass
+
+
+class FakeCheckpointHistory(CheckpointHistoryReader):
+    def __init__(self, answers: FakeAnswers) -> None:
+        self._answers = answers
+
+    def read(self) -> Mapping[GroupId, tuple[GroupSyncEvent, ...]]:
+        found: Mapping[GroupId, tuple[GroupSyncEvent, ...]] = _given(self._answers.checkpoints)
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+class FakeReportHistory(ReportHistoryReader):
+    def __init__(self, answers: FakeAnswers) -> None:
+        self._answers = answers
+
+    def read(self) -> ReportHistory:
+        found: ReportHistory = _given(self._answers.history)
+        return found
 
     def close(self) -> None:
         pass
@@ -338,6 +368,12 @@ class FakeSources(ConsoleSources):
 
     def open_groups(self, name: str) -> GroupsReader:
         return FakeGroupsReader(self.answers[name])
+
+    def open_checkpoints(self, name: str) -> CheckpointHistoryReader:
+        return FakeCheckpointHistory(self.answers[name])
+
+    def open_report_history(self, name: str) -> ReportHistoryReader:
+        return FakeReportHistory(self.answers[name])
 
     def open_rehearsal(self, name: str) -> RehearsalReader:
         return FakeRehearsalReader(self.answers[name])

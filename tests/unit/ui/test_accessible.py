@@ -54,7 +54,8 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
-        self.tags[tag] += 1
+        # A title in a drawing is a name of a part of it.
+        self.tags[f"{tag} of svg" if tag == "title" and "svg" in self.open else tag] += 1
         if tag not in self.VOID:
             self.open.append(tag)
         if "id" in found:

@@ -17,8 +17,9 @@ from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
 from twinlog.clock import LONG_AGO
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.ui.app import console_app
+from twinlog.ui.kept_readings import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints
 from twinlog.ui.live import CLOSE_S, LOOKS_S, STALE_LEAST_S, LivePoller, LiveStep, next_step
-from twinlog.ui.live_flows import GAP_MS, KEPT_S, MOST_POINTS, MOST_TOPICS, FlowPoint, FlowPoints, LiveFlow
+from twinlog.ui.live_flows import MOST_TOPICS, LiveFlow
 from twinlog.ui.rendering import quoted
 from twinlog.ui.site import ConsoleSettings
 

@@ -68,7 +68,7 @@ DRAWN_HEADERS: Mapping[str, tuple[str, ...]] = {
 BODIES = (b"", b"%zz=&=\xff", b"\xff\xfe", b"&" * 500, b"=" * 500, b"{", b"\0", b"token", b"a=1;b=2", b"%", b"+" * 99)
 
 STACK = re.compile(r'Traceback|File "|\.py\b|\b[A-Z]\w*(?:Error|Exception)\b')
-FOREIGN = {"img", "svg", "iframe", "object", "embed", "base", "style"}
+FOREIGN = {"img", "iframe", "object", "embed", "base", "style"}
 """Tags that no page has."""
 
 

@@ -231,8 +231,8 @@ def test_a_fence_that_no_journal_tells_of_is_offered_to_be_lifted(
     assert "The fence that an earlier switchover left is lifted" in confirm(browser, mode="release").text
     assert send(browser, mode="release").status == 303
     wait_end(browser, app)
-    assert brokers.fenced is False
-    assert brokers.noted_fence is None
+    assert not brokers.fenced
+    assert not brokers.noted_fence
     read_again(app)
     assert titles(page(browser))[-1] == "Switch back"
 

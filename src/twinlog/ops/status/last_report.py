@@ -16,6 +16,9 @@ TAILS = (64, 2_000, None)
 """How many records before the end are looked through for the last report, or the last heartbeat, of a flow. As a rule
 it is among the first: a driver reports every two seconds, each of its copiers every second at most."""
 
+DRIVER_KEY = b"driver "
+"""The begin of the keys of reports about flows; other keys are of reports of copiers."""
+
 
 class TopicTail:
     """The end of a topic: searched backwards in growing steps until a record is found; then only new records are
@@ -57,12 +60,15 @@ class LastReportReader:
         return self.report
 
     def _keep_report(self, key: bytes, record: KeptRecord) -> None:
-        if not key.startswith(b"driver "):
+        if not key.startswith(DRIVER_KEY):
             return
         report = decode_report(record.value())
         # The later record counts, whatever its own time: another process may have another clock.
-        if report is None or report.flow != self._settings.name:
-            return
-        # A process with another group.id may copy other topics of a flow with the same name.
-        if not report.group or report.group == self._settings.group_id:
+        if report is not None and is_of_flow(report, self._settings):
             self.report = report
+
+
+def is_of_flow(report: DriverReport, settings: FlowSettings) -> bool:
+    """Whether a report is about a flow: a process with another group.id may copy other topics of a flow with the same
+    name."""
+    return report.flow == settings.name and (not report.group or report.group == settings.group_id)

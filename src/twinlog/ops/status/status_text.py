@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from twinlog.console.table import table
@@ -205,7 +205,18 @@ def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> tupl
 
 
 def flow_json(seen: FlowSnapshot) -> dict[str, Any]:
-    """A flow as JSON; unknown figures are null."""
+    """A flow as JSON, with its topics and its last report; unknown figures are null."""
+    facts, report = seen.facts, seen.report
+    return {
+        **flow_figures(seen),
+        "topics": [_topic_json(topic, facts, report is not None) for topic in seen.topics],
+        "more_topics": 0 if report is None else report.more_topics,
+        "last_report": None if facts.report is None else _report_json(facts.report),
+    }
+
+
+def flow_figures(seen: FlowSnapshot) -> dict[str, Any]:
+    """The figures of a flow as JSON, in the same time for any number of topics; unknown figures are null."""
     facts, report, holds = seen.facts, seen.report, seen.held_report
     return {
         "flow": seen.settings.name,
@@ -247,9 +258,6 @@ def flow_json(seen: FlowSnapshot) -> dict[str, Any]:
         "missing": {} if report is None else {"topics": report.missing, "first": dict(report.missing_topics)},
         "paused": None if report is None else {"partitions": report.paused, "records": report.paused_lag},
         "log_level": _log_level_json(report),
-        "topics": [_topic_json(topic, facts, report is not None) for topic in seen.topics],
-        "more_topics": 0 if report is None else report.more_topics,
-        "last_report": None if facts.report is None else _report_json(facts.report),
     }
 
 
@@ -299,7 +307,7 @@ def _topic_json(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) ->
 
 
 def _report_json(report: DriverReport) -> dict[str, Any]:
-    fields = asdict(report)
+    fields = asdict(replace(report, topics=(), held_partitions=(), missing_topics=()))
     for name in ("topics", "more_topics", "held", "held_by_reason", "held_partitions", "missing", "missing_topics"):
         del fields[name]
     return fields

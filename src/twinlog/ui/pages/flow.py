@@ -1,4 +1,4 @@
-"""The page of a flow: charts of the last hour, its tasks with their places, held partitions, troubles, and topics."""
+"""The page of a flow: charts of the last hour or day, tasks with their places, held partitions, troubles, topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from twinlog.ops.status.status_text import flow_json
+from twinlog.model.amounts import counted, shown_age, shown_bytes, shown_moment
+from twinlog.ops.status.report_history import MOST_BYTES, ReportHistory
+from twinlog.ops.status.status_text import flow_figures
+from twinlog.ui.kept_readings import columns_of, points_of_reports
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions
 from twinlog.ui.pages.overview import flow_row, wait_states
@@ -28,14 +31,19 @@ CHARTS = (
 
 
 class FlowPage:
-    """`/ui/flow?flow=NAME`, and the points of its charts."""
+    """`/ui/flow?flow=NAME`, and the points of its charts: of the console's memory, and of older reports."""
 
     def __init__(self, site: ConsoleSite) -> None:
         self._site = site
 
     def routes(self) -> list[Route]:
         points = ConsoleEndpoint(self._site, self.points, None, always_json=True)
-        return [*page_routes(self._site, "/flow", self.show), Route(f"{self._site.root}/api/points", points)]
+        history = ConsoleEndpoint(self._site, self.history, None, always_json=True)
+        return [
+            *page_routes(self._site, "/flow", self.show),
+            Route(f"{self._site.root}/api/points", points),
+            Route(f"{self._site.root}/api/history", history),
+        ]
 
     async def show(self, visit: Visit) -> ConsolePage:
         """A flow by its newest readings."""
@@ -64,13 +72,44 @@ class FlowPage:
         since_ms = int(since) if since.isascii() and since.isdecimal() and len(since) < 16 else 0
         return JSONResponse({"flow": flow.settings.name, **flow.points.columns(since_ms)})
 
+    async def history(self, visit: Visit) -> Response:
+        """The points of the last day by the reports that the progress topic has, as columns; `reading` until then."""
+        flow = self._site.live.flow(visit.query("flow"))
+        await self._site.wait_fresh(flow.history)
+        reading = flow.history.reading
+        found = reading.value if reading.trouble is None else None
+        points = [] if found is None else points_of_reports(found.reports)
+        answer = {
+            "flow": flow.settings.name,
+            "reading": reading.version == 0,
+            "trouble": reading.trouble,
+            "note": None if found is None else _history_note(found),
+            **columns_of(points),
+        }
+        return JSONResponse(answer)
+
+
+def _history_note(found: ReportHistory) -> str:
+    """The source of the points of a day, in words."""
+    reports = found.reports
+    if not reports:
+        return f"Topic {found.topic} has no report of the last 24 hours."
+    begin, span_s = reports[0].at_ms, (reports[-1].at_ms - reports[0].at_ms) / 1000
+    every = f", about one every {shown_age(span_s / (len(reports) - 1))}" if len(reports) > 1 else ""
+    text = (
+        f"{counted(len(reports), 'report')} of topic {found.topic} since {shown_moment(begin - begin % 1000)}{every}."
+    )
+    if found.cut:
+        return f"{text} Earlier reports are left out after {shown_bytes(MOST_BYTES)}."
+    return f"{text} The topic keeps its reports for its retention.ms, an hour by default."
+
 
 def _held(flow: LiveFlow) -> dict[str, Any]:
     seen = flow.state.reading.value
     holds = None if seen is None else seen.held_report
     if seen is None or holds is None:
         return {"partitions": 0, "by_reason": {}, "first": []}
-    found: dict[str, Any] = flow_json(seen)["held"]
+    found: dict[str, Any] = flow_figures(seen)["held"]
     return {**found, "first": found["first"][:MOST_HELD]}
 
 

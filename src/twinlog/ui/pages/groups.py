@@ -1,4 +1,5 @@
-"""The consumer groups of a flow, and the page of a group: offsets on both sides, and whether the group may move.
+"""The consumer groups of a flow, and the page of a group: offsets on both sides, whether the group may move, and its
+checkpoints and commits so far.
 
 The verdicts are those of `twinlog groups`.
 """
@@ -10,6 +11,8 @@ from typing import Any
 from starlette.routing import Route
 
 from twinlog.errors import RequestError
+from twinlog.model.types import GroupId
+from twinlog.ops.groups.checkpoint_history import GroupSyncEvent
 from twinlog.ops.groups.command import flow_json, summary
 from twinlog.ops.groups.reader import GroupStatus
 from twinlog.ui.live_flows import LiveFlow
@@ -42,6 +45,9 @@ PARTITION_COLUMNS = (
 )
 
 YES, MOVED, NO = "yes", "has moved", "no"
+
+MOST_SYNCS = 50
+"""The most checkpoints and commits on the page of a group."""
 
 
 class GroupsPages:
@@ -80,7 +86,7 @@ class GroupsPages:
     async def show_group(self, visit: Visit) -> ConsolePage:
         """A group by the newest reading. Raises RequestError 404 for an unknown group, 502 before the first reading."""
         flow = self._chosen(visit)
-        await wait_groups(self._site, flow)
+        await self._site.wait_fresh(flow.groups, flow.checkpoints)
         name, reading, wanted = flow.settings.name, flow.groups.reading, visit.query("group")
         seen = reading.value
         if seen is None:
@@ -102,8 +108,10 @@ class GroupsPages:
             "trouble": reading.trouble,
             "checkpoints_s": flow.settings.emit_checkpoints_interval_s,
             "syncs_s": flow.settings.sync_group_offsets_interval_s,
+            "syncs": _syncs(flow, GroupId(wanted)),
+            "syncs_trouble": flow.checkpoints.reading.trouble,
         }
-        return ConsolePage("group.html", "groups", wanted, data, live=(f"groups:{name}",))
+        return ConsolePage("group.html", "groups", wanted, data, live=(f"groups:{name}", f"checkpoints:{name}"))
 
     def _following(self) -> list[str]:
         return [name for name in self._site.sources.flows if self._site.sources.follower(name) is not None]
@@ -119,6 +127,27 @@ class GroupsPages:
 async def wait_groups(site: ConsoleSite, flow: LiveFlow) -> None:
     """Have the groups of a flow read, and wait a moment for a reading of now."""
     await site.wait_fresh(flow.groups)
+
+
+def _syncs(flow: LiveFlow, group: GroupId) -> list[Row]:
+    """The last checkpoints of a group that the topic has, and its last commits that the console saw, the newest
+    first."""
+    kept = flow.checkpoints.reading.value
+    checkpoints: list[tuple[str, GroupSyncEvent]] = [
+        ("checkpoint", one) for one in (() if kept is None else kept.get(group, ()))
+    ]
+    found = [*checkpoints, *(("commit", one) for one in flow.commits.commits(group))]
+    found.sort(key=lambda one: (-one[1].at_ms, str(one[1].remote), one[0]))
+    return [
+        {
+            "at_ms": one.at_ms,
+            "kind": kind,
+            "partition": str(one.remote),
+            "source_offset": one.source,
+            "target_offset": one.target,
+        }
+        for kind, one in found[:MOST_SYNCS]
+    ]
 
 
 def _group_row(group: GroupStatus) -> Row:

@@ -1,4 +1,4 @@
-"""The first page: the troubles of all flows, and below them each flow with its state, rate and lag."""
+"""The first page: the troubles of all flows, the map of clusters, and each flow with its state, rate and lag."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 from starlette.routing import Route
 
 from twinlog.message_ids import ID
-from twinlog.ops.status.status_text import flow_json
+from twinlog.ops.status.status_text import flow_figures
 from twinlog.ui.live_flows import MOST_READINGS, LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency
+from twinlog.ui.pages.flow_map import MOST_CLUSTERS, MOST_FLOWS, flow_map
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
@@ -41,6 +42,8 @@ class OverviewPage:
         data = {
             "flows": rows,
             "clusters": _clusters(rows),
+            "map": flow_map(rows),
+            "map_limits": [MOST_CLUSTERS, MOST_FLOWS],
             "attention": attention_rows(troubles[:MOST_ATTENTIONS]),
             "more_attention": max(0, len(troubles) - MOST_ATTENTIONS),
         }
@@ -72,10 +75,7 @@ def flow_row(flow: LiveFlow) -> Data:
     if reading.value is None or reading.trouble or flow.state.is_stale:
         detail = reading.trouble or (None if reading.value is None else "the last reading is old")
         return {**row, "condition": "unknown", "state": "unknown", "detail": detail, "brief": detail, "figures": None}
-    figures = flow_json(reading.value)
-    # The page of the flow has its topics.
-    for name in ("topics", "more_topics", "last_report"):
-        del figures[name]
+    figures = flow_figures(reading.value)
     kept = {name: figures[name] for name in ("condition", "state", "detail")}
     return {**row, **kept, "brief": _brief(kept["detail"]), "figures": figures}
 
