@@ -48,6 +48,9 @@ class CopyRules:
     `merge_batch_bytes`; `merge_below` 0 turns merging off. Uncompressed neighbours of up to `join_records` records are
     joined into batches of up to `join_batch_bytes`; `join_records` 0 turns joining off.
 
+    With `keep_offsets` the copies get the offsets of their sources: no batch has records from both sides of a hole, and
+    a hole ends the copying.
+
     `oversized` is the policy for a record that exceeds the limit even in a batch of its own. `refused` is the policy
     for a record that the target refuses for another reason. A transform gets the first `most_records` records of a
     fetch, None for all records.
@@ -68,6 +71,7 @@ class CopyRules:
     join_batch_bytes: int = 1_048_576
     join_records: int = 0
     check_crcs: bool = True
+    keep_offsets: bool = False
     oversized: RecordPolicy = "hold"
     refused: RecordPolicy = "hold"
     most_records: int | None = None
