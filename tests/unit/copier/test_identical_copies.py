@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -102,9 +103,14 @@ def test_without_any_stored_position_it_continues_at_the_end() -> None:
         assert here.held == []
 
 
+SINGLY = {"merge_batch_bytes": 0, "max_in_flight": 1}
+"""Settings of a producer that sends a batch of the source at a time, so that others wait."""
+
+
+@pytest.mark.parametrize("producer", [{}, SINGLY], ids=["merged", "singly"])
 @pytest.mark.parametrize("stored", [True, False])
-def test_another_writer_holds_it_for_good(stored: bool) -> None:
-    with world(offsets="identical") as here:
+def test_another_writer_holds_it_for_good(stored: bool, producer: dict[str, int]) -> None:
+    with world(offsets="identical", producer=producer) as here:
         here.feed(VALUES[:20])
         copier = here.begin()
         here.until(lambda: same(here))
@@ -170,9 +176,10 @@ def test_a_retention_gap_holds_it_and_deletes_nothing() -> None:
         assert here.target.asked[DELETE_RECORDS] == 0
 
 
+@pytest.mark.parametrize("producer", [{}, SINGLY], ids=["merged", "singly"])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_a_transaction_holds_it_at_its_first_record(isolation: str) -> None:
-    with world(offsets="identical", consumer={"isolation_level": isolation}) as here:
+def test_a_transaction_holds_it_at_its_first_record(isolation: str, producer: dict[str, int]) -> None:
+    with world(offsets="identical", consumer={"isolation_level": isolation}, producer=producer) as here:
         here.feed(VALUES)
         data = encode_batch([(0, record_body(None, b"in it", ()))], 0)
         stamp(data, 7, 0, 0, transactional=True)
@@ -313,3 +320,76 @@ def crash_again_and_again(seed: int) -> None:
         assert here.held == [], (seed, here.held, logs(here)[0].end, logs(here)[1].end)
         assert here.failures == []
         assert here.target.log(REMOTE).end == TargetOffset(here.source.log(TOPIC).end)
+
+
+@pytest.mark.parametrize("merged", [True, False])
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_a_late_append_of_a_dead_copier_is_there_once(merged: bool, count: int) -> None:
+    """Its batch comes between the look of the next copier and that copier's first append."""
+    with world(offsets="identical", producer={} if merged else {"merge_batch_bytes": 0}) as here:
+        here.feed(VALUES[:20])
+        copier = here.begin()
+        here.until(lambda: same(here))
+        here.pass_by(3)
+        here.crash(copier)
+        stored = here.stored()
+        assert stored is not None
+        assert stored.writer is not None
+        here.feed(VALUES[20:])
+        late = encode_batch([(0, record_body(None, value, ())) for value in VALUES[20 : 20 + count]], 0)
+        stamp(late, stored.writer.producer_id, stored.writer.epoch, stored.writer.sequence)
+        arrived: list[int] = []
+
+        def arrive(key: int, request: Any) -> None:
+            if key == PRODUCE and not arrived and any(topic.name == REMOTE for topic in request.topic_data):
+                arrived.append(here.target.log(REMOTE).append(bytes(late))[0])
+
+        here.target.carried_out = arrive
+        here.begin(again(here))
+        here.until(lambda: same(here))
+        assert arrived == [0]
+        assert here.held == []
+
+
+def begun_at_31(here: World) -> Position:
+    """The position of a copier that ends before it fills the offsets up to 31."""
+    here.feed(VALUES)
+    trim(here, 31)
+    here.target.fault(PRODUCE, Fault(lost=True), times=1_000, topic=REMOTE)
+    here.crash(here.begin())
+    here.target.faults.clear()
+    stored = here.stored()
+    assert stored is not None
+    assert (stored.next_target, stored.kept_from, here.target.log(REMOTE).end) == (0, 31, 0)
+    return stored
+
+
+@pytest.mark.parametrize("count", [1, 5, 16, 31])
+def test_late_fillers_of_a_dead_copier_are_there_once(count: int) -> None:
+    with world(offsets="identical") as here:
+        stored = begun_at_31(here)
+        assert stored.writer is not None
+        late = encode_batch([(0, record_body(b"twinlog.offset", b""))] * count)
+        stamp(late, stored.writer.producer_id, stored.writer.epoch, stored.writer.sequence)
+        arrived: list[int] = []
+
+        def arrive(key: int, request: Any) -> None:
+            if key == PRODUCE and not arrived and any(topic.name == REMOTE for topic in request.topic_data):
+                arrived.append(here.target.log(REMOTE).append(bytes(late))[0])
+
+        here.target.carried_out = arrive
+        here.begin(again(here))
+        here.until(lambda: same(here))
+        assert arrived == [0]
+        assert here.held == []
+
+
+def test_records_of_others_before_the_first_copy_are_left_alone() -> None:
+    with world(offsets="identical") as here:
+        begun_at_31(here)
+        here.target.write(REMOTE, b"foreign")
+        here.begin(again(here))
+        here.until(lambda: bool(here.held))
+        assert here.held[0].reason == "diverged"
+        assert here.copied() == [b"foreign"]
+        assert here.target.asked[DELETE_RECORDS] == 0
