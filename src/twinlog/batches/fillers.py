@@ -10,9 +10,8 @@ from functools import cache
 from struct import Struct
 
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.record.batch import BASE_TIMESTAMP, MAX_TIMESTAMP, Batch
+from twinlog.kafka.record.batch import BASE_TIMESTAMP, MAX_TIMESTAMP
 from twinlog.kafka.record.builder import MAX_RECORDS, encode_batch, record_body
-from twinlog.kafka.record.records import record_bodies
 from twinlog.model.types import SourceOffset
 
 _BODY = record_body(b"twinlog.offset", b"")
@@ -52,9 +51,6 @@ def make_fillers(first: SourceOffset, end: SourceOffset, timestamp: int, codec: 
     return found
 
 
-def is_filler(buffer: memoryview, batch: Batch) -> bool:
-    """Whether a batch of a remote log has fillers."""
-    if batch.is_control or not batch.record_count:
-        return False
-    _, _, body = next(record_bodies(buffer, batch))
-    return bytes(body) == _BODY
+def is_filler(body: bytes) -> bool:
+    """Whether a record of a remote log is a filler; `body` is all of it after the offset delta."""
+    return body == _BODY

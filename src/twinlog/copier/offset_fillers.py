@@ -13,7 +13,7 @@ from twinlog.clock import wall_ms
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.start.log_reader import chunks
-from twinlog.errors import ClusterError, OffsetHoleError, RefusedError
+from twinlog.errors import ClusterError, OffsetHoleError, RefusedError, TwinlogError
 from twinlog.kafka.admin.topics import delete_records
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import scan
@@ -60,9 +60,10 @@ class OffsetFillers:
                 elif await self._delete(part, TargetOffset(position.kept_from)):
                     part.end_filling()
                     return
-            except RefusedError as error:
-                part.fail_partition(error)
-            except ClusterError as error:
+            except TwinlogError as error:
+                if not isinstance(error, ClusterError) or isinstance(error, RefusedError):
+                    part.fail_partition(error)
+                    return
                 part.report_trouble(str(error))
                 await self._loop.sleep(backoff.count_failure())
 

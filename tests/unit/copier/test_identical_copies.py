@@ -393,3 +393,39 @@ def test_records_of_others_before_the_first_copy_are_left_alone() -> None:
         assert here.held[0].reason == "diverged"
         assert here.copied() == [b"foreign"]
         assert here.target.asked[DELETE_RECORDS] == 0
+
+
+def test_a_source_that_was_cut_back_holds_it() -> None:
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        copier = here.begin()
+        here.until(lambda: same(here))
+        here.pass_by(3)
+        here.crash(copier)
+        here.source.log(TOPIC).cut(30)
+        here.begin(again(here))
+        here.until(lambda: bool(here.held))
+        assert (here.held[0].reason, here.held[0].message_id) == ("gap", "TW-GAP-02")
+        assert here.copied() == VALUES
+
+
+def test_a_source_topic_that_is_created_again_holds_it_until_its_copy_is() -> None:
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        copier = here.begin()
+        here.until(lambda: same(here))
+        here.pass_by(3)
+        here.crash(copier)
+        here.source.topics.delete(TOPIC)
+        here.source.create(TOPIC)
+        here.feed(VALUES[30:])
+        copier = here.begin(again(here))
+        here.until(lambda: bool(here.held))
+        assert (here.held[0].reason, here.held[0].message_id) == ("gap", "TW-GAP-03")
+        here.crash(copier)
+        here.held.clear()
+        here.target.topics.delete(REMOTE)
+        here.target.create(REMOTE)
+        here.begin(again(here))
+        here.until(lambda: same(here))
+        assert here.held == []

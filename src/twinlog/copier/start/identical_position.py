@@ -35,7 +35,11 @@ class _LoggedBatch:
 
     batch: Batch
     records: list[tuple[int, int, bytes]]
-    fills: bool = False
+
+    @property
+    def fills(self) -> bool:
+        """Whether the batch has fillers."""
+        return bool(self.records) and is_filler(self.records[0][2])
 
 
 class IdenticalPositions:
@@ -160,7 +164,7 @@ async def _batches(
                 if not batch.is_control:
                     view = fetched.records
                     records = [(offset, sent_at, bytes(body)) for offset, sent_at, body in record_bodies(view, batch)]
-                    yield _LoggedBatch(batch, records, is_filler(view, batch))
+                    yield _LoggedBatch(batch, records)
         go_on(at)
 
 
