@@ -107,7 +107,7 @@ def test_killed_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: ra
     copy_flow.create(topic_name, PARTITIONS)
     with Load(copy_flow.source, topic_name, PARTITIONS, rate=3000):
         wait_for(
-            lambda: all(offsets(copy_flow.source, topic_name, one)[1] > 300 for one in range(PARTITIONS)),
+            lambda: all(offsets(copy_flow.source, topic_name, one)[1] > 600 for one in range(PARTITIONS)),
             DEADLINE_S,
             "each partition has some records",
         )
