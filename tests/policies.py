@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlog.settings.per_topic import PerTopic
 
-POLICIES = ("gap_policy", "oversized_record_policy", "refused_record_policy")
+POLICIES = ("offsets", "gap_policy", "oversized_record_policy", "refused_record_policy")
 
 
 def with_policies(settings: Mapping[str, Any]) -> dict[str, Any]:

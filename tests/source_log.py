@@ -197,6 +197,10 @@ class SourceLog:
             if seen.record.offset >= position and not (read_committed and seen.transaction == -1)
         ]
 
+    def outside_transactions(self) -> list[Record]:
+        """The records of no transaction."""
+        return [seen.record for seen in self._visible if seen.transaction is None]
+
     def _place(self, position: int | None) -> int:
         if position is None:
             return 0

@@ -10,12 +10,15 @@ from harness.virtual.requests import (
     ADD_PARTITIONS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
+    DELETE_RECORDS,
     DESCRIBE_CONFIGS,
     LIST_OFFSETS,
     PRODUCE,
 )
 
-CODED = frozenset({ADD_PARTITIONS, CREATE_PARTITIONS, CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_OFFSETS, PRODUCE})
+CODED = frozenset(
+    {ADD_PARTITIONS, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_RECORDS, DESCRIBE_CONFIGS, LIST_OFFSETS, PRODUCE}
+)
 """The requests that are answered with codes of single partitions or topics, if a test says so."""
 
 

@@ -1,4 +1,4 @@
-"""Produce, Fetch and ListOffsets of a virtual cluster."""
+"""Produce, Fetch, ListOffsets and DeleteRecords of a virtual cluster."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.virtual.faults import Faults
-from harness.virtual.requests import LIST_OFFSETS, PRODUCE
+from harness.virtual.requests import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
 from harness.virtual.topics import VirtualTopics
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import EARLIEST, MAX_TIMESTAMP
+from twinlog.kafka.record.batch import read_batch
 
 with warnings.catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka.protocol import consumer, producer
+    from kafka.protocol import admin, consumer, producer
     from kafka.protocol.consumer import offsets
 
 
@@ -75,6 +76,8 @@ class VirtualRecords:
                 owner = request.transactional_id
                 if not error and owner is not None and not self._in_transaction(owner, topic.name, part.index):
                     error = Code.INVALID_TXN_STATE
+                if not error and _has_holes(bytes(part.records)):
+                    error = Code.INVALID_RECORD
                 if not error:
                     error, base = log.append(bytes(part.records))
                 parts.append(
@@ -91,6 +94,28 @@ class VirtualRecords:
             responses.append(kind.TopicProduceResponse(name=topic.name, partition_responses=parts))
         self._news()
         return kind(responses=responses, throttle_time_ms=0)
+
+    def delete_records(self, node: int, request: Any, code: int) -> Any:
+        kind = admin.DeleteRecordsResponse
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for part in topic.partitions:
+                error, log = self._topics.led(node, topic.name, part.partition_index)
+                error = code or self._faults.code(DELETE_RECORDS, topic.name, part.partition_index) or error
+                if not error and "delete" not in self._topics.configs[topic.name].get("cleanup.policy", "delete"):
+                    error = Code.POLICY_VIOLATION
+                if not error and part.offset > log.end:
+                    error = Code.OFFSET_OUT_OF_RANGE
+                if not error and part.offset > log.start:
+                    log.delete_before(part.offset)
+                parts.append(
+                    kind.DeleteRecordsTopicResult.DeleteRecordsPartitionResult(
+                        partition_index=part.partition_index, low_watermark=log.start, error_code=error
+                    )
+                )
+            topics.append(kind.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
+        return kind(throttle_time_ms=0, topics=topics)
 
     def fetch(self, node: int, request: Any, code: int, *, last: bool) -> Any | None:
         """The answer; None while there is nothing to return, unless this is the `last` look."""
@@ -133,3 +158,11 @@ class VirtualRecords:
                 )
             responses.append(kind.FetchableTopicResponse(topic=topic.topic, partitions=parts))
         return kind(throttle_time_ms=0, error_code=0, session_id=0, responses=responses) if complete else None
+
+
+def _has_holes(data: bytes) -> bool:
+    """Whether the offsets of a batch are more than its records, which no broker takes from a producer (Kafka class
+    LogValidator)."""
+    batch = read_batch(data, 0)
+    assert batch is not None
+    return batch.last_offset_delta + 1 != batch.record_count

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 11, 12, 13, 14, 15, 16
-CREATE_TOPICS, CREATE_PARTITIONS, DESCRIBE_CONFIGS = 19, 37, 32
+CREATE_TOPICS, CREATE_PARTITIONS, DESCRIBE_CONFIGS, DELETE_RECORDS = 19, 37, 32, 21
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
 OFFSET_COMMIT, OFFSET_FETCH, ADD_OFFSETS, TXN_OFFSET_COMMIT = 8, 9, 25, 28
 
@@ -39,6 +39,7 @@ REQUESTS: Mapping[int, tuple[Any, int]] = {
     END_TXN: (transaction.EndTxnRequest, 3),
     DESCRIBE_CONFIGS: (admin.DescribeConfigsRequest, 4),
     CREATE_PARTITIONS: (admin.CreatePartitionsRequest, 3),
+    DELETE_RECORDS: (admin.DeleteRecordsRequest, 2),
     OFFSET_COMMIT: (group.OffsetCommitRequest, 8),
     OFFSET_FETCH: (group.OffsetFetchRequest, 7),
     ADD_OFFSETS: (transaction.AddOffsetsToTxnRequest, 3),
@@ -53,6 +54,6 @@ def topics_of(key: int, request: Any) -> set[str]:
         return {topic.name for topic in request.topic_data}
     if key == FETCH:
         return {topic.topic for topic in request.topics}
-    if key in (LIST_OFFSETS, METADATA, CREATE_TOPICS, CREATE_PARTITIONS):
+    if key in (LIST_OFFSETS, METADATA, CREATE_TOPICS, CREATE_PARTITIONS, DELETE_RECORDS):
         return {topic.name for topic in request.topics or ()}
     return set()

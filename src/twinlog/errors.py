@@ -17,6 +17,8 @@
     │   ├── RecordTooLargeError  a single record exceeds the target's limit
     │   ├── RefusedRecordError   the target refuses a record for another reason
     │   ├── NotAcknowledgedError a batch is unacknowledged in time
+    │   ├── OffsetHoleError      the copies cannot have the offsets of their sources   holds its partition
+    │   ├── DivergedError        the target has other records at these offsets         holds its partition
     │   └── TransformError   a transform is unusable, or fails on a record
     ├── FencedError      another process took over this process's writes   fatal
     │   └── ForgottenError   or the cluster forgot the writer
@@ -211,6 +213,21 @@ class NotAcknowledgedError(CopyError):
     """A batch is still unacknowledged after `delivery.timeout.ms` or `retries`; the target may have it."""
 
     kind_id = "TW-TARGET-01"
+
+
+class OffsetHoleError(CopyError):
+    """The next source offset of a partition with identical offsets has no record that a copy can take its offset from.
+
+    A marker of a transaction, a record that compaction removed, or a log that the target refuses to begin later.
+    """
+
+    kind_id = "TW-IDENT-02"
+
+
+class DivergedError(CopyError):
+    """The target has another record, or none, at the offset of a record of the source, so no later offset can agree."""
+
+    kind_id = "TW-IDENT-01"
 
 
 class TransformError(CopyError):

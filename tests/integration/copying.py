@@ -233,7 +233,11 @@ class CopyFlow:
     ) -> str:
         """Create a topic on both clusters and return its remote name. No record is too old to be kept."""
         create_topic(self.source, topic, partitions, config={**FOR_EVER, **(config or {})})
-        return create_topic(self.target, self.remote(topic), partitions, config={**FOR_EVER, **(remote_config or {})})
+        return self.create_remote(topic, partitions, config=remote_config)
+
+    def create_remote(self, topic: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str:
+        """Create the remote topic of a topic and return its name."""
+        return create_topic(self.target, self.remote(topic), partitions, config={**FOR_EVER, **(config or {})})
 
     def stored(self, topic: str, partition: int = 0) -> Position | None:
         """The stored position of a source partition."""

@@ -127,6 +127,7 @@ RETRIES = {
     "copier/granted_partitions.py:PartitionStarter._begin_together": "each try is for the partitions that are left",
     "copier/recovery.py:MaxMessageBytes.refresh_limit": "waits for a limit between successful questions",
     "copier/offset_committer.py:OffsetCommitter._keep_positions": "stores newer positions at each turn",
+    "copier/offset_fillers.py:OffsetFillers.fill": "ends with the partition",
     "copier/partition/dead_letters.py:DeadLetters.write": "ends with the append that waits",
     "copier/partition/routes.py:Routes._have_it_fail": "ends with the unit",
     "copier/partition/routes.py:Routes._make_ready": "ends with the unit",

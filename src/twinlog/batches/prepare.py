@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from twinlog.batches.merge import take_records, take_row
 from twinlog.batches.split import build_appends
-from twinlog.errors import CopyError, CorruptBatchError
+from twinlog.errors import CopyError, CorruptBatchError, OffsetHoleError
 from twinlog.kafka.producer.appends import Append, CopyRules, OversizedRecord, PreparedFetch, Road
 from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
 from twinlog.kafka.record.compression import CODECS, NONE, compress
-from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_records, records_block
+from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_records, record_bodies, records_block
 from twinlog.model.types import SourceOffset
 
 if TYPE_CHECKING:
@@ -147,11 +147,27 @@ def prepare(
     `rules.read_committed`. An opened batch is checked against its CRC first. An unchanged batch is checked only under
     `rules.check_crcs`, because it keeps its checksum.
 
-    Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record. The batches before a
-    later bad batch are returned with the position of the remaining batches, and the next call raises. A batch that
-    overlaps the previous batch raises `CorruptBatchError` at once: checksums exclude the offsets, so the correct batch
-    of the two is unknown.
+    Raises `CorruptBatchError` and `RecordTooLargeError`, and with `rules.keep_offsets` `OffsetHoleError`, but only for
+    the first batch or record. The batches before a later bad batch are returned with the position of the remaining
+    batches, and the next call raises. A batch that overlaps the previous batch raises `CorruptBatchError` at once:
+    checksums exclude the offsets, so the correct batch of the two is unknown.
     """
+    prepared = _prepare(records, position, rules, aborted)
+    if not rules.keep_offsets or _runs_on(prepared, position):
+        return prepared
+    # Holes are rare: only a fetch that has one is prepared a second time, up to the hole.
+    end, hole = find_hole(records, position)
+    if not end:
+        raise hole
+    prepared = _prepare(records[:end], position, rules, aborted)
+    if not _runs_on(prepared, position) or prepared.position == position:
+        raise hole
+    return prepared
+
+
+def _prepare(
+    records: memoryview, position: SourceOffset, rules: CopyRules, aborted: Iterable[tuple[int, int]] | None
+) -> PreparedFetch:
     work = _FetchPreparation(records, position, rules)
     try:
         work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
@@ -160,6 +176,56 @@ def prepare(
             raise
         work.prepared.position = work.prepared.appends[-1].next_source_offset
     return work.prepared
+
+
+def _runs_on(prepared: PreparedFetch, position: SourceOffset) -> bool:
+    """Whether the appends have every source offset from `position` on, in order."""
+    at = position
+    for append in prepared.appends:
+        past = SourceOffset(at + append.count)
+        if append.spans != ((at, append.count),) or append.next_source_offset != past:
+            return False
+        at = past
+    return at == prepared.position
+
+
+def find_hole(records: memoryview, position: SourceOffset) -> tuple[int, OffsetHoleError]:
+    """The end of the batches that have every offset from `position` on, as a place in `records`, and what follows.
+
+    Raises `CorruptBatchError`.
+    """
+    at, past = 0, int(position)
+    while (batch := read_batch(records, at)) is not None:
+        if batch.last_offset >= past:
+            if batch.is_control:
+                return at, _hole(f"source offset {batch.last_offset} is the marker of a transaction")
+            if batch.is_transactional:
+                return at, _hole(f"the record at source offset {max(past, batch.base_offset)} is in a transaction")
+            past = _end_of_run(records, batch, past)
+            if past <= batch.last_offset:
+                return at, _hole(f"source offset {past} has no record, as after a compaction")
+        at = batch.end
+    return 0, _hole(f"records from source offset {position} on are left out")
+
+
+def _end_of_run(records: memoryview, batch: Batch, first: int) -> int:
+    """The offset after the records of a batch that run on from offset `first`; `first` if none does."""
+    if batch.magic == 2 and batch.base_offset > first:
+        return first
+    if batch.magic == 2 and batch.record_count == batch.last_offset_delta + 1:
+        return batch.last_offset + 1
+    for offset, _, _ in record_bodies(records, batch):
+        if offset > first:
+            break
+        first = max(first, offset + 1)
+    return first
+
+
+def _hole(why: str) -> OffsetHoleError:
+    return OffsetHoleError(
+        f"{why}: the next copy cannot have the offset of its source; this version keeps offsets only in topics without "
+        "transactions and without compaction"
+    )
 
 
 class _FetchPreparation:
@@ -215,6 +281,7 @@ class _FetchPreparation:
     def _next(self, batch: Batch, hidden: AbortedFilter | None) -> int:
         """Take a batch, or a row of small batches; return the first byte of the next batch."""
         rules, prepared = self.rules, self.prepared
+        transactional = hidden is None and not rules.keep_offsets
         past = batch.last_offset + 1
         prepared.leader_epoch = batch.leader_epoch
         if rules.check_crcs:
@@ -226,7 +293,9 @@ class _FetchPreparation:
                 raise corrupt(batch, f"the batch before it ends at source offset {self.past - 1}")
             self.past = past
             aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
-            if aborted or batch.is_control or not batch.record_count:
+            # With kept offsets a transaction is a hole, which the caller finds.
+            hole = rules.keep_offsets and batch.is_transactional
+            if aborted or hole or batch.is_control or not batch.record_count:
                 if past > self.position:
                     prepared.aborted += batch.record_count if aborted else 0
                     prepared.control += 0 if aborted else batch.record_count
@@ -251,16 +320,16 @@ class _FetchPreparation:
             and self._codec_for(batch) == NONE
             and not self.many.may_begin(batch)
             and self.neighbours.may_begin(batch)
-            and (end := self._join_neighbours(batch, transactional=hidden is None))
+            and (end := self._join_neighbours(batch, transactional=transactional))
         ):
             return end
         elif batch.size >= rules.small(batch.codec) or batch.record_count > rules.merge_records:
             self._flush()
             self._pass_on(batch)
-        elif self.many.may_begin(batch) and (end := self._take_many(batch, transactional=hidden is None)):
+        elif self.many.may_begin(batch) and (end := self._take_many(batch, transactional=transactional)):
             return end
         elif self._joins(batch):
-            last = self._take_row(batch, transactional=hidden is None)
+            last = self._take_row(batch, transactional=transactional)
             if last is not None:
                 self.past = self.position = last.last_offset + 1
                 prepared.leader_epoch = last.leader_epoch

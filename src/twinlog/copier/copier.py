@@ -14,6 +14,7 @@ from twinlog.batches.prepare import prepare
 from twinlog.copier.granted_partitions import PartitionReleaser, PartitionStarter
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.offset_fillers import OffsetFillers
 from twinlog.copier.partition.appends import PartitionServices
 from twinlog.copier.partition.context import CopierContext, CopierListener
 from twinlog.copier.partition.copied_records import ForeignOffsets
@@ -115,6 +116,7 @@ class Copier:
             prepare_for=self._transform.make_preparer,
         )
         self._limits = MaxMessageBytes(context)
+        self._fillers = OffsetFillers(context, self.partitions)
         self._committer = OffsetCommitter(context, self.partitions)
         self._ids = ProducerIds(lambda: context.retry(self.target.init_producer))
         gap_check = GapCheck(self.source, settings, context.report_event)
@@ -264,6 +266,8 @@ class Copier:
             copy.expect_late_appends(position)
         self.partitions[grant.source] = copy
         self._routes.add_owned(life, copy.queue)
+        if position.fills:
+            self.loop.start(self._fillers.fill, copy)
 
     def _cannot_begin(self, life: PartitionLife, error: TwinlogError) -> None:
         self._held.fail_unbegun(life, error)

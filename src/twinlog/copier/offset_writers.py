@@ -44,8 +44,11 @@ class MapWriter:
     def begin_partition(self, grant: Grant, position: Position, found: Sequence[CopiedRun] = ()) -> None:
         """Take over a partition that will be copied from `position`.
 
-        `found` had arrived between the granted position and `position`.
+        `found` had arrived between the granted position and `position`. A map is superfluous for a partition
+        whose copies keep their offsets.
         """
+        if position.kept_from is not None:
+            return
         # Older records were never copied, or will be copied: their offsets lead to the first copy.
         fresh = grant.position is None and (grant.begin == AT_FIRST or position.next_target == 0)
         least = first_generation(self._clock.wall()) if grant.tip is None else 0
@@ -91,6 +94,9 @@ class MapWriter:
         changed = {}
         for partition, position in positions.items():
             writer = self._writers.get(partition)
+            if position.kept_from is not None:
+                marked[partition] = position
+                continue
             if writer is None:
                 # The partition was released meanwhile, so the end of its map is unknown.
                 marked[partition] = replace(position, generation=NO_GENERATION)

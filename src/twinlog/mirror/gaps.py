@@ -47,9 +47,14 @@ class Gap:
     def way_out(self, partition: TopicPartition, settings: FlowSettings, *, with_ids: bool = True) -> str:
         """Return the operator's way to have the partition copied after the gap.
 
-        For the flow of a file the way is a command, otherwise a setting of the flow's gap policy. `with_ids` tells
-        whether the source's topics have ids.
+        For the flow of a file the way is a command, otherwise a setting of the flow's gap policy. A topic whose copies
+        keep their offsets has to be copied as a whole again. `with_ids` tells whether the source's topics have ids.
         """
+        if settings.keeps_offsets(partition.topic):
+            return (
+                f"delete the remote topic of {partition.topic}: it is created again, and copied from the first offset "
+                "that the source still has"
+            )
         policy = f"{settings.key('gap_policy')}.{partition.topic} = skip"
         if settings.kind is not None:
             return f"to go on at offset {self.resume_at}, set {policy}"

@@ -13,9 +13,11 @@ from typing import Literal, get_args
 from twinlog.errors import (
     CopyError,
     CorruptBatchError,
+    DivergedError,
     GapError,
     NoStartError,
     NotAcknowledgedError,
+    OffsetHoleError,
     RecordTooLargeError,
     RefusedError,
     RefusedRecordError,
@@ -33,6 +35,8 @@ HeldReason = Literal[
     "transform",
     "not acknowledged",
     "no start",
+    "diverged",
+    "hole",
     "record",
 ]
 """The cause, as logs, metrics and `twinlog status` name it; "record" is any other uncopyable record."""
@@ -48,6 +52,8 @@ _REASONS: tuple[tuple[type[TwinlogError], HeldReason], ...] = (
     (TransformError, "transform"),
     (NotAcknowledgedError, "not acknowledged"),
     (NoStartError, "no start"),
+    (DivergedError, "diverged"),
+    (OffsetHoleError, "hole"),
     (CopyError, "record"),
 )
 
@@ -64,6 +70,8 @@ _IDS: dict[str, str] = {
     "missing right": "TW-RIGHT-01",
     "not acknowledged": "TW-TARGET-01",
     "no start": "TW-START-01",
+    "diverged": "TW-IDENT-01",
+    "hole": "TW-IDENT-02",
 }
 """Message ids by reason; a gap has the id of its kind."""
 
@@ -73,6 +81,8 @@ _WAYS_OUT: dict[HeldReason, str] = {
     "missing right": "grant it; the partition is then copied without a restart",
     "not acknowledged": "the partition is tried again once the target answers",
     "no start": "set auto.offset.reset to earliest or latest",
+    "diverged": "keep other producers away from the remote topic and delete it, so that it is created and copied again",
+    "hole": "set twinlog.offsets = translated for the topic, and its copies get offsets of their own",
 }
 """The ways out for errors that lack a way out of their own."""
 

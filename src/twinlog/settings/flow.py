@@ -59,6 +59,9 @@ RenamedTopicPolicy = Literal["stop", "continue", "restart"]
 RecordPolicy = Literal["hold", "skip", "dead-letter", "stop"]
 """The treatment of a record that the target refuses."""
 
+OffsetsMode = Literal["translated", "identical"]
+"""Whether a copy gets the next offset of its remote topic, or the offset of its source."""
+
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 """A codec of record batches; `kafka.record.compression.CODECS` has their numbers."""
 
@@ -91,6 +94,7 @@ CONFIG_PROPERTIES_EXCLUDE = (
 """The default of `config.properties.exclude` (Kafka 4.3)."""
 
 _HOLD: PerTopic[Any] = PerTopic("hold")
+_TRANSLATED: PerTopic[Any] = PerTopic("translated")
 
 BY_RESET: PerTopic[Start | None] = PerTopic(None)
 """The default of `twinlog.start`: every topic begins by `auto.offset.reset`."""
@@ -259,6 +263,7 @@ class FlowSettings:
     )
     use_defaults_from: Annotated[Literal["source", "target"], WrittenAs("use.defaults.from")] = "target"
     start: Annotated[PerTopic[Start | None], out_of("twinlog.start")] = BY_RESET
+    offsets: Annotated[PerTopic[OffsetsMode], WrittenAs("twinlog.offsets")] = _TRANSLATED
     gap_policy: Annotated[PerTopic[GapPolicy], WrittenAs("twinlog.gap.policy")] = _HOLD
     renamed_topic_policy: Annotated[RenamedTopicPolicy, WrittenAs("twinlog.renamed.topic.policy")] = "stop"
     oversized_record_policy: Annotated[PerTopic[RecordPolicy], out_of("twinlog.oversized.record.policy")] = _HOLD
@@ -342,17 +347,27 @@ class FlowSettings:
         """Whether the flow runs beside MirrorMaker 2's group, so that the group keeps no other process away."""
         return self.kind is None and self.group_id != self.mirror_maker_group_id
 
+    def keeps_offsets(self, topic: TopicName) -> bool:
+        """Whether the copies of a source topic have the offsets of their sources; heartbeats never have them."""
+        return self.offsets.for_topic(topic) == "identical" and not self.heartbeat_names.is_heartbeats(topic)
+
     def held_policy(self, reason: HeldReason, topic: TopicName) -> str:
         """The rule for a partition of source topic `topic` that is held; `hold` for a reason that lacks a setting."""
         match reason:
             case "gap":
-                return self.gap_policy.for_topic(topic)
+                policy = self.gap_policy.for_topic(topic)
+                return "hold" if policy != "stop" and self.keeps_offsets(topic) else policy
             case "oversized record":
-                return self.oversized_record_policy.for_topic(topic)
+                return self.record_policy(self.oversized_record_policy, topic)
             case "refused record":
-                return self.refused_record_policy.for_topic(topic)
+                return self.record_policy(self.refused_record_policy, topic)
             case _:
                 return "hold"
+
+    def record_policy(self, policies: PerTopic[RecordPolicy], topic: TopicName) -> RecordPolicy:
+        """The rule of `policies` for records of a source topic: where offsets are kept, no record is left out."""
+        policy = policies.for_topic(topic)
+        return "hold" if policy in ("skip", "dead-letter") and self.keeps_offsets(topic) else policy
 
     @property
     def copies(self) -> bool:

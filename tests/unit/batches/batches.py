@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from tests.source_log import New, SourceLog, read_back
+from twinlog.batches.prepare import prepare
+from twinlog.errors import OffsetHoleError
 from twinlog.kafka.producer.appends import Append, CopyRules, PreparedFetch
 from twinlog.kafka.record.records import Record
 from twinlog.kafka.record.stamp import stamp
+from twinlog.model.types import SourceOffset
 
 ONE_BY_ONE = CopyRules(merge_below=0)
 BIG = b"v" * 20_000
@@ -30,3 +33,24 @@ def codec_of(append: Append) -> int:
 def rows(log: SourceLog, count: int, *, codec: str = "none", value: bytes = b"value", each: int = 1) -> None:
     for number in range(count):
         log.batch([New(1_000 + number, value)] * each, codec=codec)
+
+
+def copied_keeping_offsets(log: SourceLog, begin: int, how: CopyRules) -> tuple[list[Record], int, str]:
+    """What is appended from an offset on, where copying ends, and why if the log has more."""
+    position = SourceOffset(begin)
+    records: list[Record] = []
+    while True:
+        try:
+            prepared = prepare(log.fetch(position), position, how, log.aborted(position))
+        except OffsetHoleError as error:
+            return records, position, str(error)
+        if prepared.position == position:
+            return records, position, ""
+        at = position
+        for append in prepared.appends:
+            assert append.spans == ((at, append.count),)
+            assert append.first_source_offset == at
+            at = append.next_source_offset
+        assert at == prepared.position
+        records += all_records(prepared)
+        position = prepared.position

@@ -101,7 +101,7 @@ BYTES: list[tuple[Message, str]] = [
     (
         Grants(3, (GRANT,)),
         (
-            '"lease":3,"grants":[[["t",0],["t",1],"id",1000,[7,5,1,"id",null,2,"r",[4001,3,17]],true,'
+            '"lease":3,"grants":[[["t",0],["t",1],"id",1000,[7,5,1,"id",null,2,"r",[4001,3,17],null],true,'
             "[2,6,4],true,[8,9,false],false]]"
         ),
     ),

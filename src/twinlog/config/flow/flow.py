@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import cast
 
 from twinlog.config.flow.clients import Clients
+from twinlog.config.flow.identical_offsets import check_identical_offsets
 from twinlog.config.flow.warnings import follows_settings, warn_of_naming
 from twinlog.config.keys.connector import CLASS_KEYS, IDENTITY_POLICIES
 from twinlog.config.keys.scope import KeyNames
@@ -310,6 +311,7 @@ def build_flow(
         aliases=tuple(alias for alias in layers.aliases if alias not in (layers.source, layers.target)),
     )
     if copies:
+        check_identical_offsets(connector, flow)
         warn_of_naming(layers, connector, flow, warnings)
     if layers.kind in {"checkpoint", "heartbeat"} and "transforms" in layers.connector:
         entry = layers.connector["transforms"]

@@ -67,9 +67,15 @@ class SharedTopics:
             both = (rules[one.name], rules[other.name])
             if (one.source, one.target) == (other.target, other.source):
                 found += self._both_ways(one, other, *both)
-            elif one.target == other.target and one.keeps_names and other.keeps_names and not self.first_writes:
+            elif (
+                one.target == other.target and one.keeps_names and other.keeps_names and not self._may_share(one, other)
+            ):
                 found += self._one_topic(one, other, *both)
         return [*found, *self._cycles([*rules.values()])]
+
+    def _may_share(self, one: FlowSettings, other: FlowSettings) -> bool:
+        """Whether the first of two sources may write a topic: its offsets could then be those of either source."""
+        return bool(self.first_writes) and "identical" not in {*one.offsets.values, *other.offsets.values}
 
     def _rule(self, flow: FlowSettings, wrong: set[tuple[str, int | None]]) -> Topology | None:
         layer = self.layers[_ends(flow)].connector

@@ -393,6 +393,15 @@ TWINLOG_KEYS = (
         update=RESTART,
     ),
     _flow_setting(
+        "twinlog.offsets",
+        ENUM,
+        "Offsets of copies: `translated` are the next offsets of the remote topic, `identical` are [the offsets of the "
+        "source](identical-offsets.md), in topics without transactions and without compaction.",
+        choices=("translated", "identical"),
+        per_topic=True,
+        update=PAUSE,
+    ),
+    _flow_setting(
         "twinlog.gap.policy",
         ENUM,
         "Action when the source lost records before their copy (retention, truncation, a recreated topic): "

@@ -31,7 +31,7 @@ from twinlog.copier.partition.refused_appends import (
 )
 from twinlog.copier.partition.routed_records import PendingRoutedFetch
 from twinlog.copier.partition.routes import Routes
-from twinlog.errors import TwinlogError
+from twinlog.errors import DivergedError, TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity, QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
@@ -189,6 +189,8 @@ class PartitionAppends:
         if append.route is not None:
             self._acknowledged_for_other(append, base_offset)
             return
+        if self._state.rules.keep_offsets and self._has_diverged(append, base_offset):
+            return
         expected = self._state.copied.acknowledged.next_target
         if self._state.misplaced is not None or (expected is not None and base_offset < expected):
             self._note_misplaced(append, base_offset)
@@ -202,6 +204,24 @@ class PartitionAppends:
         self._catch_up()
         self._services.context.notify_progress()
         self._state.take_acknowledgement(self.queue.queued_bytes)
+
+    def _has_diverged(self, append: Append, base_offset: TargetOffset) -> bool:
+        """Whether an append, or an append before it, got other offsets than its source records have.
+
+        The stored position stays before these appends, so the next copier finds them, too.
+        """
+        state = self._state
+        if isinstance(state.life.error, DivergedError):
+            return True
+        if base_offset == TargetOffset(append.first_source_offset):
+            return False
+        state.fail_partition(
+            DivergedError(
+                f"{state.source}: {state.remote} has diverged: the record at source offset "
+                f"{append.first_source_offset} got offset {base_offset} there, as if another program wrote to it"
+            )
+        )
+        return True
 
     def _acknowledged_for_other(self, append: Append, base_offset: TargetOffset) -> None:
         """Another partition of this copier routed these records here, in the same transactions."""
@@ -324,6 +344,9 @@ class PartitionAppends:
 
     def _appending(self) -> Appending:
         next_target, late_appends = self._state.copied.acknowledged.next_target, self.queue.late.expected
+        if self._state.rules.keep_offsets:
+            # An assumed offset would hide a difference: the log is read.
+            next_target = None
         return Appending(self._state.source, self._state.remote, self._state.transactional, next_target, late_appends)
 
     # Continuing at another position.

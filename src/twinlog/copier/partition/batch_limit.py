@@ -37,6 +37,8 @@ def way_on(error: TwinlogError, source: TopicPartition, remote: TopicPartition, 
         change, field = f"change the setting of {remote.topic} that refuses it", "refused_record_policy"
     else:
         return None
+    if settings.keeps_offsets(source.topic):
+        return change
     policy = f"set {settings.key(field)}.{source.topic} = skip or dead-letter"
     if settings.kind is not None:
         return f"{change}; or, to leave such records out, {policy}"

@@ -103,14 +103,18 @@ class CopiedRecords:
     def add(self, append: Append, base_offset: TargetOffset, leader_epoch: int) -> None:
         """The target acknowledged an append, at `base_offset`."""
         self.leeway = False
-        self.runs.add(append.spans, base_offset)
         before, count = self.acknowledged, append.count
+        # Records that only fill offsets are left out of counts and maps.
+        copies = before.kept_from is None or append.next_source_offset > before.kept_from
+        if copies:
+            self.runs.add(append.spans, base_offset)
         writer = before.writer
         if writer is not None:
             writer = Writer(writer.producer_id, writer.epoch, sequence_after(writer.sequence, count))
         next_target = TargetOffset(base_offset + count)
         self.acknowledged = before.after_append(append.next_source_offset, next_target, leader_epoch, writer)
-        self._note(append)
+        if copies:
+            self._note(append)
 
     def routed(self, append: Append) -> None:
         """The target acknowledged records of this partition that a transform routed to another partition."""

@@ -78,7 +78,8 @@ class LeftOutRecords:
 class CopyState:
     """The offsets, the limit and the trouble of a partition that is copied.
 
-    `paused`: the copier fetches nothing. `unstored`: the next copier would still append as another writer.
+    `paused`: the copier fetches nothing. `filling`: the remote log still gets the offsets before the first source
+    offset to copy. `unstored`: the next copier would still append as another writer.
     `misplaced`: the target took an append at too small an offset, so the lost records are copied again first.
     `trouble` is the reason why the partition makes no progress now, or None.
 
@@ -89,6 +90,7 @@ class CopyState:
         "_context",
         "_reader",
         "copied",
+        "filling",
         "left_out_records",
         "life",
         "limit",
@@ -128,7 +130,7 @@ class CopyState:
         self.copied = CopiedRecords(position, context.loop.clock, context.tally, transactional=transactional)
         self.left_out_records = LeftOutRecords(self.source, context)
         self.misplaced: MisplacedAppends | None = None
-        self.paused = False
+        self.filling = self.paused = position.fills
         self.unstored = False
         self.trouble: str | None = None
         self.request = request
@@ -157,8 +159,8 @@ class CopyState:
         self.paused = True
 
     def resume(self) -> None:
-        """Read again, unless this partition failed, was released, or its position on the target is in doubt."""
-        if not self.left and not self.failed and not self.unstored and self.misplaced is None:
+        """Read again, unless this partition failed, was released, or its place on the target is still to be found."""
+        if not self.left and not self.failed and not self.unstored and not self.filling and self.misplaced is None:
             self.paused = False
             self.wake_reader()
 
@@ -196,6 +198,10 @@ class CopyState:
         """The new writer is stored for the next copier: read again."""
         self.unstored = False
         self.resume()
+
+    def end_filling(self) -> None:
+        """The remote log begins at the first source offset to copy."""
+        self.filling = False
 
     def set_misplaced(self, misplaced: MisplacedAppends) -> None:
         """The target took appends at too small an offset, or lost committed records: read nothing until a move."""

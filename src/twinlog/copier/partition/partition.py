@@ -24,9 +24,16 @@ from twinlog.copier.partition.life import (
     PauseFetch,
 )
 from twinlog.copier.partition.source_log import ReadAhead, SourcePosition, decide_fetch_error
-from twinlog.errors import EngineLostError, NotAcknowledgedError, RecordTooLargeError, TwinlogError
+from twinlog.errors import (
+    DivergedError,
+    EngineLostError,
+    NotAcknowledgedError,
+    OffsetHoleError,
+    RecordTooLargeError,
+    TwinlogError,
+)
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
-from twinlog.kafka.producer.appends import CopyRules, Prepare, PreparedFetch
+from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionCounters
@@ -199,8 +206,9 @@ class PartitionCopy:
         self.state.pause()
         self.life.fail(error)
         self.state.report_trouble(str(error))
+        arrives = isinstance(error, NotAcknowledgedError | DivergedError)
         # Within a transaction, an abort also ends the appends that may still arrive.
-        if not self._appends.fail(refused=not isinstance(error, NotAcknowledgedError)) and self.transactional:
+        if not self._appends.fail(refused=not arrives) and self.transactional:
             self._request_copier(self, AbortTransaction())
         self._request_copier(self, HoldPartition(error))
 
@@ -229,6 +237,17 @@ class PartitionCopy:
     def stored(self) -> None:
         """The new writer is stored for the next copier: continue."""
         self.state.confirm_store()
+
+    def fill_offsets(self, fillers: list[Append]) -> None:
+        """Append records that fill the next offsets of the remote log, before the first source offset to copy."""
+        begin, past = self.read.offset, fillers[-1].next_source_offset
+        self.read.skip_to(past, -1)
+        self._appends.append_fetch(begin, PreparedFetch(past, fillers))
+
+    def end_filling(self) -> None:
+        """The remote log begins at the first source offset to copy: read from there."""
+        self.state.end_filling()
+        self.seek(self.acknowledged)
 
     def expect_late_appends(self, position: Position) -> None:
         """Appends of this partition's writer from before `position` may still arrive."""
@@ -296,7 +315,10 @@ class PartitionCopy:
             self._request_copier(self, AwaitTransform())
             return None
         except TwinlogError as error:
-            if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
+            if isinstance(error, OffsetHoleError) and not self.queue.idle:
+                # The records before the hole are copied first.
+                self.read_ahead.back_off(self._now())
+            elif not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
                 self.fail_partition(naming(error, self.source, self.remote))
             return None
         return None if prepared.oversized and self._must_ask_limit() else prepared

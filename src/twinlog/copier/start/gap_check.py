@@ -96,7 +96,7 @@ class GapCheck:
                 "heartbeats", f"{text}; the flow continues at offset {gap.resume_at}, as these are no user's records"
             )
             return self._after(gap, position, topic_id)
-        policy = self._settings.gap_policy.for_topic(grant.source.topic)
+        policy = self._settings.held_policy("gap", grant.source.topic)
         if policy in ("hold", "stop"):
             if policy == "stop":
                 self._event("gap", f"{event}; the flow stops on it")

@@ -345,7 +345,7 @@ def _with_offsets(append: Append) -> list[tuple[SourceOffset, Body]]:
     return list(zip(offsets, bodies, strict=True))
 
 
-def _later(writer: Writer | None, batch: Batch) -> Writer | None:
+def writer_after(writer: Writer | None, batch: Batch) -> Writer | None:
     """The writer after a batch of the log: the batch moves the writer's sequence number if the writer appended it."""
     if writer is None or batch.producer_id != writer.producer_id or batch.producer_epoch < writer.epoch:
         return writer
@@ -417,7 +417,7 @@ async def resume_after_log_end(
         view, batch = found
         ours, others = await follower.follow(view, batch)
         matched, strange = matched + ours, strange + others
-        writer = _later(writer, batch)
+        writer = writer_after(writer, batch)
     if strange:
         reason = "the source was compacted, or somebody else writes to this remote topic"
         if prepare is not unchanged:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from twinlog.batches.prepare import prepare
 from twinlog.copier.start.first_look import TOGETHER, GrantedPartition, LogsAtRest, log_starts, look, unreported
 from twinlog.copier.start.gap_check import GapCheck
+from twinlog.copier.start.identical_position import IdenticalPositions
 from twinlog.copier.start.log_reader import find_unverified
 from twinlog.copier.start.lost_records import RemoteLogComparison, TransformedAppends
 from twinlog.copier.start.producer_ids import fencing
@@ -106,6 +107,7 @@ class StartPositions:
         self._settings = settings
         self._event = event
         self._gap_check = GapCheck(source, settings, event)
+        self._identical = IdenticalPositions(source, target, self._gap_check)
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_TWO_LEADERS)
         self._maps = StoredMaps(target, segments_topic(settings.source))
         self._logs_at_rest = logs_at_rest
@@ -150,7 +152,9 @@ class StartPositions:
         """
         if not refreshed:
             await self._refresh_soon(grants)
-        fresh = [grant for grant in grants if grant.position is None and not grant.begin.refused]
+        kept = {grant.source for grant in grants if self._settings.keeps_offsets(grant.source.topic)}
+        fresh = [grant for grant in grants if _begins(grant, keeps=grant.source in kept)]
+        asked = {grant.source for grant in fresh}
         committed = self._settings.consumer.isolation_level == "read_committed"
         source_codes: dict[TopicPartition, int] = {}
         target_codes: dict[TopicPartition, int] = {}
@@ -159,15 +163,18 @@ class StartPositions:
             return await first_offsets(self._source, fresh, read_committed=committed, errors=source_codes)
 
         first = self._source.loop.spawn(places) if fresh else None
-        late = [grant.remote for grant in grants if not grant.drained and grant.position is not None]
-        others = [grant.remote for grant in grants if grant.drained or grant.position is None]
+        # The end of a log with kept offsets is its position, even if a stored position is missing.
+        resting = {one.source for one in grants if not one.drained and (one.position is not None or one.source in kept)}
+        late = [grant.remote for grant in grants if grant.source in resting]
+        others = [grant.remote for grant in grants if grant.source not in resting]
         ends = _on_target(await self._target.list_offsets(others, LATEST, errors=target_codes))
         if late:
             ends.update(await self._logs_at_rest.find_ends(late))
-        unverified, errors = await self._find_unverified(grants, ends)
+        unverified, errors = await self._find_unverified(grants, kept, ends)
         starts: dict[TopicPartition, SourceOffset] = {} if first is None else await first
         resolved = StartPosition({}, {})
         behind: list[GrantedPartition] = []
+        keeping: list[tuple[Grant, TargetOffset]] = []
         for grant in grants:
             end = ends.get(grant.remote)
             if grant.remote in errors:
@@ -178,26 +185,29 @@ class StartPositions:
             for client, partition in ((self._source, grant.source), (self._target, grant.remote)):
                 if client.leader(partition) is None:
                     resolved.errors.setdefault(grant.source, _leaderless(client, partition))
-            if end is None and not grant.drained and grant.position is not None:
+            if end is None and grant.source in resting:
                 resolved.errors.setdefault(grant.source, self._logs_at_rest.error_of(grant.remote))
             elif end is None or grant.remote not in unverified:
                 resolved.errors.setdefault(grant.source, unreported(self._target, grant.remote, target_codes))
             elif self._source.leader(grant.source) is None:
                 continue
+            elif grant.source in asked and grant.source not in starts:
+                resolved.errors[grant.source] = unreported(self._source, grant.source, source_codes)
+            elif grant.position is None and grant.begin.refused:
+                resolved.errors[grant.source] = self._no_place(grant.source)
+            elif grant.source in kept:
+                keeping.append((grant, end))
             elif grant.position is None:
-                if grant.begin.refused:
-                    resolved.errors[grant.source] = self._no_place(grant.source)
-                elif grant.source in starts:
-                    resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
-                else:
-                    resolved.errors[grant.source] = unreported(self._source, grant.source, source_codes)
+                resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
             elif self._lacks_marker(grant.remote, grant.position, end):
                 resolved.errors[grant.source] = ClusterError(
                     f"cluster {self._target.alias}: {grant.remote} lacks the marker of its last transaction, which may "
                     "be on its way"
                 )
             else:
-                behind.append(GrantedPartition(grant, grant.position, end, unverified[grant.remote]))
+                # A topic may have had kept offsets before.
+                position = replace(grant.position, kept_from=None)
+                behind.append(GrantedPartition(grant, position, end, unverified[grant.remote]))
         maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
         groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
 
@@ -217,6 +227,15 @@ class StartPositions:
                     # The traceback would hold this frame, and so the error itself.
                     resolved.errors[here] = error.with_traceback(None)
 
+        async def begin_kept(grant: Grant, end: TargetOffset) -> None:
+            try:
+                async with self._reading.make_permit(self._leaders(grant)):
+                    resolved.positions[grant.source] = await self._identical.find_position(
+                        grant, end, starts.get(grant.source), *self._ids(grant)
+                    )
+            except TwinlogError as error:
+                resolved.errors[grant.source] = error.with_traceback(None)
+
         async def work() -> None:
             while groups:
                 some = groups.popleft()
@@ -224,7 +243,12 @@ class StartPositions:
                     await begin(some)
 
         loop = self._target.loop
-        await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(groups)))])
+        await loop.gather(
+            [
+                *(loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(groups)))),
+                *(loop.spawn(begin_kept, grant, end) for grant, end in keeping),
+            ]
+        )
         return resolved
 
     def _together(self, behind: Sequence[GrantedPartition]) -> deque[list[GrantedPartition]]:
@@ -241,7 +265,7 @@ class StartPositions:
         return groups
 
     async def _find_unverified(
-        self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]
+        self, grants: Sequence[Grant], kept: Set[TopicPartition], ends: Mapping[TopicPartition, TargetOffset]
     ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
         """Whether a remote log may hold other records than its position counts; the reason if that is unknown."""
         # A drained partition was checked at its release, once all its appends were answered.
@@ -249,6 +273,7 @@ class StartPositions:
             grant.remote: grant.position
             for grant in grants
             if not grant.drained
+            and grant.source not in kept
             and grant.position is not None
             and grant.position.next_target is not None
             and ends.get(grant.remote, -1) >= grant.position.next_target
@@ -418,6 +443,13 @@ class StartPositions:
         self._event("target", text)
         # With the leader epoch of later batches the source would report a divergence at this offset.
         return replace(position, next_source=begin, leader_epoch=-1)
+
+
+def _begins(grant: Grant, *, keeps: bool) -> bool:
+    """Whether the start rule decides the first source offset of a partition; `keeps` tells whether it keeps offsets."""
+    if grant.position is None:
+        return not grant.begin.refused
+    return keeps and grant.position.kept_from is None
 
 
 def _leaderless(client: ClusterClient, partition: TopicPartition) -> ClusterError:

@@ -410,6 +410,50 @@ _TARGET = Area(
     ),
 )
 
+_IDENT = Area(
+    name="IDENT",
+    title="Identical offsets",
+    about="With `twinlog.offsets = identical` a record has the same offset on both clusters, or its partition is held.",
+    look=(
+        "twinlog status mm2.properties",
+        "twinlog verify mm2.properties --topic T",
+        "kafka-get-offsets.sh --bootstrap-server HOST:PORT --topic T",
+    ),
+    messages=(
+        Message(
+            "TW-IDENT-01",
+            "A remote log has diverged",
+            "error",
+            lines=("`T-0 is held at source offset N: ... diverged ...`",),
+            meaning=(
+                "The target has another record at an offset of the source, or a record too many. As a rule another "
+                "program writes to the remote topic, or the topic was filled before the flow."
+            ),
+            impact=ONE_PARTITION_WAITS,
+            mend=(
+                "Keep other producers away from the remote topic and delete the topic: twinlog creates it again, and "
+                "copies the source from its first record. Or set `twinlog.offsets.T = translated`. See [identical "
+                "offsets](identical-offsets.md#held-partitions)."
+            ),
+        ),
+        Message(
+            "TW-IDENT-02",
+            "An offset of the source has no record",
+            "error",
+            lines=("`T-0 is held at source offset N: ... cannot have the offset of its source ...`",),
+            meaning=(
+                "The topic has transactions or is compacted: markers and removed records take offsets that no producer "
+                "can leave out."
+            ),
+            impact=ONE_PARTITION_WAITS,
+            mend=(
+                "Set `twinlog.offsets.T = translated` and run `twinlog reload mm2.properties`: copying continues with "
+                "translated offsets."
+            ),
+        ),
+    ),
+)
+
 PAGE = Page(
     "held",
     "Held partitions, gaps and lost records",
@@ -418,5 +462,6 @@ PAGE = Page(
         _GAP,
         _RECORD,
         _TARGET,
+        _IDENT,
     ),
 )

@@ -1,4 +1,4 @@
-"""Describes and creates topics, and describes and alters their settings, many topics at a time.
+"""Describes and creates topics, describes and alters their settings, and deletes the first records of a partition.
 
 The functions are coroutines on the loop of a client.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from kafka.protocol.admin import (
     AlterConfigsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
@@ -24,7 +25,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import ConfigChange, ConfigEntry, DescribedTopic, NewTopic, Refusal, Topic
-from twinlog.model.types import TopicName
+from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 
 _WITH_RIGHTS = 8
 _UNKNOWN = 31
@@ -295,3 +296,33 @@ async def create_topic(client: ClusterClient, topic: NewTopic, purpose: str) -> 
     if answer.error_code in error_codes.RETRIABLE:
         raise ClusterError(f"cluster {client.alias}: topic {topic.name} is not created yet: {answer.error_message}")
     return Refusal(answer.error_code, str(answer.error_message or error_codes.explain(answer.error_code)))
+
+
+async def delete_records(client: ClusterClient, partition: TopicPartition, before: TargetOffset) -> Code:
+    """Delete the records of a partition before an offset, on all replicas in sync (KIP-107).
+
+    A log that begins at the offset or after it stays unchanged. Returns NONE once they are deleted, POLICY_VIOLATION if
+    the topic's `cleanup.policy` forbids it. Raises RefusedError if the principal lacks DELETE on the topic,
+    ClusterError for a failure that may pass.
+    """
+    leader = client.leader(partition)
+    if leader is None:
+        raise ClusterError(f"cluster {client.alias}: {partition} lacks a leader")
+    kind = DeleteRecordsRequest.DeleteRecordsTopic
+    request = DeleteRecordsRequest(
+        topics=[
+            kind(
+                name=partition.topic,
+                partitions=[kind.DeleteRecordsPartition(partition_index=partition.partition, offset=before)],
+            )
+        ],
+        timeout_ms=CREATE_MS,
+        max_version=2,
+    )
+    ((result,),) = (topic.partitions for topic in (await client.send_change(request, leader.node, TIMEOUT_S)).topics)
+    if error_codes.refused(result.error_code):
+        raise client.lacks("DELETE", f"topic {partition.topic}", "deleting the records that lead to its first offset")
+    if result.error_code not in (Code.NONE, Code.POLICY_VIOLATION):
+        why = error_codes.explain(result.error_code)
+        raise ClusterError(f"cluster {client.alias}: records of {partition} are still to be deleted: {why}")
+    return Code(result.error_code)

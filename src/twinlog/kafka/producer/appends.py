@@ -48,6 +48,9 @@ class CopyRules:
     `merge_batch_bytes`; `merge_below` 0 turns merging off. Uncompressed neighbours of up to `join_records` records are
     joined into batches of up to `join_batch_bytes`; `join_records` 0 turns joining off.
 
+    With `keep_offsets` the copies get the offsets of their sources: a hole in these offsets ends a batch, and the
+    copying.
+
     `oversized` is the policy for a record that exceeds the limit even in a batch of its own. `refused` is the policy
     for a record that the target refuses for another reason. A transform gets the first `most_records` records of a
     fetch, None for all records.
@@ -68,6 +71,7 @@ class CopyRules:
     join_batch_bytes: int = 1_048_576
     join_records: int = 0
     check_crcs: bool = True
+    keep_offsets: bool = False
     oversized: RecordPolicy = "hold"
     refused: RecordPolicy = "hold"
     most_records: int | None = None
@@ -83,8 +87,9 @@ class CopyRules:
             codec_level=producer.compression_level,
             merge_batch_bytes=producer.merge_batch_bytes,
             check_crcs=consumer.check_crcs,
-            oversized=settings.oversized_record_policy.for_topic(topic),
-            refused=settings.refused_record_policy.for_topic(topic),
+            keep_offsets=settings.keeps_offsets(topic),
+            oversized=settings.record_policy(settings.oversized_record_policy, topic),
+            refused=settings.record_policy(settings.refused_record_policy, topic),
         )
 
     @property

@@ -75,11 +75,7 @@ class MapStore:
                 self._stood |= self._changed
                 self._changed.clear()
                 for partition in partitions:
-                    position = self._stood.get(partition)
-                    if position is not None and position.next_target is not None:
-                        self.maps.extend_map(
-                            partition, position.next_source, position.next_target, generation=position.generation
-                        )
+                    self.maps.set_position(partition, self._stood.get(partition))
 
     def overtaken(self, partition: TopicPartition, known: ExactMap) -> bool:
         """Whether a position was stored after the end of a map: another program copied more records."""

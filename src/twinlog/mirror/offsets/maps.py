@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import (
     SEGMENT_POINTS,
     LastPoint,
@@ -114,6 +115,8 @@ class ExactMaps:
     def __init__(self) -> None:
         self._known: dict[TopicPartition, _LoadedMap] = {}
         self._unread: dict[TopicPartition, _Unread] = {}
+        self._same: dict[TopicPartition, ExactMap] = {}
+        """The maps of partitions whose copies keep their offsets."""
 
     def apply_records(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
         """Take records (key, value) of the topic in their order; returns their partitions."""
@@ -199,8 +202,24 @@ class ExactMaps:
         elif known is not None and known.generation == generation:
             known.map.move_end(next_source, next_target)
 
+    def set_position(self, partition: TopicPartition, position: Position | None) -> None:
+        """Take a stored position that was read before the segments, None for a deleted one: the map ends there.
+
+        If the copies keep the offsets of their sources, each offset translates to itself, and segments of earlier
+        copies are left out.
+        """
+        if position is None or position.kept_from is None:
+            self._same.pop(partition, None)
+            if position is not None and position.next_target is not None:
+                self.extend_map(partition, position.next_source, position.next_target, generation=position.generation)
+        elif position.next_source >= position.kept_from:
+            same = self._same.setdefault(partition, ExactMap(SourceOffset(0), TargetOffset(0), complete=True))
+            same.move_end(position.next_source, TargetOffset(position.next_source))
+
     def map(self, partition: TopicPartition) -> ExactMap | None:
         """The map of a partition; None before twinlog's first copy of the partition."""
+        if partition in self._same:
+            return self._same[partition]
         known = self._decoded(partition)
         return None if known is None else known.map
 
@@ -217,7 +236,7 @@ class ExactMaps:
 
     def __len__(self) -> int:
         """The number of partitions with a map."""
-        return len(self._known) + len(self._unread)
+        return len(self._known) + len(self._unread) + len(self._same)
 
     def fragmented(self, max_points: int = MAX_POINTS) -> list[TopicPartition]:
         """The partitions whose segments `join_segments` may change."""

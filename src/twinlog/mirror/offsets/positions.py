@@ -36,6 +36,9 @@ class Position:
     UUID texts, None when unknown. `generation` is the generation of the exact map that ends here (see
     `mirror.offsets.segments.Segment`). `remote_topic` is the topic of the copies, `writer` the producer that appended
     them; both are None when unknown. `writer` is also None when transactions keep late appends away.
+
+    `kept_from` is the first source offset to copy if the copies keep the offsets of their sources, otherwise None.
+    Before it the remote log has only records that fill offsets, and `next_target` equals `next_source`.
     """
 
     next_source: SourceOffset
@@ -46,6 +49,13 @@ class Position:
     generation: int = 0
     remote_topic: str | None = None
     writer: Writer | None = None
+    kept_from: SourceOffset | None = None
+
+    @property
+    def fills(self) -> bool:
+        """Whether the remote log may still lack offsets before the first source offset to copy, or have records
+        there."""
+        return self.kept_from is not None and 0 < self.kept_from >= self.next_source
 
     def after_append(
         self, next_source: SourceOffset, next_target: TargetOffset, leader_epoch: int, writer: Writer | None
@@ -60,6 +70,7 @@ class Position:
             self.generation,
             self.remote_topic,
             writer,
+            self.kept_from,
         )
 
 
@@ -91,6 +102,8 @@ def encode_position(
         "remote_topic": position.remote_topic,
         "producer": None if writer is None else [writer.producer_id, writer.epoch, writer.sequence],
     }
+    if position.kept_from is not None:
+        extra["kept_from"] = position.kept_from
     return PositionRecord(
         key=position_key(source, partition, connector),
         value=utf8_json({"offset": position.next_source - 1}),
@@ -141,6 +154,7 @@ def decode_position(
         generation=extra.get("generation", extra.get("life", 0)),
         remote_topic=extra.get("remote_topic"),
         writer=_writer(extra.get("producer")),
+        kept_from=extra.get("kept_from"),
     )
 
 

@@ -172,6 +172,15 @@ RUN_ROWS = (
     RightRow(
         "target",
         "topics `east.` (prefix)",
+        (AclOperation.DELETE,),
+        "the first offset of a remote topic, with `twinlog.offsets = identical`",
+        remote_topics,
+        lambda flow: flow.copies and "identical" in flow.offsets.values,
+        ("data",),
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
         (_READ,),
         "reading the records that arrived before a crash; committing offsets of groups",
         remote_topics,

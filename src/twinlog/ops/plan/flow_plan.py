@@ -24,6 +24,7 @@ ProblemKind = Literal[
     "refused",
     "disk",
     "gap",
+    "offsets",
     "renamed",
     "unread",
     "class",
@@ -39,6 +40,7 @@ _IDS: Mapping[ProblemKind, str] = {
     "refused": "TW-TOPIC-15",
     "disk": "TW-PLAN-05",
     "gap": "TW-GAP-01",
+    "offsets": "TW-IDENT-01",
     "renamed": "TW-NAME-01",
     "unread": "TW-PLAN-07",
     "class": "TW-FILE-32",
@@ -124,7 +126,7 @@ class GroupPlan:
 class TopicCopyPlan:
     """The part of a topic to copy: offsets, which are at least as many as records, and an estimate of bytes.
 
-    `bytes` is None if the sizes of logs are unreadable.
+    `bytes` is None if the sizes of logs are unreadable. With `identical` the copies keep the offsets of their sources.
     """
 
     topic: TopicName
@@ -133,6 +135,7 @@ class TopicCopyPlan:
     records: int
     bytes: int | None
     compacted: bool = False
+    identical: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -142,6 +145,7 @@ class TopicCopyPlan:
             "records": self.records,
             "bytes": self.bytes,
             "compacted": self.compacted,
+            "offsets": "identical" if self.identical else "translated",
         }
 
 
@@ -349,8 +353,9 @@ def _group(one: GroupPlan, plan: FlowPlan) -> str:
 
 def _copying(one: TopicCopyPlan) -> str:
     compacted = ", compacted: fewer records than offsets" if one.compacted else ""
+    identical = ", identical offsets" if one.identical else ""
     amount = _amount(one.records, one.bytes)
-    return f"> {one.topic} -> {one.remote}: {amount} in {_many(one.partitions, 'partition')}{compacted}"
+    return f"> {one.topic} -> {one.remote}: {amount} in {_many(one.partitions, 'partition')}{compacted}{identical}"
 
 
 def _left_out(topics: Iterable[ExcludedTopic]) -> list[str]:

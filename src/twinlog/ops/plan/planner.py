@@ -39,6 +39,7 @@ from twinlog.ops.plan.obstacles import (
     shorter_retention,
     too_full,
     too_small_limits,
+    unkept_offsets,
     unreadable_groups,
     unwritable_topics,
     written_by_others,
@@ -197,9 +198,11 @@ class FlowPlanner:
             mirrored = [pair.source for pair in pairs]
             starts = planned_starts(flow, self._source, mirrored, here.logs, positions, stored)
             copy = to_copy(pairs, here.logs, here.sizes, positions, here.configs, starts.begins)
+            copy = [replace(one, identical=flow.keeps_offsets(one.topic)) for one in copy]
             plan = replace(plan, copy=tuple(copy))
             others = running_others(self._target, flow, there)
             findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
+            findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions))
             if others is None:
                 findings.notes += after_last_copy(pairs, there.logs, positions, flow)
             self._look_at_starts(pairs, here, positions, starts, findings)
@@ -292,7 +295,7 @@ class FlowPlanner:
         flow = self._flow
         for part, gap in self._gaps(pairs, here, positions).items():
             text = gap.describe(part)
-            policy = flow.gap_policy.for_topic(part.topic)
+            policy = flow.held_policy("gap", part.topic)
             if policy in ("hold", "stop"):
                 result = "the partition is held" if policy == "hold" else "the flow stops on it"
                 way_out = gap.way_out(part, flow)
@@ -307,7 +310,7 @@ class FlowPlanner:
             text = f"the consumer of {flow.source} has {reset} = none, and some partitions lack a position"
             text = f"{text}: of {listed(starts.nowhere)}; set earliest or latest"
             findings.problems.append(Problem("gap", text, "TW-START-01"))
-        moved = {part.topic for part, log in fresh.items() if log.start > 0}
+        moved = {part.topic for part, log in fresh.items() if log.start > 0 and not flow.keeps_offsets(part.topic)}
         if moved:
             findings.notes.append(
                 f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "

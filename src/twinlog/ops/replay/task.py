@@ -163,7 +163,8 @@ class Replay:
         """Copies fetch by fetch; yields records, bytes, and source offsets that are done."""
         flow, client = self._rules.flow, self._target.client
         reader = self._reader(part, arrived.next_source, lost=_refuse_loss(part))
-        rules = replace(CopyRules.of(flow, part.source.topic), max_batch_bytes=part.max_batch_bytes, oversized="stop")
+        rules = CopyRules.of(flow, part.source.topic)
+        rules = replace(rules, max_batch_bytes=part.max_batch_bytes, oversized="stop", keep_offsets=False)
         if client.far:
             rules = rules.merging_all()
         appender = PartitionAppender(client, part.into, arrived.records, flow.producer, self._rules.patience_s)

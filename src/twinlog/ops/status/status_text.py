@@ -11,6 +11,7 @@ from twinlog.console.table import table
 from twinlog.model.amounts import counted, shown_age, shown_bytes
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
+from twinlog.model.types import TopicName
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.readers import ConnectorSnapshot
 from twinlog.ops.status.state import FlowStatusFacts
@@ -54,7 +55,13 @@ def lines(seen: FlowSnapshot) -> list[str]:
     add("heartbeat", None if facts.heartbeat_ms is None else f"{_ago(facts, facts.heartbeat_ms)}")
     shown = seen.topics[:MOST_TOPICS]
     if shown:
-        rows: list[Sequence[str]] = [_HEAD, *(_topic(topic, facts, report is not None) for topic in shown)]
+        rows: list[Sequence[str]] = [
+            _HEAD,
+            *(
+                _topic(topic, facts, report is not None, identical=seen.settings.keeps_offsets(TopicName(topic.topic)))
+                for topic in shown
+            ),
+        ]
         found += [f"  {line}" for line in table(rows, _NUMBERS)]
         left = len(seen.topics) - len(shown) + (report.more_topics if report is not None else 0)
         if left:
@@ -186,7 +193,7 @@ def _clock(facts: FlowStatusFacts) -> str | None:
     )
 
 
-def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> tuple[str, ...]:
+def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool, *, identical: bool) -> tuple[str, ...]:
     if topic.paused and not topic.partitions:
         lag = "?" if topic.paused_lag is None else f"{topic.paused_lag:,}"
         return (topic.topic, str(topic.paused), lag, *"----", "paused")
@@ -201,6 +208,7 @@ def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> tupl
         seconds = (">" if topic.undated else "") + f"{facts.age_s(topic.oldest_ms) or 0.0:.0f}"
     rates = (f"{topic.record_rate:,.0f}", f"{topic.byte_rate / 1e6:,.1f}") if reported else ("?", "?")
     remark = topic.trouble or (f"{topic.paused} more partitions are paused" if topic.paused else "")
+    remark = remark or ("identical offsets" if identical else "")
     return (topic.topic, str(topic.partitions), lag, size, seconds, *rates, remark)
 
 

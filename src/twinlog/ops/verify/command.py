@@ -38,6 +38,7 @@ from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import id_first
+from twinlog.model.types import TopicName
 from twinlog.ops.running_worker import read_flows_asked
 from twinlog.ops.verify.statement_command import checked_statement, signer_of, write_statement
 
@@ -197,7 +198,7 @@ def verify(
     print_result(
         output,
         lambda: _as_json(found, seconds, failed),
-        lambda: verdict_lines(found, seconds, failed, everything=everything),
+        lambda: verdict_lines(found, seconds, failed, everything=everything, identical=partial(_keeps_offsets, flows)),
     )
     if signer is not None and statement is not None:
         write_statement(statement, state_comparison(plans, found, failed, signer, SYSTEM.wall()), signer)
@@ -205,6 +206,10 @@ def verify(
         raise typer.Exit(FOUND)
     if failed:
         raise typer.Exit(UNREACHABLE)
+
+
+def _keeps_offsets(flows: Sequence[FlowSettings], flow: str, topic: str) -> bool:
+    return any(one.name == flow and one.keeps_offsets(TopicName(topic)) for one in flows)
 
 
 def _copying(known: Sequence[FlowSettings], flow: str | None) -> list[FlowSettings]:

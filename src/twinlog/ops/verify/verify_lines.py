@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from twinlog.console.table import shown_duration, table
@@ -20,11 +20,17 @@ SHOWN = 5
 
 
 def verdict_lines(
-    found: Sequence[Verdict], seconds: float, failed: Mapping[str, str] = _NONE, *, everything: bool
+    found: Sequence[Verdict],
+    seconds: float,
+    failed: Mapping[str, str] = _NONE,
+    *,
+    everything: bool,
+    identical: Callable[[str, str], bool] = lambda flow, topic: False,
 ) -> list[str]:
     """A table of topics, below it the differences and the uncompared ranges; it names flows if there are several.
 
-    `failed` are wholly uncompared flows, each with the reason.
+    `failed` are wholly uncompared flows, each with the reason. `identical` says whether the copies of a flow and topic
+    keep the offsets of their sources.
     """
     several = len({one.flow for one in found} | failed.keys()) > 1
     rows: list[tuple[str, ...]] = [("FLOW", *_HEAD) if several else _HEAD]
@@ -39,7 +45,7 @@ def verdict_lines(
                 str(sum(one.records for one in parts)),
                 str(sum(one.bytes for one in parts)),
                 str(sum(one.differences for one in parts)),
-                word_of(parts),
+                word_of(parts) + (", identical offsets" if identical(flow, topic) else ""),
             )
         )
     names = _names(found, several)

@@ -29,6 +29,10 @@ class PartitionLog:
     diverging_end: SourceOffset = UNKNOWN
 
 
+KEEPS_OFFSETS = (
+    "its copies keep the offsets of their sources, so it continues at the end of its remote log; to copy the topic "
+    "again, delete the remote topic"
+)
 UNREPORTED = "the source is silent about its offsets now; ask again"
 
 
@@ -66,6 +70,12 @@ def _place(place: LogPlace, log: PartitionLog) -> SourceOffset:
     if place.kind is LogPlaceKind.OFFSET:
         return SourceOffset(max(place.value, log.start))
     return log.end if log.at_time is None else SourceOffset(max(log.at_time, log.start))
+
+
+def stays_with_offsets(partition: TopicPartition, position: Position | None) -> PartitionMove:
+    """The move of a partition whose copies keep the offsets of their sources: it always continues at the end of its
+    remote log."""
+    return _stays(partition, None if position is None else position.next_source, KEEPS_OFFSETS)
 
 
 def _stays(partition: TopicPartition, before: SourceOffset | None, why: str) -> PartitionMove:

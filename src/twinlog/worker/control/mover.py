@@ -34,7 +34,7 @@ from twinlog.mirror.offsets.segments import COPIER_GENERATIONS, LastPoint, Segme
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.control.deciding import decide
+from twinlog.worker.control.deciding import decide, stays_with_offsets
 from twinlog.worker.control.model import PartitionMove, TopicCommand, TopicVerb
 from twinlog.worker.control.recopies import RecopiedRange, counting_first_copies, taken_back
 from twinlog.worker.control.source_logs import look
@@ -86,6 +86,7 @@ class PartitionMover:
             part: position
             for part, position in self._positions.read([part for part in partitions if part in remote]).items()
             if position.next_target is not None
+            and position.kept_from is None
             and part.topic in here
             and not here[part.topic].recreated(position.topic_id)
             and position.remote_topic_id in (None, _id(there.get(remote[part].topic)))
@@ -166,7 +167,12 @@ class PartitionMover:
         """
         stored = self._positions.read(partitions)
         logs = look(self._settings, self._source, command, partitions, stored)
-        moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
+        moves = [
+            stays_with_offsets(part, stored.get(part))
+            if command.verb.moves and self._settings.keeps_offsets(part.topic)
+            else decide(command, part, stored.get(part), logs.get(part))
+            for part in partitions
+        ]
         if command.verb is TopicVerb.RESTART_FROM:
             self._maps.read()
             moves = [self._with_first_target(move) for move in moves]

@@ -10,6 +10,7 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.copier.partition.batch_limit import way_on
 from twinlog.errors import RecordTooLargeError, RefusedRecordError, TransformError
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.per_topic import PerTopic
 
 SOURCE, REMOTE = TopicPartition(TopicName("clicks"), 3), TopicPartition(TopicName("a.clicks"), 3)
 LEFT_OUT = "or, to leave this record out, run twinlog topics skip-to FILE clicks-3 --to-offset 813"
@@ -39,3 +40,9 @@ def test_a_record_is_let_in_or_left_out(error: RecordTooLargeError, change: str,
 
 def test_what_is_no_trouble_of_one_record_has_its_own_way_on() -> None:
     assert way_on(TransformError(""), SOURCE, REMOTE, SETTINGS) is None
+
+
+def test_where_offsets_are_kept_no_record_may_be_left_out() -> None:
+    keeping = replace(SETTINGS, offsets=PerTopic("identical"))
+    error = RecordTooLargeError("", source_offset=812)
+    assert way_on(error, SOURCE, REMOTE, keeping) == "raise max.message.bytes of a.clicks"

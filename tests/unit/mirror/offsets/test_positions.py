@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import pytest
 
 from twinlog.mirror.offsets.positions import HEADER, Position, PositionRecord, Writer, decode_position, encode_position
-from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 NORTH, PART = Alias("north"), TopicPartition(TopicName("t"), 3)
 FULL = Position(8, 9, 2, "a", "b", generation=1, remote_topic="north.t", writer=Writer(4001, 3, 17))
@@ -36,6 +36,22 @@ def test_the_generation_is_read_under_its_earlier_name() -> None:
     assert decode_position(NORTH, record) == (PART, Position(8, 9, generation=5))
 
 
+def test_the_header_says_since_which_offset_copies_keep_theirs() -> None:
+    kept = replace(FULL, kept_from=SourceOffset(4))
+    record = encode_position(NORTH, PART, kept)
+    assert json.loads(record.headers[0][1])["kept_from"] == 4
+    assert decode_position(NORTH, record) == (PART, kept)
+    assert "kept_from" not in json.loads(encode_position(NORTH, PART, FULL).headers[0][1])
+
+
+@pytest.mark.parametrize(
+    ("next_source", "kept_from", "fills"), [(0, None, False), (0, 0, False), (0, 5, True), (5, 5, True), (6, 5, False)]
+)
+def test_a_log_fills_up_to_its_first_copy(next_source: int, kept_from: int | None, fills: bool) -> None:
+    first = None if kept_from is None else SourceOffset(kept_from)
+    assert Position(SourceOffset(next_source), TargetOffset(next_source), kept_from=first).fills is fills
+
+
 @pytest.mark.parametrize("producer", ["", ',"producer":null', ',"producer":[1,2]', ',"producer":["a",0,0]'])
 def test_a_header_without_a_producer_is_read(producer: str) -> None:
     header = b'{"target":9,"epoch":2,"topic_id":null,"remote_topic_id":null,"generation":0%b}' % producer.encode()
@@ -60,7 +76,7 @@ def test_a_record_that_is_no_position_is_passed_over(number: str) -> None:
 
 def test_an_append_moves_a_position_and_keeps_all_else() -> None:
     """Each field has a value of its own, so a field that a later version adds is looked at, too."""
-    values = (5, 6, 7, "topic", "remote id", 8, "remote", Writer(1, 2, 3))
+    values = (5, 6, 7, "topic", "remote id", 8, "remote", Writer(1, 2, 3), 4)
     before = Position(*values)
     assert [getattr(before, one.name) for one in fields(Position)] == list(values)
     after = before.after_append(15, 16, 17, Writer(1, 2, 4))

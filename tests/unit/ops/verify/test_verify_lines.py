@@ -170,3 +170,10 @@ def test_a_statement_that_still_holds() -> None:
 )
 def test_the_state_of_a_partition_of_a_statement(sides: tuple[SideFindings, ...], equal: bool | None) -> None:
     assert rechecked(0, *sides).equal is equal
+
+
+def test_identical_offsets_are_named() -> None:
+    lines = verdict_lines(
+        [verdict(0), verdict(0, topic="u")], 2.0, everything=False, identical=lambda _flow, topic: topic == "u"
+    )
+    assert [line.split("0  ")[-1] for line in lines[1:3]] == ["equal", "equal, identical offsets"]

@@ -8,7 +8,7 @@ import pytest
 
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.worker.control.deciding import PartitionLog, decide
+from twinlog.worker.control.deciding import PartitionLog, decide, stays_with_offsets
 from twinlog.worker.control.model import (
     LogPlace,
     LogPlaceKind,
@@ -107,3 +107,10 @@ def test_a_partition_that_the_source_does_not_report_stays() -> None:
 
 def test_release_changes_no_position() -> None:
     assert move(TopicVerb.RELEASE, None, 60) == PartitionMove(PART, 60, 60)
+
+
+@pytest.mark.parametrize("at", [None, 7])
+def test_a_partition_that_keeps_its_offsets_stays(at: int | None) -> None:
+    found = stays_with_offsets(PART, None if at is None else Position(at, at, kept_from=0))
+    assert (found.before, found.after, found.changes) == (at, at, False)
+    assert "delete the remote topic" in found.text

@@ -1,0 +1,99 @@
+"""Fills the offsets of a remote log before the first source offset to copy, and deletes the fillers again.
+
+DeleteRecords (KIP-107) moves the begin of the log behind the fillers. The end of the log is the only state of this
+work: the next copier continues there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.batches.fillers import make_fillers
+from twinlog.clock import wall_ms
+from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.start.log_reader import chunks
+from twinlog.errors import ClusterError, OffsetHoleError, RefusedError, TwinlogError
+from twinlog.kafka.admin.topics import delete_records
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.batch import scan
+from twinlog.kafka.record.compression import GZIP, ZSTD
+from twinlog.kafka.retry import PARTITION_RECOVERY
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+
+_PRODUCE, _WITH_ZSTD = 0, 7
+"""The first version of a produce request with zstd (KIP-110)."""
+
+
+class OffsetFillers:
+    """Fills the first offsets of the remote logs of a copier's `partitions`."""
+
+    def __init__(self, context: CopierContext, partitions: Mapping[TopicPartition, PartitionCopy]) -> None:
+        self._context = context
+        self._loop = context.loop
+        self._target = context.target
+        self._partitions = partitions
+
+    async def fill(self, part: PartitionCopy) -> None:
+        """Fill the offsets before the first source offset to copy, delete the fillers, and have the partition read.
+
+        Only fillers are deleted: the copies begin at that offset.
+        """
+        backoff = PARTITION_RECOVERY.backoff()
+        timestamp: int | None = None
+        while not part.left and not part.failed and self._has(part):
+            position = part.acknowledged
+            assert position.kept_from is not None
+            if not part.arrived or part.state.unstored:
+                await self._context.moved.wait(0.05)
+                continue
+            try:
+                if position.next_source < position.kept_from:
+                    if timestamp is None:
+                        timestamp = await self._first_timestamp(part, position.kept_from)
+                        continue
+                    codec = ZSTD if self._target.supports(_PRODUCE, _WITH_ZSTD) else GZIP
+                    most_bytes = part.limit.rules.max_batch_bytes
+                    part.fill_offsets(
+                        make_fillers(position.next_source, position.kept_from, timestamp, codec, most_bytes)
+                    )
+                elif await self._delete(part, TargetOffset(position.kept_from)):
+                    part.end_filling()
+                    return
+            except TwinlogError as error:
+                if not isinstance(error, ClusterError) or isinstance(error, RefusedError):
+                    part.fail_partition(error)
+                    return
+                part.report_trouble(str(error))
+                await self._loop.sleep(backoff.count_failure())
+
+    def _has(self, part: PartitionCopy) -> bool:
+        return not self._context.stopped and self._partitions.get(part.source) is part
+
+    async def _first_timestamp(self, part: PartitionCopy, first: SourceOffset) -> int:
+        """The timestamp in ms of the first record to copy, so that fillers pass wherever this record passes.
+
+        At the end of the source it is the present time.
+        """
+        await self._context.source.refresh_soon([part.source.topic])
+        async for fetched, _ in chunks(
+            self._context.source, part.source, first, committed=False, known=False, most_bytes=1
+        ):
+            for batch in scan(fetched.records):
+                return batch.base_timestamp
+        return wall_ms(self._loop.clock)
+
+    async def _delete(self, part: PartitionCopy, before: TargetOffset) -> bool:
+        """Delete the fillers; returns False if the partition failed."""
+        await self._target.refresh_soon([part.remote.topic])
+        if await delete_records(self._target, part.remote, before) == Code.NONE:
+            return True
+        part.fail_partition(
+            OffsetHoleError(
+                f"{part.source}: the first source offset is {before}, and {part.remote} keeps the records before it: "
+                "cleanup.policy of its topic lacks delete",
+                way_out=f"set cleanup.policy of {part.remote.topic} to delete, or twinlog.offsets = translated for the "
+                "topic",
+            )
+        )
+        return False

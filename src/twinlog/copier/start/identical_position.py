@@ -1,0 +1,204 @@
+"""Finds the position of a partition whose copies keep the offsets of their sources: the end of its remote log.
+
+The next record of the target has the next offset of the source, so the end of the log is the position. Both logs are
+compared from the stored position on; if the position is missing, at the last record. A difference holds the partition,
+because every later offset would be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from twinlog.batches.fillers import is_filler
+from twinlog.copier.start.first_look import log_starts, unreported
+from twinlog.copier.start.gap_check import GapCheck
+from twinlog.copier.start.log_reader import CHUNK_BYTES, chunks
+from twinlog.copier.start.producer_ids import fencing
+from twinlog.copier.start.resume_after_crash import writer_after
+from twinlog.errors import DivergedError
+from twinlog.kafka.admin.partition_states import require_current_id
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.offsets import LATEST
+from twinlog.kafka.record.batch import Batch, scan
+from twinlog.kafka.record.records import record_bodies
+from twinlog.kafka.record.stamp import sequence_after
+from twinlog.lease.messages import Grant
+from twinlog.mirror.gaps import find_gap
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class _LoggedBatch:
+    """A batch of records, and the records as (offset, timestamp in ms, body)."""
+
+    batch: Batch
+    records: list[tuple[int, int, bytes]]
+
+    @property
+    def fills(self) -> bool:
+        """Whether the batch has fillers."""
+        return bool(self.records) and is_filler(self.records[0][2])
+
+
+class IdenticalPositions:
+    """The positions of partitions whose copies keep their offsets."""
+
+    def __init__(self, source: ClusterClient, target: ClusterClient, gap_check: GapCheck) -> None:
+        self._source = source
+        self._target = target
+        self._gap_check = gap_check
+
+    async def find_position(
+        self,
+        grant: Grant,
+        end: TargetOffset,
+        first: SourceOffset | None,
+        topic_id: str | None,
+        remote_id: str | None,
+    ) -> Position:
+        """The position at the end of a remote log that is at rest and ends at `end`.
+
+        `first` is the first source offset to copy by the start rule, None if a stored position has it. The ids are
+        those of both topics now. Raises DivergedError if the remote log has other records than the source, GapError if
+        the source topic was recreated, ClusterError.
+        """
+        stored = grant.position if grant.position is not None and grant.position.kept_from is not None else None
+        if stored is not None and _differ(stored.remote_topic_id, remote_id):
+            await require_current_id(self._target, grant.remote)
+            stored = None if end else replace(stored, writer=None)
+        source_start, start = await log_starts(self._source, self._target, grant)
+        now = Position(SourceOffset(end), end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
+        recreated = stored is not None and _differ(stored.topic_id, topic_id)
+        if not end:
+            known = None if stored is None or recreated else stored.kept_from
+            kept_from = max(source_start, first or SourceOffset(0), known or SourceOffset(0))
+            writer = None if stored is None else _writer_at(stored, end, None)
+            return replace(now, kept_from=kept_from, writer=writer)
+        if stored is not None and recreated:
+            await require_current_id(self._source, grant.source)
+            gap = find_gap(stored.next_source, source_start, SourceOffset(0), recreated=True)
+            assert gap is not None
+            self._gap_check.handle_gap(gap, grant, stored, topic_id)
+        last = await self._last_batch(grant.remote, end) if start < end else None
+        if stored is None:
+            begun = SourceOffset(start)
+            if last.fills if last is not None else end <= (first or 0):
+                # The first copy is still to come.
+                begun = max(SourceOffset(end), first or SourceOffset(0))
+            elif last is None or source_start >= end or not await self._compare(grant, end - 1, end):
+                raise DivergedError(
+                    f"{grant.source}: {grant.remote} may have diverged: it ends at offset {end}, its position is "
+                    "missing, and both logs lack a common record to compare"
+                )
+            return replace(now, kept_from=begun, writer=_writer_of(last))
+        assert stored.kept_from is not None
+        assert stored.next_target is not None
+        now = replace(now, writer=_writer_at(stored, end, last), kept_from=stored.kept_from)
+        if stored.next_target == end:
+            now = replace(now, leader_epoch=stored.leader_epoch)
+        if end <= stored.kept_from:
+            if last is not None and not last.fills:
+                raise _diverged(grant, TargetOffset(end - 1), "before the first record that is copied")
+            now = replace(now, kept_from=max(stored.kept_from, source_start))
+        elif not (grant.drained and stored.next_target == end):
+            since = max(min(stored.next_target, end - 1), start, source_start, stored.kept_from)
+            await self._compare(grant, since, end)
+        return now
+
+    async def _last_batch(self, remote: TopicPartition, end: TargetOffset) -> _LoggedBatch | None:
+        """The batch before the end of a log; None for a marker."""
+        async for found in _batches(self._target, remote, end - 1, most_bytes=1):
+            return found
+        return None
+
+    async def _compare(self, grant: Grant, since: int, end: TargetOffset) -> int:
+        """Compare the records of both logs from offset `since` up to `end`; returns the number of compared records.
+
+        Records that the source has lost or compacted meanwhile are left out. Raises DivergedError at the first
+        difference.
+        """
+        codes: dict[TopicPartition, int] = {}
+        ends = await self._source.list_offsets([grant.source], LATEST, errors=codes)
+        if grant.source not in ends:
+            raise unreported(self._source, grant.source, codes)
+        at, until, compared = since, min(end, ends[grant.source]), 0
+        if at >= until:
+            return 0
+        originals = self._originals(grant.source, at)
+        original = await anext(originals, None)
+        async for copies in _batches(self._target, grant.remote, at):
+            for offset, timestamp, body in copies.records:
+                if offset < at or at >= until:
+                    continue
+                if offset > at:
+                    raise _diverged(grant, TargetOffset(at), "a hole")
+                while original is not None and original[0] < at:
+                    original = await anext(originals, None)
+                if original is not None and original[0] == at:
+                    same_time = copies.batch.is_log_append_time or original[1] == timestamp
+                    if original[2] != body or not same_time:
+                        raise _diverged(grant, TargetOffset(at), "another record")
+                    compared += 1
+                at += 1
+            if at >= until:
+                return compared
+        raise _diverged(grant, TargetOffset(at), "a hole")
+
+    async def _originals(self, source: TopicPartition, begin: int) -> AsyncIterator[tuple[int, int, bytes]]:
+        async for found in _batches(self._source, source, begin):
+            for record in found.records:
+                yield record
+
+
+async def _batches(
+    client: ClusterClient, partition: TopicPartition, begin: int, *, most_bytes: int = CHUNK_BYTES
+) -> AsyncIterator[_LoggedBatch]:
+    """The batches of records of a log from offset `begin` on. Raises ClusterError if the offset is gone."""
+    at = begin
+    async for fetched, go_on in chunks(client, partition, at, committed=False, known=True, most_bytes=most_bytes):
+        for batch in scan(fetched.records):
+            if batch.last_offset >= at:
+                at = batch.last_offset + 1
+                if not batch.is_control:
+                    view = fetched.records
+                    records = [(offset, sent_at, bytes(body)) for offset, sent_at, body in record_bodies(view, batch)]
+                    yield _LoggedBatch(batch, records)
+        go_on(at)
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    """Whether two ids of a topic are known and differ."""
+    return None not in (one, other) and one != other
+
+
+def _writer_at(stored: Position, end: TargetOffset, last: _LoggedBatch | None) -> Writer | None:
+    """The writer of the next record in a log that ends at `end`; `last` is the last batch, None if it is deleted.
+
+    If the log has lost records, its former appends are fenced.
+    """
+    writer, counted = stored.writer, stored.next_target
+    if writer is None or counted is None or end == counted:
+        return writer
+    if end < counted:
+        return fencing(writer)
+    if last is not None:
+        return writer_after(writer, last.batch)
+    return replace(writer, sequence=sequence_after(writer.sequence, end - counted))
+
+
+def _writer_of(last: _LoggedBatch | None) -> Writer | None:
+    """The writer that continues a log whose position is missing: late appends of an earlier copier are its own."""
+    if last is None or last.batch.producer_id < 0 or last.batch.is_transactional:
+        return None
+    batch = last.batch
+    return Writer(
+        batch.producer_id, batch.producer_epoch, sequence_after(batch.base_sequence, batch.last_offset_delta + 1)
+    )
+
+
+def _diverged(grant: Grant, at: TargetOffset, what: str) -> DivergedError:
+    return DivergedError(
+        f"{grant.source}: {grant.remote} has diverged: at offset {at} it has {what}, other than {grant.source}"
+    )

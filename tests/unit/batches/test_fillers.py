@@ -1,0 +1,73 @@
+"""Fillers take every offset once, in batches that the topic takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.source_log import read_back
+from twinlog.batches.fillers import PORTION, is_filler, make_fillers
+from twinlog.batches.split import split_append
+from twinlog.kafka.producer.appends import CopyRules
+from twinlog.kafka.record.batch import read_batch
+from twinlog.kafka.record.builder import MAX_RECORDS, record_body
+from twinlog.kafka.record.compression import GZIP, ZSTD
+from twinlog.kafka.record.records import record_bodies
+from twinlog.kafka.record.stamp import stamp
+from twinlog.model.types import SourceOffset
+
+TIME = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 1), (0, 100), (7, 100_000), (0, MAX_RECORDS), (5, 5)])
+@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+def test_they_run_on_from_offset_to_offset(first: int, end: int, codec: int) -> None:
+    found = make_fillers(SourceOffset(first), SourceOffset(end), TIME, codec, 1 << 20)
+    at = first
+    for append in found:
+        assert append.first_source_offset == at
+        assert append.spans == ((at, append.count),)
+        at = append.next_source_offset
+        batch = read_batch(append.data, 0)
+        assert batch is not None
+        assert (batch.record_count, batch.last_offset_delta) == (append.count, append.count - 1)
+        assert (batch.base_timestamp, batch.max_timestamp) == (TIME, TIME)
+        assert all(is_filler(bytes(body)) for _, _, body in record_bodies(append.data, batch))
+    assert at == end
+
+
+def test_each_record_has_a_key_and_an_empty_value() -> None:
+    (append,) = make_fillers(SourceOffset(0), SourceOffset(4), TIME, GZIP, 1 << 20)
+    stamp(append.data, 1, 0, 0)
+    _, records = read_back(append.data)
+    assert [(one.offset, one.timestamp, one.key, one.value) for one in records] == [
+        (number, TIME, b"twinlog.offset", b"") for number in range(4)
+    ]
+
+
+def test_a_portion_ends_before_the_last_offset() -> None:
+    found = make_fillers(SourceOffset(0), SourceOffset(10**9), TIME, ZSTD, 1 << 20)
+    assert len(found) == PORTION
+    assert found[-1].next_source_offset == PORTION * MAX_RECORDS
+    assert sum(append.bytes for append in found) < 500_000
+
+
+@pytest.mark.parametrize("most_bytes", [100, 300, 5_000])
+def test_batches_are_no_larger_than_the_topic_takes(most_bytes: int) -> None:
+    found = make_fillers(SourceOffset(0), SourceOffset(100_000), TIME, ZSTD, most_bytes)
+    assert all(append.bytes <= most_bytes for append in found)
+
+
+def test_a_refused_batch_is_cut_into_halves() -> None:
+    (append,) = make_fillers(SourceOffset(0), SourceOffset(MAX_RECORDS), TIME, ZSTD, 1 << 20)
+    parts = split_append(append, CopyRules(max_batch_bytes=append.bytes // 2))
+    assert sum(part.count for part in parts) == MAX_RECORDS
+    assert parts[-1].next_source_offset == MAX_RECORDS
+
+
+def test_records_of_users_are_none() -> None:
+    for record in (
+        record_body(b"key", b""),
+        record_body(b"twinlog.offset", None),
+        record_body(b"twinlog.offset", b"1"),
+    ):
+        assert not is_filler(record)
