@@ -1,11 +1,12 @@
 """Memory for large frames, reused once the last view of a frame is gone.
 
 Fresh memory is filled with zeros and mapped page by page: for fetches of megabytes that took an eighth of a copier's
-time.
+time, and for the frames of its produce requests and the pieces that it checks as much as all other work.
 """
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Callable
 from sys import getrefcount
@@ -19,9 +20,50 @@ MOST_BYTES = 64 << 20
 """At most so many bytes are kept for reuse: the read-ahead of a task for eight partitions."""
 
 KEEP_S = 5.0
-"""After so many seconds since the last large frame, all kept frames are freed."""
+"""After so many seconds since the last large frame, all kept frames are freed, and the system gets freed memory back."""
 
 _STEP = 256 << 10
+
+HEAP_BYTES = 64 << 20
+"""At most so many freed bytes of a thread are kept for its next allocations."""
+
+_LARGEST_OF_HEAP = 32 << 20
+"""Larger pieces are mapped from the system and given back (glibc's DEFAULT_MMAP_THRESHOLD_MAX)."""
+
+_USUAL_HEAP_BYTES = 128 << 10
+"""The freed bytes that glibc keeps by default."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Options of `mallopt` (glibc's malloc.h)."""
+
+
+class _FreedMemory:
+    """The freed memory of this process. Only glibc has `mallopt`; with another C library nothing changes."""
+
+    def __init__(self) -> None:
+        self._reused = False
+        try:
+            self._mallopt = ctypes.CDLL(None).mallopt
+        except (OSError, AttributeError):
+            self._mallopt = None
+
+    def reuse_memory(self) -> None:
+        """Keep freed memory for later allocations, from now on."""
+        if not self._reused and self._mallopt is not None:
+            self._reused = True
+            self._mallopt(_MMAP_THRESHOLD, _LARGEST_OF_HEAP)
+            self._mallopt(_TRIM_THRESHOLD, HEAP_BYTES)
+
+    def return_memory(self) -> None:
+        """Give the freed memory of this thread back to the system."""
+        if self._reused and self._mallopt is not None:
+            self._mallopt(_TRIM_THRESHOLD, _USUAL_HEAP_BYTES)
+            # glibc gives memory back when a piece of this size is freed.
+            bytearray(2 * _USUAL_HEAP_BYTES)
+            self._mallopt(_TRIM_THRESHOLD, HEAP_BYTES)
+
+
+_freed = _FreedMemory()
 
 
 class _Frame(bytearray):
@@ -66,8 +108,10 @@ class FrameMemory:
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:
                 self._drop_free()
+                _freed.return_memory()
             return self._lend(size)
         self._needed_at = now
+        _freed.reuse_memory()
         kept = self._kept
         for index in range(len(kept)):
             if len(kept[index]) >= size and _references(kept, index) == _UNSEEN:
