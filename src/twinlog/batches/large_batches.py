@@ -10,9 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from google_crc32c import value
-
-from twinlog.batches.small_batches import Block, Bytes, DenseBatches, Longs, join_batches
+from twinlog.batches.small_batches import Block, DenseBatches, Longs, join_batches
 from twinlog.kafka.record.batch import (
     CONTROL,
     CRC_START,
@@ -20,6 +18,7 @@ from twinlog.kafka.record.batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     Batch,
+    checksum_of,
     read_batch,
 )
 from twinlog.kafka.record.builder import BatchBuilder
@@ -54,11 +53,10 @@ def join_large(
     taken only if `transactional`. Any unusual batch ends the row: with holes, LogAppendTime, another leader epoch, a
     wrong checksum, or records in an unusual encoding.
     """
-    array = np.frombuffer(records, dtype=np.uint8)
-    batches = _neighbours(records, array, first, largest=limit // 2, most=most, transactional=transactional)
+    batches = _neighbours(records, first, largest=limit // 2, most=most, transactional=transactional)
     if len(batches) < 2:
         return []
-    found = _read_records(records, array, first.start, batches)
+    found = _read_records(records, first.start, batches)
     if found is None or len(found) < 2:
         return []
     mean = (int(found.ends[-1]) - int(found.starts[0])) / len(found.bodies)
@@ -66,9 +64,7 @@ def join_large(
     return join_batches(found, builder, limit=within, room=room, neighbours=True)
 
 
-def _neighbours(
-    records: memoryview, array: Bytes, first: Batch, *, largest: int, most: int, transactional: bool
-) -> list[Batch]:
+def _neighbours(records: memoryview, first: Batch, *, largest: int, most: int, transactional: bool) -> list[Batch]:
     """The usual batches from `first` on, each directly after its predecessor, with right checksums."""
     unusual = LOG_APPEND_TIME | CONTROL | (0 if transactional else TRANSACTIONAL)
     batches: list[Batch] = []
@@ -84,8 +80,7 @@ def _neighbours(
             or not 0 < batch.record_count <= most
             or batch.size > largest
             or batch.base_offset < past
-            # Of an array a checksum is made without a copy.
-            or value(array[batch.start + CRC_START : batch.end]) != batch.crc
+            or checksum_of(records[batch.start + CRC_START : batch.end]) != batch.crc
         ):
             break
         batches.append(batch)
@@ -94,12 +89,12 @@ def _neighbours(
     return batches
 
 
-def _read_records(records: memoryview, array: Bytes, start: int, batches: list[Batch]) -> DenseBatches | None:
+def _read_records(records: memoryview, start: int, batches: list[Batch]) -> DenseBatches | None:
     """The records of the batches before the first unusual batch; None without a usual batch."""
     end = batches[-1].end
     large = end - start > LARGE_RECORD * sum(batch.record_count for batch in batches)
     # A byte of a memoryview takes longer to read than a byte of a copy.
-    window = records[start:end] if large else bytes(records[start:end])
+    window: bytes | memoryview = records[start:end] if large else bytes(records[start:end])
     places: list[int] = []
     usual = len(batches)
     for number, batch in enumerate(batches):
@@ -109,10 +104,10 @@ def _read_records(records: memoryview, array: Bytes, start: int, batches: list[B
     if not usual:
         return None
     del batches[usual:]
-    array = array[start:end]
-    if len(array) - places[-1] < 2 * _WORD:
-        # The words of the last record reach beyond the batches.
-        array = np.frombuffer(bytes(records[start:end]) + bytes(_WORD), dtype=np.uint8)
+    if end - start - places[-1] < 2 * _WORD:
+        # The words of the last record would reach beyond the batches.
+        window = bytes(window) + bytes(_WORD)
+    array = np.frombuffer(window, dtype=np.uint8)
     counts = np.array([batch.record_count for batch in batches])
     ends = np.array([batch.end - start for batch in batches])
     oldest = np.array([batch.base_timestamp for batch in batches])

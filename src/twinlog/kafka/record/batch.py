@@ -5,6 +5,7 @@ Format v2: KIP-98 and Kafka's `DefaultRecordBatch`; v0 and v1: `LegacyRecord`. P
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Iterable
 from operator import itemgetter
@@ -36,6 +37,9 @@ RECORD_COUNT = slice(57, 61)
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
 """Bytes of base offset and length, which the length itself excludes."""
+_FEW = 8_192
+"""Fewer bytes are copied in the time in which an array is made."""
+
 CRC_START = 21
 """First byte that a v2 batch's CRC32C covers: the attributes."""
 
@@ -155,11 +159,21 @@ def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:
     return batches
 
 
+def checksum_of(data: memoryview) -> int:
+    """The CRC32C of some bytes.
+
+    google_crc32c refuses views, so the bytes are copied; in a process with numpy only if they are few.
+    """
+    from_view = getattr(sys.modules.get("numpy"), "frombuffer", None)
+    found: int = google_crc32c.value(bytes(data) if from_view is None or len(data) < _FEW else from_view(data, "B"))
+    return found
+
+
 def check_crc(buffer: memoryview | bytes | bytearray, batch: Batch) -> None:
     """Raise `CorruptBatchError`, naming the offsets, unless the batch's checksum is right (`ensureValid` in Kafka)."""
     view = memoryview(buffer)
     if batch.magic == 2:
-        found: int = google_crc32c.value(bytes(view[batch.start + CRC_START : batch.end]))
+        found = checksum_of(view[batch.start + CRC_START : batch.end])
     else:
         found = zlib.crc32(view[batch.start + _LEGACY_CRC_START : batch.end])
     if found != batch.crc:

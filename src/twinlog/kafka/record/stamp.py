@@ -21,6 +21,7 @@ from twinlog.kafka.record.batch import (
     LEADER_EPOCH,
     PRODUCER,
     TRANSACTIONAL,
+    checksum_of,
 )
 
 LARGEST = 0x7FFFFFFF
@@ -124,5 +125,5 @@ def stamp(
     if crc:
         crc = replace_head(crc, old, bytes(view[CRC_START:HEADER_SIZE]), len(view) - HEADER_SIZE)
     else:
-        crc = value(bytes(view[CRC_START:]))
+        crc = checksum_of(view[CRC_START:])
     _CRC.pack_into(view, CRC.start, crc)
