@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from twinlog.batches.small_batches import Block, DenseBatches, Longs, join_batches
 from twinlog.kafka.record.batch import (
     CONTROL,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from sys import getrefcount
 
 from twinlog.clock import LONG_AGO
@@ -20,7 +21,7 @@ MOST_BYTES = 64 << 20
 """At most so many bytes are kept for reuse: the read-ahead of a task for eight partitions."""
 
 KEEP_S = 5.0
-"""After so many seconds since the last large frame, all kept frames are freed, and the system gets freed memory back."""
+"""After so many seconds since the last large frame, kept frames and freed memory are given back to the system."""
 
 _STEP = 256 << 10
 
@@ -42,10 +43,9 @@ class _FreedMemory:
 
     def __init__(self) -> None:
         self._reused = False
-        try:
+        self._mallopt: Callable[[int, int], int] | None = None
+        with suppress(OSError, AttributeError):
             self._mallopt = ctypes.CDLL(None).mallopt
-        except (OSError, AttributeError):
-            self._mallopt = None
 
     def reuse_memory(self) -> None:
         """Keep freed memory for later allocations, from now on."""
