@@ -13,6 +13,15 @@ from harness.virtual.log import VirtualLog
 from harness.virtual.requests import DELETE_RECORDS, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.batch import (
+    ATTRIBUTES,
+    BASE_TIMESTAMP,
+    CRC,
+    CRC_START,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP,
+    checksum_of,
+)
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.records import Record
 from twinlog.kafka.record.stamp import stamp
@@ -256,7 +265,7 @@ def test_translated_offsets_follow_after_a_hole() -> None:
         copier = here.begin()
         here.until(lambda: bool(here.held))
         here.crash(copier)
-        here.settings = replace(here.settings, offsets=type(here.settings.offsets)("translated"))
+        translated(here)
         here.begin(again(here))
         here.until(lambda: here.copied() == VALUES * 2)
         here.pass_by(3)
@@ -274,6 +283,45 @@ def test_a_missing_right_to_delete_is_named() -> None:
         here.until(lambda: bool(here.held))
         assert (here.held[0].reason, here.held[0].source_offset) == ("missing right", 5)
         assert "lacks DELETE on topic north.shop" in here.held[0].text
+
+
+def translated(here: World) -> None:
+    """Later copiers translate offsets."""
+    here.settings = replace(here.settings, offsets=type(here.settings.offsets)("translated"))
+
+
+def test_records_that_the_source_deletes_during_the_fill_are_left_out() -> None:
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        trim(here, 31)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10, topic=REMOTE)
+        here.begin()
+        here.pass_by(0.1)
+        assert here.target.log(REMOTE).end == 0
+        trim(here, 36)
+        here.until(lambda: same(here) or bool(here.held))
+        assert here.held == []
+        here.pass_by(3)
+        stored = here.stored()
+        assert stored is not None
+        assert stored.kept_from == 36
+
+
+def test_fillers_have_the_time_at_which_the_source_appended() -> None:
+    """A producer's time may be too old for the remote topic."""
+    with world(offsets="identical") as here:
+        data = bytearray(encode_batch([(0, record_body(None, b"1", ())), (0, record_body(None, b"2", ()))], 0))
+        stamp(data, -1, -1, -1)
+        data[BASE_TIMESTAMP] = (1_000).to_bytes(8)
+        data[MAX_TIMESTAMP] = (1_700_000_000_000).to_bytes(8)
+        data[ATTRIBUTES] = LOG_APPEND_TIME.to_bytes(2)
+        data[CRC] = checksum_of(memoryview(data)[CRC_START:]).to_bytes(4)
+        here.source.log(TOPIC).append(bytes(data))
+        trim(here, 1)
+        here.target.codes(DELETE_RECORDS, REMOTE, Code.TOPIC_AUTHORIZATION_FAILED)
+        here.begin()
+        here.until(lambda: bool(here.held))
+        assert here.target.log(REMOTE).records()[0].timestamp == 1_700_000_000_000
 
 
 FAULTS = (
