@@ -307,6 +307,21 @@ def test_records_that_the_source_deletes_during_the_fill_are_left_out() -> None:
         assert stored.kept_from == 36
 
 
+@pytest.mark.parametrize("filled", [0, 16, 31])
+def test_translated_offsets_follow_after_fillers(filled: int) -> None:
+    with world(offsets="identical") as here:
+        stored = begun_at_31(here)
+        assert stored.writer is not None
+        if filled:
+            fillers = encode_batch([(0, record_body(b"twinlog.offset", b""))] * filled)
+            stamp(fillers, stored.writer.producer_id, stored.writer.epoch, stored.writer.sequence)
+            here.target.log(REMOTE).append(bytes(fillers))
+        translated(here)
+        here.begin(again(here))
+        here.until(lambda: here.copied() == [b""] * filled + VALUES[31:] or bool(here.held))
+        assert here.held == []
+
+
 def test_fillers_have_the_time_at_which_the_source_appended() -> None:
     """A producer's time may be too old for the remote topic."""
     with world(offsets="identical") as here:
