@@ -10,7 +10,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.log import VirtualLog
-from harness.virtual.requests import DELETE_RECORDS, PRODUCE
+from harness.virtual.requests import DELETE_RECORDS, FETCH, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import (
@@ -320,6 +320,49 @@ def test_translated_offsets_follow_after_fillers(filled: int) -> None:
         here.begin(again(here))
         here.until(lambda: here.copied() == [b""] * filled + VALUES[31:] or bool(here.held))
         assert here.held == []
+
+
+def test_a_begin_that_the_source_deleted_is_left_out_after_fillers_without_a_position() -> None:
+    with world(offsets="identical") as here:
+        begun_at_31(here)
+        here.target.log(REMOTE).append(bytes(encode_batch([(0, record_body(b"twinlog.offset", b""))] * 16)))
+        here.begin(replace(here.grant(), begin=StartSpec(offset=SourceOffset(5))))
+        here.until(lambda: same(here) or bool(here.held))
+        assert here.held == []
+
+
+def test_a_record_of_others_after_the_end_of_the_source_holds_it() -> None:
+    """Nothing of the source is there to compare, and its next record comes before the first read."""
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        copier = here.begin()
+        here.until(lambda: same(here))
+        here.pass_by(3)
+        here.crash(copier)
+        here.target.write(REMOTE, b"foreign")
+        copier = here.open()
+        here.source.fault(FETCH, Fault(delay_s=1.0), times=3)
+        here.run(copier.copy_partitions, [again(here)])
+        here.feed(VALUES)
+        here.until(lambda: here.target.log(REMOTE).end == here.source.log(TOPIC).end or bool(here.held))
+        assert [(one.reason, one.source_offset) for one in here.held] == [("diverged", 40)]
+        assert "at offset 40 it has a record, and shop-0 ends there" in here.held[0].text
+
+
+def test_equal_records_at_translated_offsets_hold_it() -> None:
+    with world() as here:
+        here.write(*[b"equal"] * 40)
+        trim(here, 10)
+        copier = here.begin()
+        here.until(lambda: len(here.copied()) == 30)
+        here.pass_by(3)
+        here.crash(copier)
+        here.settings = replace(here.settings, offsets=type(here.settings.offsets)("identical"))
+        here.begin(again(here))
+        here.until(lambda: bool(here.held), 10)
+        assert here.held[0].reason == "diverged"
+        assert "the copy of source offset 39 before offset 30" in here.held[0].text
+        assert len(here.copied()) == 30
 
 
 def test_fillers_have_the_time_at_which_the_source_appended() -> None:
