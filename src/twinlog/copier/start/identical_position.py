@@ -195,7 +195,7 @@ def _has_translated(position: Position, remote_id: str | None) -> bool:
     """Whether a stored position tells that the remote log has copies at other offsets than their sources."""
     if position.kept_from is not None or _differ(position.remote_topic_id, remote_id):
         return False
-    return position.next_target is not None and position.next_target != position.next_source
+    return position.next_target is not None and SourceOffset(position.next_target) != position.next_source
 
 
 def _writer_at(stored: Position, end: TargetOffset, last: _LoggedBatch | None) -> Writer | None:
