@@ -365,6 +365,17 @@ def test_equal_records_at_translated_offsets_hold_it() -> None:
         assert len(here.copied()) == 30
 
 
+def test_equal_records_after_a_position_of_mirrormaker_hold_it() -> None:
+    with world(offsets="identical") as here:
+        here.write(*[b"equal"] * 40)
+        trim(here, 10)
+        here.target.write(REMOTE, *[b"equal"] * 30)
+        here.begin(here.grant(position=Position(SourceOffset(40))))
+        here.until(lambda: bool(here.held), 10)
+        assert here.held[0].reason == "diverged"
+        assert len(here.copied()) == 30
+
+
 def test_fillers_have_the_time_at_which_the_source_appended() -> None:
     """A producer's time may be too old for the remote topic."""
     with world(offsets="identical") as here:

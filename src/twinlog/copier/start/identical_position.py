@@ -87,10 +87,11 @@ class IdenticalPositions:
             if last.fills if last is not None else end <= (first or 0):
                 # The first copy is still to come.
                 begun = max(SourceOffset(end), first or SourceOffset(0), source_start)
-            elif grant.position is not None and _has_translated(grant.position, remote_id):
+            elif grant.position is not None and _has_translated(grant.position, remote_id, end):
+                before = end if grant.position.next_target is None else grant.position.next_target
                 raise DivergedError(
                     f"{grant.source}: {grant.remote} has diverged: it has copies with translated offsets, with the "
-                    f"copy of source offset {grant.position.next_source - 1} before offset {grant.position.next_target}"
+                    f"copy of source offset {grant.position.next_source - 1} before offset {before}"
                 )
             elif last is None or source_start >= end or not await self._compare(grant, end - 1, end, end):
                 raise DivergedError(
@@ -191,11 +192,16 @@ def _differ(one: str | None, other: str | None) -> bool:
     return None not in (one, other) and one != other
 
 
-def _has_translated(position: Position, remote_id: str | None) -> bool:
-    """Whether a stored position tells that the remote log has copies at other offsets than their sources."""
+def _has_translated(position: Position, remote_id: str | None, end: TargetOffset) -> bool:
+    """Whether a stored position tells that the remote log has copies at other offsets than their sources.
+
+    The log ends at `end`. MirrorMaker 2 stores no target offset, so only a log that is too short tells it.
+    """
     if position.kept_from is not None or _differ(position.remote_topic_id, remote_id):
         return False
-    return position.next_target is not None and SourceOffset(position.next_target) != position.next_source
+    if position.next_target is None:
+        return SourceOffset(end) < position.next_source
+    return SourceOffset(position.next_target) != position.next_source
 
 
 def _writer_at(stored: Position, end: TargetOffset, last: _LoggedBatch | None) -> Writer | None:
