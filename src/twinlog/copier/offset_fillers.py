@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from twinlog.batches.fillers import make_fillers
 from twinlog.clock import wall_ms
+from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.start.first_look import unreported
@@ -30,8 +31,11 @@ _PRODUCE, _WITH_ZSTD = 0, 7
 class OffsetFillers:
     """Fills the first offsets of the remote logs of a copier's `partitions`."""
 
-    def __init__(self, context: CopierContext, partitions: Mapping[TopicPartition, PartitionCopy]) -> None:
+    def __init__(
+        self, context: CopierContext, partitions: Mapping[TopicPartition, PartitionCopy], committer: OffsetCommitter
+    ) -> None:
         self._context = context
+        self._committer = committer
         self._loop = context.loop
         self._target = context.target
         self._partitions = partitions
@@ -44,6 +48,7 @@ class OffsetFillers:
         """
         backoff = PARTITION_RECOVERY.backoff()
         timestamp: int | None = None
+        stored = True
         while not part.left and not part.failed and self._has(part):
             position = part.acknowledged
             assert position.kept_from is not None
@@ -51,6 +56,10 @@ class OffsetFillers:
                 await self._context.moved.wait(0.05)
                 continue
             try:
+                if not stored:
+                    # The next copier must find all fillers before the first offset to copy, and delete them.
+                    await self._committer.store_position(part)
+                    stored = True
                 if position.next_source < position.kept_from:
                     if timestamp is None:
                         timestamp = await self._first_timestamp(part, position.kept_from)
@@ -62,6 +71,7 @@ class OffsetFillers:
                     )
                 elif (first := await self._first_left(part)) > position.kept_from:
                     part.begin_later(first)
+                    stored = False
                 elif await self._delete(part, TargetOffset(position.kept_from)):
                     part.end_filling()
                     return

@@ -307,6 +307,24 @@ def test_records_that_the_source_deletes_during_the_fill_are_left_out() -> None:
         assert stored.kept_from == 36
 
 
+def test_later_fillers_are_deleted_after_a_crash() -> None:
+    """The crash comes before the fillers of the records that the source deleted during the fill are deleted."""
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        trim(here, 31)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10, topic=REMOTE)
+        here.target.fault(DELETE_RECORDS, Fault(lost=True), times=1_000)
+        copier = here.begin()
+        here.pass_by(0.1)
+        trim(here, 36)
+        here.until(lambda: here.target.log(REMOTE).end == 36)
+        here.crash(copier)
+        here.target.faults.clear()
+        here.begin(again(here))
+        here.until(lambda: same(here) or bool(here.held))
+        assert here.held == []
+
+
 @pytest.mark.parametrize("filled", [0, 16, 31])
 def test_translated_offsets_follow_after_fillers(filled: int) -> None:
     with world(offsets="identical") as here:
