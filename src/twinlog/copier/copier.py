@@ -116,8 +116,8 @@ class Copier:
             prepare_for=self._transform.make_preparer,
         )
         self._limits = MaxMessageBytes(context)
-        self._fillers = OffsetFillers(context, self.partitions)
         self._committer = OffsetCommitter(context, self.partitions)
+        self._fillers = OffsetFillers(context, self.partitions, self._committer)
         self._ids = ProducerIds(lambda: context.retry(self.target.init_producer))
         gap_check = GapCheck(self.source, settings, context.report_event)
         self._recovery = Recovery(

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 
 from twinlog.batches.fillers import make_fillers
 from twinlog.clock import wall_ms
+from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.start.first_look import unreported
 from twinlog.copier.start.log_reader import chunks
 from twinlog.errors import ClusterError, OffsetHoleError, RefusedError, TwinlogError
 from twinlog.kafka.admin.topics import delete_records
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.compression import GZIP, ZSTD
 from twinlog.kafka.retry import PARTITION_RECOVERY
@@ -28,8 +31,11 @@ _PRODUCE, _WITH_ZSTD = 0, 7
 class OffsetFillers:
     """Fills the first offsets of the remote logs of a copier's `partitions`."""
 
-    def __init__(self, context: CopierContext, partitions: Mapping[TopicPartition, PartitionCopy]) -> None:
+    def __init__(
+        self, context: CopierContext, partitions: Mapping[TopicPartition, PartitionCopy], committer: OffsetCommitter
+    ) -> None:
         self._context = context
+        self._committer = committer
         self._loop = context.loop
         self._target = context.target
         self._partitions = partitions
@@ -37,10 +43,12 @@ class OffsetFillers:
     async def fill(self, part: PartitionCopy) -> None:
         """Fill the offsets before the first source offset to copy, delete the fillers, and have the partition read.
 
-        Only fillers are deleted: the copies begin at that offset.
+        Only fillers are deleted: the copies begin at that offset. If the source deletes its first records meanwhile,
+        the copies begin after these records.
         """
         backoff = PARTITION_RECOVERY.backoff()
         timestamp: int | None = None
+        stored = True
         while not part.left and not part.failed and self._has(part):
             position = part.acknowledged
             assert position.kept_from is not None
@@ -48,6 +56,10 @@ class OffsetFillers:
                 await self._context.moved.wait(0.05)
                 continue
             try:
+                if not stored:
+                    # The next copier must find all fillers before the first offset to copy, and delete them.
+                    await self._committer.store_position(part)
+                    stored = True
                 if position.next_source < position.kept_from:
                     if timestamp is None:
                         timestamp = await self._first_timestamp(part, position.kept_from)
@@ -57,6 +69,9 @@ class OffsetFillers:
                     part.fill_offsets(
                         make_fillers(position.next_source, position.kept_from, timestamp, codec, most_bytes)
                     )
+                elif (first := await self._first_left(part)) > position.kept_from:
+                    part.begin_later(first)
+                    stored = False
                 elif await self._delete(part, TargetOffset(position.kept_from)):
                     part.end_filling()
                     return
@@ -70,6 +85,15 @@ class OffsetFillers:
     def _has(self, part: PartitionCopy) -> bool:
         return not self._context.stopped and self._partitions.get(part.source) is part
 
+    async def _first_left(self, part: PartitionCopy) -> SourceOffset:
+        """The first offset that the source still has. Raises ClusterError."""
+        source, codes = self._context.source, dict[TopicPartition, int]()
+        await source.refresh_soon([part.source.topic])
+        starts = await source.list_offsets([part.source], EARLIEST, errors=codes)
+        if part.source not in starts:
+            raise unreported(source, part.source, codes)
+        return SourceOffset(starts[part.source])
+
     async def _first_timestamp(self, part: PartitionCopy, first: SourceOffset) -> int:
         """The timestamp in ms of the first record to copy, so that fillers pass wherever this record passes.
 
@@ -80,7 +104,7 @@ class OffsetFillers:
             self._context.source, part.source, first, committed=False, known=False, most_bytes=1
         ):
             for batch in scan(fetched.records):
-                return batch.base_timestamp
+                return batch.max_timestamp if batch.is_log_append_time else batch.base_timestamp
         return wall_ms(self._loop.clock)
 
     async def _delete(self, part: PartitionCopy, before: TargetOffset) -> bool:

@@ -17,10 +17,10 @@ from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import CopiedRun, joined
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.segments import SegmentWriter, first_generation, segments_topic
+from twinlog.mirror.offsets.segments import COPIER_GENERATIONS, SegmentWriter, first_generation, segments_topic
 from twinlog.mirror.offsets.starts import AT_FIRST
 from twinlog.mirror.offsets.syncs import SyncEmitter
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 NO_GENERATION = -1
@@ -52,14 +52,21 @@ class MapWriter:
         # Older records were never copied, or will be copied: their offsets lead to the first copy.
         fresh = grant.position is None and (grant.begin == AT_FIRST or position.next_target == 0)
         least = first_generation(self._clock.wall()) if grant.tip is None else 0
+        stored, tip, runs = grant.position, grant.tip, list(found)
+        if stored is not None and stored.kept_from is not None:
+            # The last copies have the offsets of their sources. A stored map has earlier copies only.
+            first, kept = stored.kept_from, stored.next_source - stored.kept_from
+            least = least if tip is None else tip.generation + COPIER_GENERATIONS
+            runs = [CopiedRun(first, TargetOffset(first), max(kept, 0)), *runs]
+            stored, tip, fresh = replace(stored, next_source=first, next_target=TargetOffset(first)), None, True
         # Segments of an earlier attempt have another generation.
         before = self._writers.get(grant.source)
         self._writers[grant.source] = SegmentWriter.take_over(
             grant.source,
             position,
-            grant.position,
-            grant.tip,
-            found=found,
+            stored,
+            tip,
+            found=runs,
             complete=fresh,
             generation=least if before is None else max(least, before.generation + 1),
         )

@@ -10,9 +10,18 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.log import VirtualLog
-from harness.virtual.requests import DELETE_RECORDS, PRODUCE
+from harness.virtual.requests import DELETE_RECORDS, FETCH, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.batch import (
+    ATTRIBUTES,
+    BASE_TIMESTAMP,
+    CRC,
+    CRC_START,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP,
+    checksum_of,
+)
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.records import Record
 from twinlog.kafka.record.stamp import stamp
@@ -256,7 +265,7 @@ def test_translated_offsets_follow_after_a_hole() -> None:
         copier = here.begin()
         here.until(lambda: bool(here.held))
         here.crash(copier)
-        here.settings = replace(here.settings, offsets=type(here.settings.offsets)("translated"))
+        translated(here)
         here.begin(again(here))
         here.until(lambda: here.copied() == VALUES * 2)
         here.pass_by(3)
@@ -274,6 +283,132 @@ def test_a_missing_right_to_delete_is_named() -> None:
         here.until(lambda: bool(here.held))
         assert (here.held[0].reason, here.held[0].source_offset) == ("missing right", 5)
         assert "lacks DELETE on topic north.shop" in here.held[0].text
+
+
+def translated(here: World) -> None:
+    """Later copiers translate offsets."""
+    here.settings = replace(here.settings, offsets=type(here.settings.offsets)("translated"))
+
+
+def test_records_that_the_source_deletes_during_the_fill_are_left_out() -> None:
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        trim(here, 31)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10, topic=REMOTE)
+        here.begin()
+        here.pass_by(0.1)
+        assert here.target.log(REMOTE).end == 0
+        trim(here, 36)
+        here.until(lambda: same(here) or bool(here.held))
+        assert here.held == []
+        here.pass_by(3)
+        stored = here.stored()
+        assert stored is not None
+        assert stored.kept_from == 36
+
+
+def test_later_fillers_are_deleted_after_a_crash() -> None:
+    """The crash comes before the fillers of the records that the source deleted during the fill are deleted."""
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        trim(here, 31)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10, topic=REMOTE)
+        here.target.fault(DELETE_RECORDS, Fault(lost=True), times=1_000)
+        copier = here.begin()
+        here.pass_by(0.1)
+        trim(here, 36)
+        here.until(lambda: here.target.log(REMOTE).end == 36)
+        here.crash(copier)
+        here.target.faults.clear()
+        here.begin(again(here))
+        here.until(lambda: same(here) or bool(here.held))
+        assert here.held == []
+
+
+@pytest.mark.parametrize("filled", [0, 16, 31])
+def test_translated_offsets_follow_after_fillers(filled: int) -> None:
+    with world(offsets="identical") as here:
+        stored = begun_at_31(here)
+        assert stored.writer is not None
+        if filled:
+            fillers = encode_batch([(0, record_body(b"twinlog.offset", b""))] * filled)
+            stamp(fillers, stored.writer.producer_id, stored.writer.epoch, stored.writer.sequence)
+            here.target.log(REMOTE).append(bytes(fillers))
+        translated(here)
+        here.begin(again(here))
+        here.until(lambda: here.copied() == [b""] * filled + VALUES[31:] or bool(here.held))
+        assert here.held == []
+
+
+def test_a_begin_that_the_source_deleted_is_left_out_after_fillers_without_a_position() -> None:
+    with world(offsets="identical") as here:
+        begun_at_31(here)
+        here.target.log(REMOTE).append(bytes(encode_batch([(0, record_body(b"twinlog.offset", b""))] * 16)))
+        here.begin(replace(here.grant(), begin=StartSpec(offset=SourceOffset(5))))
+        here.until(lambda: same(here) or bool(here.held))
+        assert here.held == []
+
+
+def test_a_record_of_others_after_the_end_of_the_source_holds_it() -> None:
+    """Nothing of the source is there to compare, and its next record comes before the first read."""
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        copier = here.begin()
+        here.until(lambda: same(here))
+        here.pass_by(3)
+        here.crash(copier)
+        here.target.write(REMOTE, b"foreign")
+        copier = here.open()
+        here.source.fault(FETCH, Fault(delay_s=1.0), times=3)
+        here.run(copier.copy_partitions, [again(here)])
+        here.feed(VALUES)
+        here.until(lambda: here.target.log(REMOTE).end == here.source.log(TOPIC).end or bool(here.held))
+        assert [(one.reason, one.source_offset) for one in here.held] == [("diverged", 40)]
+        assert "at offset 40 it has a record, and shop-0 ends there" in here.held[0].text
+
+
+def test_equal_records_at_translated_offsets_hold_it() -> None:
+    with world() as here:
+        here.write(*[b"equal"] * 40)
+        trim(here, 10)
+        copier = here.begin()
+        here.until(lambda: len(here.copied()) == 30)
+        here.pass_by(3)
+        here.crash(copier)
+        here.settings = replace(here.settings, offsets=type(here.settings.offsets)("identical"))
+        here.begin(again(here))
+        here.until(lambda: bool(here.held), 10)
+        assert here.held[0].reason == "diverged"
+        assert "the copy of source offset 39 before offset 30" in here.held[0].text
+        assert len(here.copied()) == 30
+
+
+def test_equal_records_after_a_position_of_mirrormaker_hold_it() -> None:
+    with world(offsets="identical") as here:
+        here.write(*[b"equal"] * 40)
+        trim(here, 10)
+        here.target.write(REMOTE, *[b"equal"] * 30)
+        here.begin(here.grant(position=Position(SourceOffset(40))))
+        here.until(lambda: bool(here.held), 10)
+        assert here.held[0].reason == "diverged"
+        assert len(here.copied()) == 30
+
+
+def test_fillers_have_the_time_at_which_the_source_appended() -> None:
+    """A producer's time may be too old for the remote topic."""
+    with world(offsets="identical") as here:
+        data = bytearray(encode_batch([(0, record_body(None, b"1", ())), (0, record_body(None, b"2", ()))], 0))
+        stamp(data, -1, -1, -1)
+        data[BASE_TIMESTAMP] = (1_000).to_bytes(8)
+        data[MAX_TIMESTAMP] = (1_700_000_000_000).to_bytes(8)
+        data[ATTRIBUTES] = LOG_APPEND_TIME.to_bytes(2)
+        data[CRC] = checksum_of(memoryview(data)[CRC_START:]).to_bytes(4)
+        here.source.log(TOPIC).append(bytes(data))
+        trim(here, 1)
+        here.target.codes(DELETE_RECORDS, REMOTE, Code.TOPIC_AUTHORIZATION_FAILED)
+        here.begin()
+        here.until(lambda: bool(here.held))
+        assert here.target.log(REMOTE).records()[0].timestamp == 1_700_000_000_000
 
 
 FAULTS = (

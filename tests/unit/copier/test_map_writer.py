@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,32 @@ def test_nothing_is_encoded_while_the_topic_has_no_leader(copied: Copied, monkey
     copied.topic.works = True
     copied.store(part=Position(0, 0))
     assert len(encoded) == 1
+
+
+@pytest.mark.parametrize("shift", [-30, 20])
+def test_copies_with_the_offsets_of_their_sources_replace_the_map_of_earlier_copies(copied: Copied, shift: int) -> None:
+    """The remote topic was created again in between, so its earlier copies are gone."""
+    copied.maps.begin_partition(grant(PART), Position(40, 40 + shift))
+    copied.maps.add_runs(PART, [CopiedRun(40, 40 + shift, 60)])
+    (earlier,) = copied.store(part=Position(100, 100 + shift)).values()
+    copied.maps.forget_partition(PART)
+    tip = copied.read().tip(PART)
+    assert tip is not None
+    assert tip.generation == earlier.generation
+    kept = Position(120, 120, kept_from=40)
+    copied.maps.begin_partition(replace(grant(PART, kept), tip=tip), Position(123, 123), [CopiedRun(120, 120, 3)])
+    copied.maps.add_runs(PART, [CopiedRun(124, 123, 7)])
+    (marked,) = copied.store(part=Position(131, 130)).values()
+    maps = copied.read()
+    maps.extend_map(PART, 131, 130, generation=marked.generation)
+    known = maps.map(PART)
+    assert known is not None
+    assert [known.to_target(offset) for offset in (40, 60, 119, 122, 125, 130)] == [
+        *((offset, True) for offset in (40, 60, 119, 122)),
+        (124, True),
+        (129, True),
+    ]
+    assert known.to_target(5) == known.to_target(40)
 
 
 def test_a_position_without_a_map_ends_none(copied: Copied) -> None:

@@ -39,7 +39,7 @@ from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
-from twinlog.model.types import TargetOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 
 class PartitionCopy:
@@ -243,6 +243,10 @@ class PartitionCopy:
         begin, past = self.read.offset, fillers[-1].next_source_offset
         self.read.skip_to(past, -1)
         self._appends.append_fetch(begin, PreparedFetch(past, fillers))
+
+    def begin_later(self, first: SourceOffset) -> None:
+        """Copy from source offset `first` on, because the source deleted its earlier records before any copy."""
+        self._move(replace(self.acknowledged, kept_from=first))
 
     def end_filling(self) -> None:
         """The remote log begins at the first source offset to copy: read from there."""

@@ -86,8 +86,14 @@ class IdenticalPositions:
             begun = SourceOffset(start)
             if last.fills if last is not None else end <= (first or 0):
                 # The first copy is still to come.
-                begun = max(SourceOffset(end), first or SourceOffset(0))
-            elif last is None or source_start >= end or not await self._compare(grant, end - 1, end):
+                begun = max(SourceOffset(end), first or SourceOffset(0), source_start)
+            elif grant.position is not None and _has_translated(grant.position, remote_id, end):
+                before = end if grant.position.next_target is None else grant.position.next_target
+                raise DivergedError(
+                    f"{grant.source}: {grant.remote} has diverged: it has copies with translated offsets, with the "
+                    f"copy of source offset {grant.position.next_source - 1} before offset {before}"
+                )
+            elif last is None or source_start >= end or not await self._compare(grant, end - 1, end, end):
                 raise DivergedError(
                     f"{grant.source}: {grant.remote} may have diverged: it ends at offset {end}, its position is "
                     "missing, and both logs lack a common record to compare"
@@ -104,7 +110,7 @@ class IdenticalPositions:
             now = replace(now, kept_from=max(stored.kept_from, source_start))
         elif not (grant.drained and stored.next_target == end):
             since = max(min(stored.next_target, end - 1), start, source_start, stored.kept_from)
-            await self._compare(grant, since, end)
+            await self._compare(grant, since, end, stored.next_target)
         return now
 
     async def _last_batch(self, remote: TopicPartition, end: TargetOffset) -> _LoggedBatch | None:
@@ -113,17 +119,30 @@ class IdenticalPositions:
             return found
         return None
 
-    async def _compare(self, grant: Grant, since: int, end: TargetOffset) -> int:
+    async def _compare(self, grant: Grant, since: int, end: TargetOffset, acknowledged: TargetOffset) -> int:
         """Compare the records of both logs from offset `since` up to `end`; returns the number of compared records.
 
-        Records that the source has lost or compacted meanwhile are left out. Raises DivergedError at the first
-        difference.
+        Records that the source has lost or compacted meanwhile are left out. `acknowledged` is the end of the remote
+        log by the stored position. Raises DivergedError at the first difference.
         """
         codes: dict[TopicPartition, int] = {}
         ends = await self._source.list_offsets([grant.source], LATEST, errors=codes)
         if grant.source not in ends:
             raise unreported(self._source, grant.source, codes)
-        at, until, compared = since, min(end, ends[grant.source]), 0
+        source_end = ends[grant.source]
+        compared = await self._count_equal(grant, since, min(end, source_end))
+        if acknowledged <= source_end < end:
+            # A record that the source appends now would be left out, because its offset is taken. A source that ends
+            # before the acknowledged records was cut back: this is a gap.
+            raise DivergedError(
+                f"{grant.source}: {grant.remote} has diverged: at offset {source_end} it has a record, and "
+                f"{grant.source} ends there"
+            )
+        return compared
+
+    async def _count_equal(self, grant: Grant, since: int, until: int) -> int:
+        """The number of records from offset `since` up to `until`, which are equal. Raises DivergedError."""
+        at, compared = since, 0
         if at >= until:
             return 0
         originals = self._originals(grant.source, at)
@@ -171,6 +190,18 @@ async def _batches(
 def _differ(one: str | None, other: str | None) -> bool:
     """Whether two ids of a topic are known and differ."""
     return None not in (one, other) and one != other
+
+
+def _has_translated(position: Position, remote_id: str | None, end: TargetOffset) -> bool:
+    """Whether a stored position tells that the remote log has copies at other offsets than their sources.
+
+    The log ends at `end`. MirrorMaker 2 stores no target offset, so only a log that is too short tells it.
+    """
+    if position.kept_from is not None or _differ(position.remote_topic_id, remote_id):
+        return False
+    if position.next_target is None:
+        return SourceOffset(end) < position.next_source
+    return SourceOffset(position.next_target) != position.next_source
 
 
 def _writer_at(stored: Position, end: TargetOffset, last: _LoggedBatch | None) -> Writer | None:

@@ -205,8 +205,7 @@ class StartPositions:
                     "be on its way"
                 )
             else:
-                # A topic may have had kept offsets before.
-                position = replace(grant.position, kept_from=None)
+                position = _translated(grant.position, end)
                 behind.append(GrantedPartition(grant, position, end, unverified[grant.remote]))
         maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
         groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
@@ -450,6 +449,20 @@ def _begins(grant: Grant, *, keeps: bool) -> bool:
     if grant.position is None:
         return not grant.begin.refused
     return keeps and grant.position.kept_from is None
+
+
+def _translated(position: Position, end: TargetOffset) -> Position:
+    """A stored position for copies with translated offsets; the topic may have had identical offsets before.
+
+    If the remote log, which ends at `end`, has only fillers, copying begins at the first source offset to copy.
+    """
+    first = position.kept_from
+    if first is None or position.next_source >= first:
+        return replace(position, kept_from=None)
+    filled = TargetOffset(min(end, first))
+    # Fillers of the former copier may still arrive.
+    writer = fencing(position.writer)
+    return replace(position, next_source=first, next_target=filled, leader_epoch=-1, writer=writer, kept_from=None)
 
 
 def _leaderless(client: ClusterClient, partition: TopicPartition) -> ClusterError:
