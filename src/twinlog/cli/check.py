@@ -98,7 +98,7 @@ def _copying(flow: FlowSettings) -> list[str]:
         *_starts(flow),
         f"  writes     {_WRITES[flow.exactly_once]}",
         *_transforms(flow.transform),
-        *([f"  at offsets {_by_topic(flow.offsets)}"] if "identical" in flow.offsets.values else []),
+        *([f"  at offsets {_by_topic(flow.offsets)}"] if flow.may_keep_offsets else []),
         f"  on a gap   {_by_topic(flow.gap_policy)}",
         f"  oversized  {_by_topic(flow.oversized_record_policy)}",
         f"  refused    {_by_topic(flow.refused_record_policy)}",

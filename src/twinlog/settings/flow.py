@@ -347,6 +347,11 @@ class FlowSettings:
         """Whether the flow runs beside MirrorMaker 2's group, so that the group keeps no other process away."""
         return self.kind is None and self.group_id != self.mirror_maker_group_id
 
+    @property
+    def may_keep_offsets(self) -> bool:
+        """Whether the copies of some topics have the offsets of their sources."""
+        return "identical" in self.offsets.values
+
     def keeps_offsets(self, topic: TopicName) -> bool:
         """Whether the copies of a source topic have the offsets of their sources; heartbeats never have them."""
         return self.offsets.for_topic(topic) == "identical" and not self.heartbeat_names.is_heartbeats(topic)

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.errors import RequestError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import COMMAND_CONNECT_S, LOOK_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.ops.status.readers import ClustersReader
@@ -198,40 +199,45 @@ class SwitchoverReading:
     stands: str
 
 
-class SwitchoverReader(ClustersReader):
-    """Reads the journal of a flow's switchovers; a silent source is accepted."""
+class _OneClusterReader(ClustersReader):
+    """Reads from one of the clusters of a switchover; a silent other cluster is accepted."""
 
-    def __init__(self, clusters: LiveClusters) -> None:
+    def __init__(self, clusters: LiveClusters, read_from: ClusterAdmin) -> None:
         self._both = clusters
+        self._read_from = read_from
         self._connected = False
         super().__init__([])
 
     def close(self) -> None:
         self._both.close()
 
+    def _connect(self) -> None:
+        """Connect before the first reading. Raises ClusterError."""
+        if not self._connected:
+            self._read_from.connect(LOOK_CONNECT_S)
+            self._connected = True
+
+
+class SwitchoverReader(_OneClusterReader):
+    """Reads the journal of a flow's switchovers from its target."""
+
+    def __init__(self, clusters: LiveClusters) -> None:
+        super().__init__(clusters, clusters.target)
+
     def read(self) -> SwitchoverReading:
         """Read the journal. Raises ClusterError."""
-        if not self._connected:
-            self._both.target.connect(LOOK_CONNECT_S)
-            self._connected = True
+        self._connect()
         entries = self._both.journal.read()
         return SwitchoverReading(entries, report(entries), stands(entries))
 
 
-class LeftFenceReader(ClustersReader):
+class LeftFenceReader(_OneClusterReader):
     """Reads from the source of a flow whether a switchover has left its fence there."""
 
     def __init__(self, clusters: LiveClusters) -> None:
-        self._both = clusters
-        self._connected = False
-        super().__init__([])
-
-    def close(self) -> None:
-        self._both.close()
+        super().__init__(clusters, clusters.source)
 
     def read(self) -> bool:
         """Whether the source keeps the note of a fence. Raises ClusterError."""
-        if not self._connected:
-            self._both.source.connect(LOOK_CONNECT_S)
-            self._connected = True
+        self._connect()
         return bool(self._both.read_earlier_journal().fenced)

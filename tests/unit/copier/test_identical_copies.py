@@ -55,6 +55,29 @@ def trim(here: World, offset: int) -> None:
     here.source.log(TOPIC).delete_before(offset)
 
 
+def lose_caught_up(here: World) -> None:
+    """A copier has copied everything and stored its position, and is lost."""
+    copier = here.begin()
+    here.until(lambda: same(here))
+    here.pass_by(3)
+    here.crash(copier)
+
+
+def require_once_where_late(here: World, late: bytes) -> None:
+    """An append of a dead copier comes between the look of the next copier and that copier's first append."""
+    arrived: list[int] = []
+
+    def arrive(key: int, request: Any) -> None:
+        if key == PRODUCE and not arrived and any(topic.name == REMOTE for topic in request.topic_data):
+            arrived.append(here.target.log(REMOTE).append(late)[0])
+
+    here.target.carried_out = arrive
+    here.begin(again(here))
+    here.until(lambda: same(here))
+    assert arrived == [0]
+    assert here.held == []
+
+
 def test_a_whole_log_has_its_offsets() -> None:
     with world(offsets="identical") as here:
         here.feed(VALUES)
@@ -170,10 +193,7 @@ def test_a_topic_of_others_is_left_alone() -> None:
 def test_a_retention_gap_holds_it_and_deletes_nothing() -> None:
     with world(offsets="identical", gap_policy="skip") as here:
         here.feed(VALUES[:20])
-        copier = here.begin()
-        here.until(lambda: same(here))
-        here.pass_by(3)
-        here.crash(copier)
+        lose_caught_up(here)
         here.feed(VALUES[20:])
         trim(here, 30)
         here.begin(again(here))
@@ -218,10 +238,7 @@ def test_a_remote_topic_that_is_created_again_is_copied_again() -> None:
     with world(offsets="identical") as here:
         here.feed(VALUES)
         trim(here, 3)
-        copier = here.begin()
-        here.until(lambda: same(here))
-        here.pass_by(3)
-        here.crash(copier)
+        lose_caught_up(here)
         trim(here, 8)
         here.target.topics.delete(REMOTE)
         here.target.create(REMOTE)
@@ -234,10 +251,7 @@ def test_records_that_the_target_lost_are_copied_again() -> None:
     with world(offsets="identical") as here:
         here.feed(VALUES)
         trim(here, 2)
-        copier = here.begin()
-        here.until(lambda: same(here))
-        here.pass_by(3)
-        here.crash(copier)
+        lose_caught_up(here)
         here.target.log(REMOTE).cut(19)
         here.begin(again(here))
         here.until(lambda: same(here))
@@ -353,10 +367,7 @@ def test_a_record_of_others_after_the_end_of_the_source_holds_it() -> None:
     """Nothing of the source is there to compare, and its next record comes before the first read."""
     with world(offsets="identical") as here:
         here.feed(VALUES)
-        copier = here.begin()
-        here.until(lambda: same(here))
-        here.pass_by(3)
-        here.crash(copier)
+        lose_caught_up(here)
         here.target.write(REMOTE, b"foreign")
         copier = here.open()
         here.source.fault(FETCH, Fault(delay_s=1.0), times=3)
@@ -463,27 +474,14 @@ def test_a_late_append_of_a_dead_copier_is_there_once(merged: bool, count: int) 
     """Its batch comes between the look of the next copier and that copier's first append."""
     with world(offsets="identical", producer={} if merged else {"merge_batch_bytes": 0}) as here:
         here.feed(VALUES[:20])
-        copier = here.begin()
-        here.until(lambda: same(here))
-        here.pass_by(3)
-        here.crash(copier)
+        lose_caught_up(here)
         stored = here.stored()
         assert stored is not None
         assert stored.writer is not None
         here.feed(VALUES[20:])
         late = encode_batch([(0, record_body(None, value, ())) for value in VALUES[20 : 20 + count]], 0)
         stamp(late, stored.writer.producer_id, stored.writer.epoch, stored.writer.sequence)
-        arrived: list[int] = []
-
-        def arrive(key: int, request: Any) -> None:
-            if key == PRODUCE and not arrived and any(topic.name == REMOTE for topic in request.topic_data):
-                arrived.append(here.target.log(REMOTE).append(bytes(late))[0])
-
-        here.target.carried_out = arrive
-        here.begin(again(here))
-        here.until(lambda: same(here))
-        assert arrived == [0]
-        assert here.held == []
+        require_once_where_late(here, bytes(late))
 
 
 def begun_at_31(here: World) -> Position:
@@ -506,17 +504,7 @@ def test_late_fillers_of_a_dead_copier_are_there_once(count: int) -> None:
         assert stored.writer is not None
         late = encode_batch([(0, record_body(b"twinlog.offset", b""))] * count)
         stamp(late, stored.writer.producer_id, stored.writer.epoch, stored.writer.sequence)
-        arrived: list[int] = []
-
-        def arrive(key: int, request: Any) -> None:
-            if key == PRODUCE and not arrived and any(topic.name == REMOTE for topic in request.topic_data):
-                arrived.append(here.target.log(REMOTE).append(bytes(late))[0])
-
-        here.target.carried_out = arrive
-        here.begin(again(here))
-        here.until(lambda: same(here))
-        assert arrived == [0]
-        assert here.held == []
+        require_once_where_late(here, bytes(late))
 
 
 def test_records_of_others_before_the_first_copy_are_left_alone() -> None:
@@ -533,10 +521,7 @@ def test_records_of_others_before_the_first_copy_are_left_alone() -> None:
 def test_a_source_that_was_cut_back_holds_it() -> None:
     with world(offsets="identical") as here:
         here.feed(VALUES)
-        copier = here.begin()
-        here.until(lambda: same(here))
-        here.pass_by(3)
-        here.crash(copier)
+        lose_caught_up(here)
         here.source.log(TOPIC).cut(30)
         here.begin(again(here))
         here.until(lambda: bool(here.held))
@@ -547,10 +532,7 @@ def test_a_source_that_was_cut_back_holds_it() -> None:
 def test_a_source_topic_that_is_created_again_holds_it_until_its_copy_is() -> None:
     with world(offsets="identical") as here:
         here.feed(VALUES)
-        copier = here.begin()
-        here.until(lambda: same(here))
-        here.pass_by(3)
-        here.crash(copier)
+        lose_caught_up(here)
         here.source.topics.delete(TOPIC)
         here.source.create(TOPIC)
         here.feed(VALUES[30:])

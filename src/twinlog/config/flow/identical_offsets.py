@@ -28,7 +28,7 @@ _POLICIES = ("gap_policy", "oversized_record_policy", "refused_record_policy")
 def check_identical_offsets(connector: ConfigReader, flow: FlowSettings) -> None:
     """Add a problem for each setting of a flow that contradicts identical offsets."""
     entries = list(_entries(connector))
-    if not entries or IDENTICAL not in flow.offsets.values:
+    if not entries or not flow.may_keep_offsets:
         return
     others = []
     if flow.transform is not None:

@@ -75,7 +75,7 @@ class SharedTopics:
 
     def _may_share(self, one: FlowSettings, other: FlowSettings) -> bool:
         """Whether the first of two sources may write a topic: its offsets could then be those of either source."""
-        return bool(self.first_writes) and "identical" not in {*one.offsets.values, *other.offsets.values}
+        return bool(self.first_writes) and not (one.may_keep_offsets or other.may_keep_offsets)
 
     def _rule(self, flow: FlowSettings, wrong: set[tuple[str, int | None]]) -> Topology | None:
         layer = self.layers[_ends(flow)].connector

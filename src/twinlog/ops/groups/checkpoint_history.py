@@ -7,7 +7,7 @@ their segment is closed and cleaned, an hour at most with the settings of twinlo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -24,6 +24,9 @@ LAST_RECORDS = 20_000
 
 MOST_CHECKPOINTS = 100
 """The most kept checkpoints of a group."""
+
+MOST_GROUPS = 10_000
+"""The groups with the newest checkpoints; earlier groups, which may be gone, are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,13 @@ class CheckpointHistoryReader(ClustersReader):
                     news[checkpoint.group].append(event)
         finally:
             # The reader passes on each record once, also before an error.
-            self._kept = {
-                **self._kept,
-                **{
-                    group: (*self._kept.get(group, ()), *events[-MOST_CHECKPOINTS:])[-MOST_CHECKPOINTS:]
-                    for group, events in news.items()
-                },
-            }
+            self._keep_news(news)
+
+    def _keep_news(self, news: Mapping[GroupId, Sequence[GroupSyncEvent]]) -> None:
+        """Keep checkpoints that were read, in the order of the groups' newest checkpoints."""
+        kept = dict(self._kept)
+        for group, events in news.items():
+            kept[group] = (*kept.pop(group, ()), *events)[-MOST_CHECKPOINTS:]
+        for group in list(kept)[:-MOST_GROUPS]:
+            del kept[group]
+        self._kept = kept

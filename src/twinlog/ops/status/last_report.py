@@ -10,14 +10,11 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.status.report import DriverReport, decode_report
+from twinlog.worker.status.report import DRIVER_KEY, DriverReport, decode_report
 
 TAILS = (64, 2_000, None)
 """How many records before the end are looked through for the last report, or the last heartbeat, of a flow. As a rule
 it is among the first: a driver reports every two seconds, each of its copiers every second at most."""
-
-DRIVER_KEY = b"driver "
-"""The begin of the keys of reports about flows; other keys are of reports of copiers."""
 
 
 class TopicTail:

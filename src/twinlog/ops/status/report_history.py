@@ -21,10 +21,10 @@ from twinlog.kafka.record.records import Record, decode_records
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.status.last_report import DRIVER_KEY, is_of_flow
+from twinlog.ops.status.last_report import is_of_flow
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.status.report import DriverReport, decode_report
+from twinlog.worker.status.report import DRIVER_KEY, DriverReport, decode_report
 
 DAY_MS = 24 * 3_600_000
 SAMPLES = 240

@@ -68,17 +68,20 @@ class MapArrow:
         return MapPoint(dx / length, dy / length)
 
     @property
+    def _neck(self) -> MapPoint:
+        """The end of the line, at the base of the head."""
+        along = self._direction
+        return MapPoint(self.end.x - along.x * HEAD_LENGTH, self.end.y - along.y * HEAD_LENGTH)
+
+    @property
     def line(self) -> str:
         """The curve up to the head of the arrow, as the path of an SVG."""
-        along = self._direction
-        last = MapPoint(self.end.x - along.x * HEAD_LENGTH, self.end.y - along.y * HEAD_LENGTH)
-        return f"M{_written(self.begin)}Q{_written(self.control)} {_written(last)}"
+        return f"M{_written(self.begin)}Q{_written(self.control)} {_written(self._neck)}"
 
     @property
     def head(self) -> str:
         """The head of the arrow, as the path of an SVG."""
-        along = self._direction
-        back = MapPoint(self.end.x - along.x * HEAD_LENGTH, self.end.y - along.y * HEAD_LENGTH)
+        along, back = self._direction, self._neck
         left = MapPoint(back.x - along.y * HEAD_WIDTH, back.y + along.x * HEAD_WIDTH)
         right = MapPoint(back.x + along.y * HEAD_WIDTH, back.y - along.x * HEAD_WIDTH)
         return f"M{_written(self.end)}L{_written(left)}L{_written(right)}Z"

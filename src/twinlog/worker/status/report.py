@@ -37,6 +37,9 @@ MOST_TASKS = 100
 KIND = "driver"
 """The value of the field `kind`; only reports of the driver have this field."""
 
+DRIVER_KEY = b"driver "
+"""The begin of the keys of the driver's reports, before the name of the flow; copiers' reports have other keys."""
+
 log = logging.getLogger(__name__)
 MOST_BYTES = 500_000
 """The largest size of a record; the default limit of brokers is 1 MB."""
@@ -267,7 +270,7 @@ class Publisher:
         if self._rest.is_on(now):
             return
         report = self._with_rates(self._look())
-        record = (f"driver {self._settings.name}".encode(), encode_report(report, self._most_bytes))
+        record = (DRIVER_KEY + self._settings.name.encode(), encode_report(report, self._most_bytes))
         try:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:

@@ -29,7 +29,7 @@ from twinlog.model.topic_names import progress_topic
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
 from twinlog.settings.flow import SOURCE_CONNECTOR, FlowSettings
-from twinlog.worker.status.report import EVERY_S, DriverReport, FlowState, decode_report
+from twinlog.worker.status.report import DRIVER_KEY, EVERY_S, DriverReport, FlowState, decode_report
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class OtherCopiers:
 
     def _read_reports(self) -> None:
         for _, record in self._progress.read():
-            if record.key is None or not record.key.startswith(b"driver "):
+            if record.key is None or not record.key.startswith(DRIVER_KEY):
                 continue
             report = decode_report(record.value)
             if report is None or report.flow != self._settings.name:

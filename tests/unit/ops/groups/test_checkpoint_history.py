@@ -18,6 +18,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.groups import checkpoint_history
 from twinlog.ops.groups.checkpoint_history import MOST_CHECKPOINTS, CheckpointHistoryReader, GroupSyncEvent
 from twinlog.settings.flow import ClientSettings
 
@@ -75,6 +76,22 @@ def test_the_kept_checkpoints_of_a_group_are_bounded(target: tuple[VirtualCluste
     write(cluster, SHOP, 500, 500)
     last = reader.read()[SHOP]
     assert (len(last), last[0].source, last[-1].source) == (MOST_CHECKPOINTS, 21, 500)
+
+
+def test_groups_without_new_checkpoints_are_forgotten(
+    target: tuple[VirtualCluster, CheckpointHistoryReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_history, "MOST_GROUPS", 3)
+    cluster, reader = target
+    cluster.create(TOPIC)
+    for number in range(3):
+        write(cluster, GroupId(f"g{number}"), 1, number)
+    assert list(reader.read()) == ["g0", "g1", "g2"]
+    write(cluster, GroupId("g0"), 2, 10)
+    write(cluster, GroupId("g3"), 1, 11)
+    found = reader.read()
+    assert list(found) == ["g2", "g0", "g3"]
+    assert [one.source for one in found[GroupId("g0")]] == [1, 2]
 
 
 def test_records_before_an_error_are_kept_once(target: tuple[VirtualCluster, CheckpointHistoryReader]) -> None:
