@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 
@@ -108,6 +108,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
         more = Problems([])
         flows += [build_flow(layers[ends], file, more, found.warnings, enabled=False) for ends in beating]
         problems.add_new(more.all())
+    flows = _beside_mirror_maker(flows)
     for ends in enabled:
         warn_of_lost_overrides(layers[ends], found)
     here = {(flow.source, flow.target): flow for flow in flows if flow.enabled}
@@ -181,6 +182,21 @@ def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Pro
             found.warnings.append(entry.warning(text, MistakeKind.READ_OTHERWISE))
         enabled.append(ends)
     return enabled
+
+
+def _beside_mirror_maker(flows: list[FlowSettings]) -> list[FlowSettings]:
+    """The flows; if a flow that copies has a group of its own, the flows with only heartbeats get such groups, too.
+
+    MirrorMaker 2 joins the group of each flow, enabled or not, and ends if a process of twinlog holds one of them.
+    """
+    if not any(flow.enabled and flow.has_own_group for flow in flows):
+        return flows
+    return [
+        flow
+        if flow.enabled or flow.has_own_group
+        else replace(flow, worker_group_id=f"{flow.mirror_maker_group_id}-heartbeats")
+        for flow in flows
+    ]
 
 
 def _writes_heartbeats(layers: FlowLayers, problems: Problems) -> bool:

@@ -53,3 +53,16 @@ def test_a_cycle_over_two_hosts_is_refused_on_each(file: Path) -> None:
         # As MirrorMaker 2, which copies in a cycle then; here the topic is left out.
         config = load(file, [target], unknown_keys="warn")
         assert any("a->b and b->a" in warning for warning in said(config.warnings))
+
+
+def test_flows_with_only_heartbeats_leave_mirror_maker_2_its_groups_beside_a_flow_with_a_group_of_its_own(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mm2.properties"
+    text = "clusters = a, b\na.bootstrap.servers = a-1:9092\nb.bootstrap.servers = b-1:9092\na->b.enabled = true\n"
+    path.write_text(text)
+    assert [flow.group_id for flow in load(path).flows] == ["a-mm2", "b-mm2"]
+    path.write_text(f"{text}b.group.id = wave\n")
+    assert [flow.group_id for flow in load(path).flows] == ["wave", "b-mm2-heartbeats"]
+    path.write_text(f"{text}b.group.id = wave\na.group.id = back\n")
+    assert [flow.group_id for flow in load(path).flows] == ["wave", "back"]

@@ -242,7 +242,7 @@ RUN_ROWS = (
         (_DESCRIBE,),
         "with a `group.id` of its own, to see MirrorMaker 2: [wave by wave](canary.md#hand-over-wave-by-wave)",
         mirror_maker_group,
-        lambda flow: flow.has_own_group,
+        lambda flow: flow.enabled and flow.has_own_group,
     ),
     RightRow(
         "target",

@@ -37,7 +37,7 @@ from twinlog.worker.flow.flow_jobs import (
 )
 from twinlog.worker.flow.start_ends import StartEnds
 from twinlog.worker.flow_tasks import FlowGrants, FlowTasks
-from twinlog.worker.periodic import PeriodicJobs
+from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
 from twinlog.worker.placement.tasks import SlotDemand
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.retrying import FlowRetrier
@@ -101,6 +101,9 @@ class FlowRunner:
             cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
         self._nothing = False
+        self._publishing: PeriodicJob | None = None
+        self._shown = False
+        """Whether the last report shows a flow that copies, and its lag."""
         self._executors: Mapping[int, str] | None = {}
         self._jobs = PeriodicJobs(
             settings.name, self.flow_status.set_job_trouble, lambda: self._waiting.outage is not None, clock
@@ -294,7 +297,7 @@ class FlowRunner:
                 cluster.keep_in_contact()
             if not self._retry(self._target.connect, "connect"):
                 return
-            begin_publishing(self._jobs, self.settings, self._target, self.report)
+            self._publishing = begin_publishing(self._jobs, self.settings, self._target, self.report)
             self.by_settings.begin_heartbeats(self.settings)
             if not self._retry(self._source.connect, "connect"):
                 return
@@ -440,6 +443,7 @@ class FlowRunner:
     def report(self) -> DriverReport:
         """The present report of the flow."""
         topics = self._topics
+        self._shown = self._shows_lag()
         return self._reporter.report(
             *self.status,
             self.flow_status,
@@ -450,6 +454,9 @@ class FlowRunner:
             tasks=[self._place(one) for one in self.leases.places()],
             log_level=self._control.log_level,
         )
+
+    def _shows_lag(self) -> bool:
+        return self.status[0] == FlowState.RUNNING.value and self.flow_status.summary().lag >= 0
 
     def _place(self, copier: CopierPlace) -> TaskPlace:
         task = None if copier.bridge else copier.task
@@ -462,3 +469,6 @@ class FlowRunner:
         self.flow_status.add_report(self.held.complete(report))
         self.held.add_report(report)
         self._tasks.add_report(report)
+        if self._publishing is not None and not self._shown and self._shows_lag():
+            # A reader of the reports sees at once that the flow has begun to copy.
+            self._publishing.follow()

@@ -100,10 +100,10 @@ def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: Cluster
 
 def begin_publishing(
     jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin, look: Callable[[], DriverReport]
-) -> None:
+) -> PeriodicJob | None:
     """The job that reports the flow's state to other programs, its end included."""
     publisher = Publisher(settings, target, look)
-    jobs.begin("report what the flow does", publisher.publish_report, EVERY_S, last_step=publisher.publish_report)
+    return jobs.begin("report what the flow does", publisher.publish_report, EVERY_S, last_step=publisher.publish_report)
 
 
 def begin_keeping_in_step(
