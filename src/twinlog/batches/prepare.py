@@ -22,6 +22,7 @@ from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_record
 from twinlog.model.types import SourceOffset
 
 if TYPE_CHECKING:
+    from twinlog.batches.large_batches import JoinedNeighbours
     from twinlog.batches.small_batches import Block
 
 IMPORT_FROM = 1_000
@@ -120,18 +121,20 @@ class Neighbours:
             and len(self._records) - batch.start >= 2 * batch.size
         )
 
-    def blocks(self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool) -> list[Block]:
-        """The records of the batch and of its neighbours, as `ManySmallBatches.blocks` returns them."""
+    def join(
+        self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool
+    ) -> JoinedNeighbours:
+        """The records of the batch and of its neighbours, as `join_large` returns them."""
         from twinlog.batches.large_batches import join_large  # noqa: PLC0415 - numpy
 
         most = self._rules.join_records
-        blocks = join_large(
+        joined = join_large(
             self._records, batch, builder, limit=self._limit, room=room, most=most, transactional=transactional
         )
-        if not blocks and builder is None:
+        if not joined.blocks:
             # The next batches are passed on, or taken by the loops.
             self._begin = batch.start + PAUSE
-        return blocks
+        return joined
 
 
 def prepare(
@@ -423,14 +426,11 @@ class _FetchPreparation:
 
     def _join_neighbours(self, batch: Batch, *, transactional: bool) -> int:
         """Take the batch and its neighbours; return the first byte of the next batch, or 0."""
-        room, builder = self._room(NONE), self.builder
-        fits = builder is not None and builder.codec == NONE
-        blocks = self.neighbours.blocks(batch, builder, room, transactional=transactional) if fits else []
-        if not blocks:
-            blocks = self.neighbours.blocks(batch, None, room, transactional=transactional)
-            if blocks:
-                self._flush()
-        return self._add_blocks(batch, blocks)
+        builder = None if self.builder is None or self.builder.codec != NONE else self.builder
+        joined = self.neighbours.join(batch, builder, self._room(NONE), transactional=transactional)
+        if joined.blocks and not joined.follows:
+            self._flush()
+        return self._add_blocks(batch, joined.blocks)
 
     def _add_blocks(self, batch: Batch, blocks: list[Block]) -> int:
         """Add the records of the batch and of batches after it; return the first byte of the next batch, or 0."""
