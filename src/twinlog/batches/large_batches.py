@@ -169,9 +169,7 @@ def _find_places(window: bytes | memoryview, begins: Longs, ends: Longs, counts:
     return np.array(places), len(counts)
 
 
-def _find_at_once(
-    window: bytes | memoryview, begins: Longs, ends: Longs, counts: Longs
-) -> tuple[Longs, int] | None:
+def _find_at_once(window: bytes | memoryview, begins: Longs, ends: Longs, counts: Longs) -> tuple[Longs, int] | None:
     """The same, by a step for each record number, which finds the next record of each batch at once.
 
     None if a step meets bytes that are no length of a record.

@@ -121,9 +121,7 @@ class Neighbours:
             and len(self._records) - batch.start >= 2 * batch.size
         )
 
-    def join(
-        self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool
-    ) -> JoinedNeighbours:
+    def join(self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool) -> JoinedNeighbours:
         """The records of the batch and of its neighbours, as `join_large` returns them."""
         from twinlog.batches.large_batches import join_large  # noqa: PLC0415 - numpy
 

@@ -48,7 +48,7 @@ class FetchSession:
     def __init__(self, client: ClusterClient, node: int, *, read_committed: bool, kept: bool = True) -> None:
         self._client = client
         self._node = node
-        self._read_committed = read_committed
+        self.read_committed = read_committed
         self._kept = kept
         self._names: dict[uuid.UUID, TopicName] = {}
         """The names of the topics that the broker was asked for in this session."""
@@ -109,7 +109,7 @@ class FetchSession:
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
-            read_committed=self._read_committed,
+            read_committed=self.read_committed,
             session_id=self._id,
             session_epoch=self._epoch,
             topics=_by_topic(ask),

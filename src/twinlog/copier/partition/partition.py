@@ -25,6 +25,7 @@ from twinlog.copier.partition.life import (
 )
 from twinlog.copier.partition.source_log import ReadAhead, SourcePosition, decide_fetch_error
 from twinlog.errors import (
+    CorruptBatchError,
     DivergedError,
     EngineLostError,
     NotAcknowledgedError,
@@ -35,6 +36,7 @@ from twinlog.errors import (
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
+from twinlog.kafka.record.batch import read_last_batch
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun
@@ -280,6 +282,17 @@ class PartitionCopy:
         if self.read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
             return None
         return self.read.next_fetch()
+
+    def position_after(self, asked: FetchPosition, answer: PartitionResponse, read_ahead: int) -> FetchPosition | None:
+        if self._prepare is not copy_as_it_is or answer.error or answer.diverging_epoch >= 0:
+            return None
+        if self.read_ahead.on_trial or asked.offset != self.read.offset or self.fetch_position(read_ahead) is None:
+            return None
+        try:
+            last = read_last_batch(answer.records)
+        except CorruptBatchError:
+            return None
+        return None if last is None else asked._replace(offset=last.last_offset + 1, last_epoch=last.leader_epoch)
 
     def add_answer(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
         """Take an answer of the source."""

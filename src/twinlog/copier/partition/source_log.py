@@ -50,6 +50,11 @@ class ReadAhead:
         self._trial = now * 2 if now < TRIAL_RECORDS else 0
         return now or None
 
+    @property
+    def on_trial(self) -> bool:
+        """Whether the partition takes a part of the read records only."""
+        return bool(self._trial)
+
     def clear_hold(self) -> None:
         """The partition is not read for another reason."""
         self.held_back = False

@@ -6,7 +6,7 @@ A partition is read from its leader, or from a replica in our rack that the lead
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
@@ -15,7 +15,7 @@ from twinlog.kafka.consumer.fetch_pace import FetchPacer, FetchSize
 from twinlog.kafka.consumer.nearest import NearestReplicas
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.net.loop import Loop, Signal
-from twinlog.kafka.protocol.fetch import FetchPosition
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings
@@ -44,10 +44,10 @@ EMPTY_ANSWERS = 3
 Brokers usually wait; the pause keeps the reader from a tight loop.
 """
 
-LONG_S = 0.25
+LONG_S = 0.005
 """The longest time in seconds with the answers of a broker.
 
-Then the loop serves its other coroutines, as the line to the driver.
+Then the loop serves its other coroutines, as the appends of the last partition and the line to the driver.
 """
 
 READ_AHEAD_BYTES = 8 << 20
@@ -55,6 +55,12 @@ READ_AHEAD_BYTES = 8 << 20
 
 MAX_FETCH_BYTES = 16 << 20
 """Upper limit in bytes of an answer of a near broker."""
+
+BACKLOG_BYTES = 1 << 20
+"""After an answer with so many bytes of a partition, the broker is asked for its next records before the answer is taken.
+
+To take the answer keeps the loop busy for milliseconds, and the broker reads its log meanwhile.
+"""
 
 
 class Cursor(Protocol):
@@ -68,6 +74,12 @@ class Cursor(Protocol):
         """The next fetch position; its `max_bytes` is ignored.
 
         None while `read_ahead` bytes of the partition wait to be appended, or while reading of the partition is paused.
+        """
+
+    def position_after(self, asked: FetchPosition, answer: PartitionResponse, read_ahead: int) -> FetchPosition | None:
+        """The fetch position after an answer that is still to be delivered; its `max_bytes` is ignored.
+
+        None if the cursor may have another position then, or as `fetch_position`.
         """
 
 
@@ -199,22 +211,27 @@ class SourceReader:
         pace = FetchPacer(self._linger_ms)
         empty = 0
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
+        ahead: _FetchAhead | None = None
         while not self._stopped:
-            self._choose(node, poll)
-            wait_ms = poll.patience_ms(self._now(), most_ms)
-            if not poll.wanted:
-                await poll.wake.wait(wait_ms / 1000 if poll.held_back else None)
-                continue
-            if throttled_s := self._client.throttled_s(node):
-                await self._loop.sleep(min(throttled_s, THROTTLED_LOOK_S))
-                continue
-            most_bytes = self._memory.reserve(node, self._most_bytes(poll))
-            if not most_bytes:
-                await self._loop.sleep(NO_ROOM_S)
-                continue
-            asked_at = self._now()
+            if ahead is None:
+                self._choose(node, poll)
+                wait_ms = poll.patience_ms(self._now(), most_ms)
+                if not poll.wanted:
+                    await poll.wake.wait(wait_ms / 1000 if poll.held_back else None)
+                    continue
+                if throttled_s := self._client.throttled_s(node):
+                    await self._loop.sleep(min(throttled_s, THROTTLED_LOOK_S))
+                    continue
+                most_bytes = self._memory.reserve(node, self._most_bytes(poll))
+                if not most_bytes:
+                    await self._loop.sleep(NO_ROOM_S)
+                    continue
+                asked_at, asking = self._now(), self._ask(session, node, poll, most_bytes, wait_ms)
+            else:
+                most_bytes, asked_at, asking = ahead
+                ahead, wait_ms = None, most_ms
             try:
-                answers = await self._ask(session, node, poll, most_bytes, wait_ms)
+                answers = await asking
             except RefusedError as error:
                 self._lost(error)
                 return
@@ -234,7 +251,12 @@ class SourceReader:
                 asked = min(most_bytes, poll.size.bytes)
                 poll.size.record_answer(received, asked, elapsed_s, self._client.round_trip_s)
             pause_s = pace.pause_s((fetched.answer.records for fetched in answers), self._now())
-            accepted = await self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
+            asked_for = {one.partition: at for one in answers if (at := poll.wanted.get(one.partition)) is not None}
+            ahead = self._ask_ahead(session, node, poll, answers, most_ms)
+            if ahead is not None:
+                # The request is sent now.
+                await self._loop.sleep(0)
+            accepted = await self._take_all(node, poll, asked_for, answers) and empty <= EMPTY_ANSWERS
             # The next answer needs the memory of these answers.
             answers.clear()
             if accepted:
@@ -265,7 +287,49 @@ class SourceReader:
         finally:
             self._memory.release(node)
 
-    async def _take_all(self, node: int, poll: _Poll, answers: list[Fetched]) -> bool:
+    def _ask_ahead(
+        self, session: FetchSession, node: int, poll: _Poll, answers: list[Fetched], wait_ms: int
+    ) -> _FetchAhead | None:
+        """Ask for the records after large answers before these are taken; None if the broker may have to wait for records
+        or the answers need all memory."""
+        if self._client.far or self._stopped or poll.rebuild or self._client.throttled_s(node):
+            return None
+        read_ahead = self._read_ahead(poll)
+        next_positions = {}
+        for fetched in answers:
+            answer, asked, cursor = (
+                fetched.answer,
+                poll.wanted.get(fetched.partition),
+                self._cursors.get(fetched.partition),
+            )
+            if len(answer.records) >= BACKLOG_BYTES and asked is not None and cursor is not None:
+                position = cursor.position_after(asked, answer, read_ahead)
+                readable = answer.last_stable_offset if session.read_committed else answer.high_watermark
+                if (
+                    position is not None
+                    and position.offset < readable
+                    and self._nearest.node(fetched.partition) == node
+                ):
+                    next_positions[fetched.partition] = asked._replace(
+                        offset=position.offset, last_epoch=position.last_epoch
+                    )
+        if not next_positions:
+            return None
+        most_bytes = self._memory.reserve(node, self._most_bytes(poll))
+        if not most_bytes:
+            return None
+        for fetched in answers:
+            if fetched.answer.records and poll.wanted.pop(fetched.partition, None) is not None:
+                if fetched.partition in next_positions:
+                    poll.wanted[fetched.partition] = next_positions[fetched.partition]
+                else:
+                    poll.changed[fetched.partition] = None
+        asking = self._loop.spawn(self._ask, session, node, poll, most_bytes, wait_ms)
+        return _FetchAhead(most_bytes, self._now(), asking)
+
+    async def _take_all(
+        self, node: int, poll: _Poll, asked_for: Mapping[TopicPartition, FetchPosition], answers: list[Fetched]
+    ) -> bool:
         """Take a broker's answers; False when the next answer may fail in the same way."""
         accepted, begun = True, self._now()
         for fetched in answers:
@@ -273,10 +337,10 @@ class SourceReader:
                 # Each partition may take its time, as with a transform, and other coroutines wait.
                 await self._loop.sleep(0)
                 begun = self._now()
-            asked = poll.wanted.get(fetched.partition)
+            asked = asked_for.get(fetched.partition)
             if asked is not None and not self._stopped:
                 poll.changed[fetched.partition] = None
-                if fetched.answer.records:
+                if fetched.answer.records and fetched.partition in poll.wanted:
                     # Ask for this partition after all other partitions. A broker that lacks room for another fetch
                     # session fills its answers in the order of the request. A long backlog would keep the other
                     # partitions from being read (KIP-74).
@@ -301,13 +365,17 @@ class SourceReader:
         self._deliver(asked, fetched)
         return accepted
 
+    def _read_ahead(self, poll: _Poll) -> int:
+        """The bytes of a partition that may wait for the target while the partition is read."""
+        # A partition whose appends are acknowledged is read even when all memory is in use: reserving memory frees
+        # some.
+        return max(1, min(max(READ_AHEAD_BYTES, poll.size.bytes), self._memory.room_bytes))
+
     def _choose(self, node: int, poll: _Poll) -> None:
         """Update the positions that the poll fetches; of thousands of idle partitions only the changed partitions."""
         changed, poll.changed = poll.changed | poll.held_back, {}
         size = poll.size.bytes
-        # A partition whose appends are acknowledged is read even when all memory is in use: reserving memory frees
-        # some.
-        read_ahead = max(1, min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes))
+        read_ahead = self._read_ahead(poll)
         if poll.rebuild:
             poll.rebuild = False
             poll.wanted.clear()
@@ -328,6 +396,14 @@ class SourceReader:
                 poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
             held_back = where == node and position is None and cursor is not None and cursor.held_back
             poll.hold_back(partition, held_back)
+
+
+class _FetchAhead(NamedTuple):
+    """A fetch under way: its limit in bytes, its begin in monotonic seconds, and the awaitable of its answers."""
+
+    most_bytes: int
+    asked_at: float
+    answers: Any
 
 
 class _Poll:

@@ -147,6 +147,18 @@ def next_start(buffer: memoryview | bytes, at: int) -> int:
     return at + LOG_OVERHEAD + int(length) if length > 0 else -1
 
 
+def read_last_batch(buffer: memoryview | bytes) -> Batch | None:
+    """Read the last whole batch of a fetch of format v2; None without a whole batch, or at a batch of another format.
+
+    Raises `CorruptBatchError` as `read_batch`.
+    """
+    last = at = 0
+    while (past := next_start(buffer, at)) > at and past <= len(buffer):
+        last, at = at, past
+    batch = read_batch(buffer, last) if at else None
+    return None if batch is None or batch.magic != 2 else batch
+
+
 def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:
     """List the complete batches from `start` on; a last batch that the fetch cut off is left out.
 
