@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tests.source_log import New, SourceLog
 from tests.unit.batches.batches import all_records, codec_of
+from twinlog.batches import large_batches
+from twinlog.batches.large_batches import _find_at_once, _find_in_turn
 from twinlog.batches.prepare import prepare
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.producer.appends import JOIN_RECORDS, CopyRules, PreparedFetch
+from twinlog.kafka.record.batch import Batch
+from twinlog.kafka.record.varint import encode_varint
 
 VALUE = b"v" * 1_000
 RULES = CopyRules(max_batch_bytes=1_048_588).joining()
@@ -142,3 +151,57 @@ def test_a_smaller_batch_size_of_the_user_counts(size: int) -> None:
     log = log_of(8)
     prepared = prepare(log.fetch(), 7, CopyRules(max_batch_bytes=1_048_588, merge_batch_bytes=size).joining())
     assert counts(prepared) == ([80, 80] if size == 100_000 else [20] * 8)
+
+
+def test_records_of_many_batches_are_found_at_once_as_they_are_in_turn() -> None:
+    """Lengths of one, two and three bytes, batches of different counts, and batches whose lengths are wrong."""
+    draw = random.Random(20261130)
+    met = Counter[bool]()
+    for _ in range(200):
+        window, begins, ends, counts = bytearray(), [], [], []
+        for _ in range(draw.randrange(1, 60)):
+            begins.append(len(window))
+            counts.append(draw.randrange(1, 9))
+            for _ in range(counts[-1]):
+                size = draw.choice((draw.randrange(8, 63), draw.randrange(64, 8_191), draw.randrange(8_192, 20_000)))
+                window += encode_varint(size) + bytes(size)
+            ends.append(len(window) + draw.choice((0,) * 60 + (1, -1)))
+        if draw.random() < 0.2:
+            window[draw.choice(begins)] ^= draw.randrange(1, 256)
+        if draw.random() < 0.1:
+            at = draw.choice(begins)
+            window[at : at + 3] = b"\xff\xff\xff"
+        columns = [np.array(column) for column in (begins, ends, counts)]
+        in_turn: list[int] = []
+        usual = 0
+        for begin, end, count in zip(begins, ends, counts, strict=True):
+            before = len(in_turn)
+            if not _find_in_turn(window, begin, end, count, in_turn):
+                del in_turn[before:]
+                break
+            usual += 1
+        at_once = _find_at_once(memoryview(window), *columns)
+        met[at_once is None] += 1
+        if at_once is not None:
+            places, found = at_once
+            assert (places.tolist(), found) == (in_turn, usual)
+    assert met[False] > 150
+    assert met[True] > 0
+
+
+def test_the_rest_of_a_row_begins_a_batch_when_the_last_batch_is_full() -> None:
+    """A single reading serves both the batch in the making and the next batch."""
+    log = log_of(40, 64)
+    prepared = prepare(log.fetch(), 7, RULES)
+    assert all_records(prepared) == log.visible()
+    read = []
+    neighbours = large_batches._neighbours
+
+    def noting(records: memoryview, first: Batch, **limits: Any) -> list[Batch]:
+        read.append(first.start)
+        return neighbours(records, first, **limits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_batches, "_neighbours", noting)
+        prepare(log_of(200, 64).fetch(), 7, RULES)
+    assert len(read) == len(set(read))

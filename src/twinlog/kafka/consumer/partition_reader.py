@@ -57,7 +57,7 @@ MAX_FETCH_BYTES = 16 << 20
 """Upper limit in bytes of an answer of a near broker."""
 
 BACKLOG_BYTES = 1 << 20
-"""After an answer with so many bytes of a partition, the broker is asked for its next records before the answer is taken.
+"""After an answer with so many bytes of a partition, its next records are requested before the answer is taken.
 
 To take the answer keeps the loop busy for milliseconds, and the broker reads its log meanwhile.
 """
@@ -290,8 +290,10 @@ class SourceReader:
     def _ask_ahead(
         self, session: FetchSession, node: int, poll: _Poll, answers: list[Fetched], wait_ms: int
     ) -> _FetchAhead | None:
-        """Ask for the records after large answers before these are taken; None if the broker may have to wait for records
-        or the answers need all memory."""
+        """Ask for the records after large answers before these are taken.
+
+        None if the broker might wait for records, or if the answers need all memory.
+        """
         if self._client.far or self._stopped or poll.rebuild or self._client.throttled_s(node):
             return None
         read_ahead = self._read_ahead(poll)

@@ -103,7 +103,9 @@ def begin_publishing(
 ) -> PeriodicJob | None:
     """The job that reports the flow's state to other programs, its end included."""
     publisher = Publisher(settings, target, look)
-    return jobs.begin("report what the flow does", publisher.publish_report, EVERY_S, last_step=publisher.publish_report)
+    return jobs.begin(
+        "report what the flow does", publisher.publish_report, EVERY_S, last_step=publisher.publish_report
+    )
 
 
 def begin_keeping_in_step(
