@@ -296,25 +296,12 @@ class SourceReader:
         """
         if self._client.far or self._stopped or poll.rebuild or self._client.throttled_s(node):
             return None
-        read_ahead = self._read_ahead(poll)
         next_positions = {}
         for fetched in answers:
-            answer, asked, cursor = (
-                fetched.answer,
-                poll.wanted.get(fetched.partition),
-                self._cursors.get(fetched.partition),
-            )
-            if len(answer.records) >= BACKLOG_BYTES and asked is not None and cursor is not None:
-                position = cursor.position_after(asked, answer, read_ahead)
-                readable = answer.last_stable_offset if session.read_committed else answer.high_watermark
-                if (
-                    position is not None
-                    and position.offset < readable
-                    and self._nearest.node(fetched.partition) == node
-                ):
-                    next_positions[fetched.partition] = asked._replace(
-                        offset=position.offset, last_epoch=position.last_epoch
-                    )
+            if len(fetched.answer.records) >= BACKLOG_BYTES and self._nearest.node(fetched.partition) == node:
+                position = self._position_after(fetched, poll, read_committed=session.read_committed)
+                if position is not None:
+                    next_positions[fetched.partition] = position
         if not next_positions:
             return None
         most_bytes = self._memory.reserve(node, self._most_bytes(poll))
@@ -328,6 +315,18 @@ class SourceReader:
                     poll.changed[fetched.partition] = None
         asking = self._loop.spawn(self._ask, session, node, poll, most_bytes, wait_ms)
         return _FetchAhead(most_bytes, self._now(), asking)
+
+    def _position_after(self, fetched: Fetched, poll: _Poll, *, read_committed: bool) -> FetchPosition | None:
+        """The position after an answer, None if the broker has no more records yet or the cursor is unsure."""
+        answer, asked = fetched.answer, poll.wanted.get(fetched.partition)
+        cursor = self._cursors.get(fetched.partition)
+        if asked is None or cursor is None:
+            return None
+        position = cursor.position_after(asked, answer, self._read_ahead(poll))
+        readable = answer.last_stable_offset if read_committed else answer.high_watermark
+        if position is None or position.offset >= readable:
+            return None
+        return asked._replace(offset=position.offset, last_epoch=position.last_epoch)
 
     async def _take_all(
         self, node: int, poll: _Poll, asked_for: Mapping[TopicPartition, FetchPosition], answers: list[Fetched]
