@@ -37,10 +37,10 @@ LARGE_RECORD = 400
 """Bytes of a record from which on a copy of its bytes costs more than it saves."""
 
 STEP_RECORDS = 25
-"""As many records are found one by one in the time of a step that finds a record in each of many batches."""
+"""A step that finds a record in each of many batches takes as long as a loop over this number of records."""
 
 MOST_GAPS = 4
-"""So many times the records of its batches are the most places for which such a step has room."""
+"""The steps have room for at most this number of places for each record of their batches."""
 
 _WORD = 8
 
