@@ -182,17 +182,8 @@ An unknown field, a wrong value or a reference to a missing object is an error. 
 fields, and these settings in the `config` of a cluster, which Strimzi drops too:
 """
 
-_NEXT = """
-Next: [Kubernetes](kubernetes.md), [messages of workers](messages/workers.md).
-"""
-
-_ALIKE = {
-    "clusters": "target",
-    "mirrors[].source": "target",
-    "mirrors[].checkpointConnector": "mirrors[].sourceConnector",
-    "mirrors[].heartbeatConnector": "mirrors[].sourceConnector",
-}
-"""Fields with the same fields below them as another field."""
+_ALIKE = {"clusters", "mirrors[].source", "mirrors[].checkpointConnector", "mirrors[].heartbeatConnector"}
+"""Fields with the same fields below them as `target` or `mirrors[].sourceConnector`."""
 
 _WHOLE = {"apiVersion", "kind", "metadata", "status", "spec"}
 _SECRETS = (
@@ -200,20 +191,13 @@ _SECRETS = (
     *("accessToken", "clientAssertion", "clientSecret", "refreshToken"),
 )
 
-_PLACES = (
-    *("target.authentication", "target", "mirrors[].sourceConnector", "mirrors[]"),
-    *("jvmOptions", "logging", "rack"),
-)
-"""Fields with a row of their own in the table of fields that work."""
-
 
 def render() -> str:
     """The whole page."""
     dropped = ", ".join(f"`{name}{'*' if name.endswith('.') else ''}`" for name in FORBIDDEN)
     operated = "".join(f"| {field} | {effect} |\n" for field, effect in _OPERATED)
-    fields = list(_fields())
     reasons: dict[str, list[str]] = {"the operator writes it": ["`status`"]}
-    for path, field in fields:
+    for path, field in _fields():
         if field.named:
             only = f" ({_only(field)})" if _only(field) else ""
             reasons.setdefault(field.named, []).append(f"`{path}`{only}")
@@ -222,8 +206,7 @@ def render() -> str:
         f"{_OPERATOR}\n| in the resource | in a pod of twinlog's image |\n|---|---|\n{operated}\n"
         f"{_RESOURCE}{dropped}.\n\n"
         f"| ignored fields | reason |\n|---|---|\n{ignored}\n"
-        "All other fields work:\n\n| place | fields | only in v1beta2 | only in v1 |\n|---|---|---|---|\n"
-        f"{_working([(path, field) for path, field in fields if not field.named])}{_NEXT}"
+        "All other fields of both versions work.\n"
     )
 
 
@@ -233,29 +216,12 @@ def _fields() -> Iterator[tuple[str, Field]]:
     for path, field in FIELDS.items():
         if path.startswith(skipped) or path in _WHOLE or path.endswith("[]"):
             continue
-        alike = _ALIKE.get(path.removeprefix("spec."))
-        if field.named is not None or field.free or alike is not None or path.endswith(_SECRETS):
+        name = path.removeprefix("spec.")
+        if field.named is not None or field.free or name in _ALIKE or path.endswith(_SECRETS):
             skipped = (*skipped, f"{path}.", f"{path}[")
         elif field.type in {"map", "list"}:
             continue
-        yield path.removeprefix("spec."), field
-
-
-def _working(fields: list[tuple[str, Field]]) -> str:
-    rows: dict[str, list[tuple[str, Field]]] = {}
-    for path, field in fields:
-        place = next((place for place in _PLACES if path.startswith(f"{place}.")), "")
-        name = f"`{path[len(place) :].removeprefix('.')}`"
-        alike = _ALIKE.get(path)
-        rows.setdefault(place, []).append((f"{name} (fields of `{alike}`)" if alike else name, field))
-    return "".join(_row(f"`{place}`" if place else "`spec`", named) for place, named in rows.items())
-
-
-def _row(place: str, fields: list[tuple[str, Field]]) -> str:
-    columns = (
-        ", ".join(name for name, field in fields if _only(field) == version) for version in ("", "v1beta2", "v1")
-    )
-    return f"| {place} | {' | '.join(columns)} |\n"
+        yield name, field
 
 
 def _only(field: Field) -> str:
