@@ -426,7 +426,7 @@ def render_ignored() -> str:
             parts.append(f"\n## {title}\n\n{where}\n\n| keys | reason or purpose |\n|---|---|\n")
             parts.extend(f"| {', '.join(names)} | {_escaped(reason)} |\n" for reason, names in reasons.items())
         if again:
-            parts.append(f"\nThese keys have the reasons of the table above: {', '.join(again)}.\n")
+            parts.append(f"\nThese keys have the reasons of the section Worker: {', '.join(again)}.\n")
     return "".join(parts).replace("](#", "](configuration.md#")
 
 
