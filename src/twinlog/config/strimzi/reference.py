@@ -168,10 +168,9 @@ $ twinlog convert mirror.yaml --format properties --output-dir mm2
 $ twinlog convert worker.properties source.json check.json --format strimzi --api-version v1beta2 --output-dir mirror
 ```
 
-`convert` turns a properties file, connectors with their worker's file, or a resource into each other form, and a
-resource into its other version. Secrets become files `DIR/secrets/<name>/<key>` that only you may read, and
-`pattern: "*.crt"` a reference to each matching file of `--secrets DIR`. Settings without a place in the new form are
-listed, with exit code 1.
+[`convert`](commands.md#twinlog-convert) turns each form of a file into each other form, and a resource into its other
+version. Secrets become files `DIR/secrets/<name>/<key>`, and `pattern: "*.crt"` a reference to each matching file of
+`--secrets DIR`. Settings without a place in the new form are listed, with exit code 1.
 
 **Positions go by the name of the source connector**: `MirrorSourceConnector` in a dedicated MirrorMaker 2, and
 `A->B.MirrorSourceConnector` in a resource. `convert` names the flows that would therefore begin again.
