@@ -241,9 +241,9 @@ CONNECT_KEYS = (
         effect=JVM,
         shown=Shown(Importance.LOW, "Common", Width.SHORT, "Header converter version", since=(4, 1)),
     ),
-    _flow("key.converter.*", STRING, None, "Settings of the key converter.", effect=JVM),
-    _flow("value.converter.*", STRING, None, "Settings of the value converter.", effect=JVM),
-    _flow("header.converter.*", STRING, None, "Settings of the header converter.", effect=JVM),
+    _flow("key.converter.*", STRING, None, "Settings of a converter.", effect=JVM),
+    _flow("value.converter.*", STRING, None, "Settings of a converter.", effect=JVM),
+    _flow("header.converter.*", STRING, None, "Settings of a converter.", effect=JVM),
     _flow(
         "transforms",
         LIST,

@@ -314,12 +314,9 @@ twinlog accepts these keys of MirrorMaker 2, Kafka Connect and Kafka's clients, 
 them. A name ending in `.*` means all keys that begin so.
 """
 
-_IGNORED_END = """
-Next: [Configuration](configuration.md), [Check a file](plan.md#check-a-file).
-"""
-
 _FLOW = "Written at top level or as `A->B.KEY`."
 _CLIENTS = "Written as `alias.consumer.KEY`, `alias.producer.KEY` or `alias.admin.KEY`."
+_WORKER = "Worker"
 _WORKER_FILE = "File of a Connect worker"
 
 _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
@@ -339,7 +336,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
     ("Producer", "Written as `alias.producer.KEY`, or `A->B.producer.override.KEY`.", PRODUCER_KEYS),
     ("Admin client", "Written as `alias.admin.KEY`.", ADMIN_KEYS),
     (
-        "Worker",
+        _WORKER,
         (
             "Written as `alias.KEY`, with the alias of the target. Names that begin with `offset.storage`, "
             "`config.storage`, `status.storage`, `task`, `worker` or name a converter also count at top level."
@@ -411,15 +408,26 @@ def render() -> str:
 def render_ignored() -> str:
     """The page of keys without effect, as Markdown: a table for each place, with a row for each reason."""
     parts = [_IGNORED]
+    above: set[tuple[str, str]] = set()
     for title, where, keys in _sections():
         reasons: dict[str, list[str]] = {}
+        again = []
         for key in sorted(keys, key=lambda key: key.name):
-            if key.effect is not Effect.WORKS:
-                reasons.setdefault(_reason(key, title), []).append(f"`{key.name}`")
+            if key.effect is Effect.WORKS:
+                continue
+            reason = _reason(key, title)
+            if title == _WORKER_FILE and (key.name, reason) in above:
+                again.append(f"`{key.name}`")
+            else:
+                reasons.setdefault(reason, []).append(f"`{key.name}`")
+            if title == _WORKER:
+                above.add((key.name, reason))
         if reasons:
             parts.append(f"\n## {title}\n\n{where}\n\n| keys | reason or purpose |\n|---|---|\n")
             parts.extend(f"| {', '.join(names)} | {_escaped(reason)} |\n" for reason, names in reasons.items())
-    return "".join((*parts, _IGNORED_END)).replace("](#", "](configuration.md#")
+        if again:
+            parts.append(f"\nThese keys have the reasons of the section Worker: {', '.join(again)}.\n")
+    return "".join(parts).replace("](#", "](configuration.md#")
 
 
 def _sections() -> Iterator[tuple[str, str, list[Key]]]:
@@ -441,7 +449,7 @@ def _is_told(key: Key) -> bool:
 def _reason(key: Key, title: str) -> str:
     if key.effect is Effect.BROKER:
         return _OF_BROKERS
-    if title in {"Whole process", "Worker"} and key.name in _IN_A_WORKER:
+    if title in {"Whole process", _WORKER} and key.name in _IN_A_WORKER:
         return _ONLY_IN_A_WORKER
     return key.doc
 

@@ -238,9 +238,9 @@ WORKER_KEYS = (
         "Copying keeps the bytes of headers.",
         in_worker_file=InWorkerFile("Copying keeps the bytes of headers.", works=False),
     ),
-    _jvm("key.converter.*", STRING, None, "Settings of the key converter."),
-    _jvm("value.converter.*", STRING, None, "Settings of the value converter."),
-    _jvm("header.converter.*", STRING, None, "Settings of the header converter."),
+    _jvm("key.converter.*", STRING, None, "Settings of a converter."),
+    _jvm("value.converter.*", STRING, None, "Settings of a converter."),
+    _jvm("header.converter.*", STRING, None, "Settings of a converter."),
     _jvm("internal.key.converter", CLASS, None, "Converter inside old workers."),
     _jvm("internal.value.converter", CLASS, None, "Converter inside old workers."),
     _jvm(

@@ -23,9 +23,9 @@ spec:
   image: registry.example/kafka/twinlog:0.1.0
 ```
 
-The operator replaces the pods of MirrorMaker 2 with pods of this image. Group, topics, connectors and positions stay,
-so copying continues at the next record. Status, `state`, `autoRestart` and annotations work as before. Remove the line
-to return to MirrorMaker 2. You need operator 0.46 or newer, and at least 2 GB of memory for each pod (`resources`):
+The operator replaces the pods of MirrorMaker 2 with pods of this image. Copying continues at the next record; status,
+`state`, `autoRestart` and annotations work as before. Remove the line to return to MirrorMaker 2. You need operator
+0.46 or newer, and at least 2 GB of memory for each pod (`resources`):
 
 ```console
 $ make image ENGINE=podman
@@ -37,15 +37,14 @@ $ kubectl get kafkamirrormaker2 NAME -o jsonpath='{.status.connectors}'
 ```
 
 The log begins with `strimzi pod`: a line for each setting with another effect. In the pod, commands [ask the
-worker](connect.md#ask-a-running-worker), and its file has the secrets:
+worker](connect.md#ask-a-running-worker) with its file:
 
 ```console
 $ kubectl exec NAME-mirrormaker2-0 -- twinlog status /tmp/strimzi-connect.properties --url http://localhost:8083
 ```
 
 **With several replicas**, new pods wait until the last pod of MirrorMaker 2 has left the group. On the way back, set
-`replicas: 0`, wait until the pods are gone, remove the line, and set `replicas` again: a worker of Kafka ends while
-twinlog's pods are in the group.
+`replicas: 0`, wait until the pods are gone, remove the line, and set `replicas` again.
 """
 
 _OPERATED = (
@@ -53,9 +52,7 @@ _OPERATED = (
         "`tls`, `authentication`",
         "work. Since Strimzi 1.1, the worker reads Secrets through the API server, with the operator's Role",
     ),
-    ("`config` of the target", "works, also keys of twinlog"),
-    ("`mirrors`", "works; the operator creates and changes the connectors"),
-    ("`rack`", "works"),
+    ("`config` of the target, with keys of twinlog too, `mirrors`, `rack`", "work"),
     (
         "`metricsConfig`",
         (
@@ -72,7 +69,6 @@ _OPERATED = (
             "folder with `spark-defaults.conf`"
         ),
     ),
-    ("`version`", "for the operator alone"),
     (
         "`template.pod.tmpDirSizeLimit`",
         (
@@ -85,8 +81,8 @@ _OPERATED = (
 
 _RESOURCE = """\
 A pod runs as user 1000, on OpenShift as the user that OpenShift chooses, and copies with Spark's `local` master. For
-executors in other pods, use the [chart](kubernetes.md). [Limits](limits.md#versions) has the tested releases of
-Strimzi. Untested with real workers are the replacement of several replicas in turn, and a read-only root.
+executors in other pods, use the [chart](kubernetes.md). Untested with real workers are the replacement of several
+replicas in turn, and a read-only root ([tested releases](limits.md#versions)).
 
 ## Without the operator
 
@@ -100,10 +96,8 @@ $ twinlog run mirror.yaml --secrets /mnt/secrets
 
 `run` starts a Connect worker with Strimzi's names of group, topics and connectors, and continues at their positions.
 Several processes with the same file share the connectors. On several hosts, and for probes, open the REST API by
-`--listen http://:8083`, and protect it by `--users FILE`.
-
-A resource lacks `--until-caught-up` and `--clusters`, because its connectors belong to a group of workers.
-[Convert](#convert) it to a properties file for these options; the flows then have positions of their own.
+`--listen http://:8083`, and protect it by `--users FILE`. A resource lacks `--until-caught-up` and `--clusters`:
+[convert](#convert) it to a properties file for these options.
 
 ## Secrets and config maps
 
@@ -113,41 +107,36 @@ twinlog looks for a Secret or ConfigMap in this order:
 2. the file `DIR/<name>/<key>`, as Kubernetes mounts it: `--secrets DIR` or `TWINLOG_SECRETS_DIR`;
 3. the variable `TWINLOG_SECRET_<NAME>_<KEY>`, in capitals, with `_` for every other character.
 
-On OpenShift, `oc extract secret/NAME --to=DIR/NAME` writes a Secret in this form. The same order applies to
-`${secrets:NAMESPACE/NAME:KEY}` of [Strimzi's providers](security.md#secrets).
-
-After a change of a Secret's file, its connectors restart within ten seconds. For a new login of the worker itself,
-restart the process.
+The same order applies to `${secrets:NAMESPACE/NAME:KEY}` of [Strimzi's providers](security.md#secrets). After a change
+of a Secret's file, its connectors restart within ten seconds. For a new login of the worker itself, restart the
+process.
 
 ## Changes while twinlog runs
 
-twinlog reads the file every second, also behind Kubernetes' links:
+twinlog reads the file every second:
 
 | in the file | effect |
 |---|---|
 | `state: paused`, `pause: true` | copying pauses; positions and tasks stay. `running` continues |
 | `state: stopped` | copying pauses and tasks end. You can now alter positions with `twinlog connectors offsets` |
 | `replicas: 0` | pauses every connector |
-| another `config`, pattern, `tasksMax` | the connector continues with it |
 | a new or removed connector or mirror | is created or deleted; positions stay, by its name |
 | another alias of a cluster | its connectors have new names, and [copy everything again](#offsets) |
-| annotation `strimzi.io/restart-connector` | restarts `<connector>[:includeTasks,onlyFailed]`, once for each value |
-| annotation `strimzi.io/restart-connector-task` | restarts `<connector>:<n>`, once for each value |
+| annotations `strimzi.io/restart-connector`, `strimzi.io/restart-connector-task` | \
+restart `<connector>[:includeTasks,onlyFailed]`, `<connector>:<n>`, once for each value |
 | annotation `strimzi.io/connector-offsets` | lists, alters or resets [offsets](#offsets) |
-| annotation `strimzi.io/pause-reconciliation: "true"` | all changes wait until you remove it |
+| annotation `strimzi.io/pause-reconciliation: "true"` | all changes wait |
 | `logging` of type inline | sets levels of loggers, by Kafka's names |
 | `autoRestart` | restarts failed parts after 0, 2, 6, 12, 20 … minutes, 60 at most, until `maxRestarts` |
 | another target, login or setting of the worker | the log asks you to restart the process |
-| a mistake, or a missing Secret | the whole change waits; the log names file, line and path |
-| a missing or empty file | the last content stays in effect |
+| a mistake, a missing Secret, a missing or empty file | the whole change waits; the log names the problem |
 
-**Two resources with the same target** need different `group.id` and topics; in `v1beta2`, set them. A resource that
-finds connectors of another resource in its group waits, and logs the reason. Connectors that no resource names stay
-unchanged.
+**Two resources with the same target** need different `group.id` and topics; in `v1beta2`, set them. Otherwise a
+resource waits, and logs the reason.
 
 ### Offsets
 
-Name the connector in an annotation, and the request in another annotation:
+Two annotations name request and connector:
 
 ```yaml
 strimzi.io/connector-offsets: list
@@ -161,15 +150,15 @@ strimzi.io/mirrormaker-connector: east->west.MirrorSourceConnector
 
 Set `state: stopped` for `alter` and `reset`. twinlog ignores annotations from before its start.
 
-**Another alias with kept topic names** (identity policy) would copy everything into the same topics again. Therefore
-the old source connector stays, unless the new connector begins as `stopped`:
+**Another alias with kept topic names** (identity policy) would copy everything into the same topics again. The old
+source connector therefore stays, unless the new connector begins as `stopped`:
 
 1. List the offsets of the old connector, and write the new alias as their `cluster`.
 2. Change the alias in the resource, with `state: stopped`.
 3. Alter the offsets of the new connector, and set `state: running`.
 
-In a resource, the alias is the only name of a cluster. `twinlog convert` lists lines with `source.cluster.alias` and
-`target.cluster.alias`, also [empty ones](configuration.md#names-that-are-kept), because a resource cannot hold them.
+A resource cannot hold `source.cluster.alias` and `target.cluster.alias`, also
+[empty](configuration.md#names-that-are-kept): `twinlog convert` lists these lines.
 
 ## Convert
 
@@ -179,10 +168,9 @@ $ twinlog convert mirror.yaml --format properties --output-dir mm2
 $ twinlog convert worker.properties source.json check.json --format strimzi --api-version v1beta2 --output-dir mirror
 ```
 
-`convert` turns a properties file, connectors with their worker's file, or a resource into each other form, and a
-resource into its other version. Secrets become files `DIR/secrets/<name>/<key>` that only you may read, and references
-to them. `pattern: "*.crt"` becomes a reference to each matching file of `--secrets DIR`. Settings without a place in
-the new form are listed, with exit code 1.
+[`convert`](commands.md#twinlog-convert) turns each form of a file into each other form, and a resource into its other
+version. Secrets become files `DIR/secrets/<name>/<key>`, and `pattern: "*.crt"` a reference to each matching file of
+`--secrets DIR`. Settings without a place in the new form are listed, with exit code 1.
 
 **Positions go by the name of the source connector**: `MirrorSourceConnector` in a dedicated MirrorMaker 2, and
 `A->B.MirrorSourceConnector` in a resource. `convert` names the flows that would therefore begin again.
@@ -190,20 +178,11 @@ the new form are listed, with exit code 1.
 ## Fields
 
 An unknown field, a wrong value or a reference to a missing object is an error. A single warning lists all ignored
-fields, and these ignored settings in the `config` of a cluster, which Strimzi drops too:
+fields, and these settings in the `config` of a cluster, which Strimzi drops too:
 """
 
-_NEXT = """
-Next: [Kubernetes](kubernetes.md), [messages of workers](messages/workers.md).
-"""
-
-_ALIKE = {
-    "clusters": "target",
-    "mirrors[].source": "target",
-    "mirrors[].checkpointConnector": "mirrors[].sourceConnector",
-    "mirrors[].heartbeatConnector": "mirrors[].sourceConnector",
-}
-"""Fields with the same fields below them as another field."""
+_ALIKE = {"clusters", "mirrors[].source", "mirrors[].checkpointConnector", "mirrors[].heartbeatConnector"}
+"""Fields with the same fields below them as `target` or `mirrors[].sourceConnector`."""
 
 _WHOLE = {"apiVersion", "kind", "metadata", "status", "spec"}
 _SECRETS = (
@@ -211,25 +190,22 @@ _SECRETS = (
     *("accessToken", "clientAssertion", "clientSecret", "refreshToken"),
 )
 
-_PLACES = (
-    *("target.authentication", "target", "mirrors[].sourceConnector", "mirrors[]"),
-    *("jvmOptions", "logging", "rack"),
-)
-"""Fields with a row of their own in the table of fields that work."""
-
 
 def render() -> str:
     """The whole page."""
     dropped = ", ".join(f"`{name}{'*' if name.endswith('.') else ''}`" for name in FORBIDDEN)
     operated = "".join(f"| {field} | {effect} |\n" for field, effect in _OPERATED)
-    fields = list(_fields())
-    ignored = "".join(f"| `{path}` | {_only(field)} | {field.named} |\n" for path, field in fields if field.named)
+    reasons: dict[str, list[str]] = {"the operator writes it": ["`status`"]}
+    for path, field in _fields():
+        if field.named:
+            only = f" ({_only(field)})" if _only(field) else ""
+            reasons.setdefault(field.named, []).append(f"`{path}`{only}")
+    ignored = "".join(f"| {', '.join(names)} | {reason} |\n" for reason, names in reasons.items())
     return (
         f"{_OPERATOR}\n| in the resource | in a pod of twinlog's image |\n|---|---|\n{operated}\n"
         f"{_RESOURCE}{dropped}.\n\n"
-        f"| ignored field | only in | reason |\n|---|---|---|\n| `status` |  | the operator writes it |\n{ignored}\n"
-        "All other fields work:\n\n| place | fields | only in v1beta2 | only in v1 |\n|---|---|---|---|\n"
-        f"{_working([(path, field) for path, field in fields if not field.named])}{_NEXT}"
+        f"| ignored fields | reason |\n|---|---|\n{ignored}\n"
+        "All other fields of both versions work.\n"
     )
 
 
@@ -239,29 +215,12 @@ def _fields() -> Iterator[tuple[str, Field]]:
     for path, field in FIELDS.items():
         if path.startswith(skipped) or path in _WHOLE or path.endswith("[]"):
             continue
-        alike = _ALIKE.get(path.removeprefix("spec."))
-        if field.named is not None or field.free or alike is not None or path.endswith(_SECRETS):
+        name = path.removeprefix("spec.")
+        if field.named is not None or field.free or name in _ALIKE or path.endswith(_SECRETS):
             skipped = (*skipped, f"{path}.", f"{path}[")
         elif field.type in {"map", "list"}:
             continue
-        yield path.removeprefix("spec."), field
-
-
-def _working(fields: list[tuple[str, Field]]) -> str:
-    rows: dict[str, list[tuple[str, Field]]] = {}
-    for path, field in fields:
-        place = next((place for place in _PLACES if path.startswith(f"{place}.")), "")
-        name = f"`{path[len(place) :].removeprefix('.')}`"
-        alike = _ALIKE.get(path)
-        rows.setdefault(place, []).append((f"{name} (fields of `{alike}`)" if alike else name, field))
-    return "".join(_row(f"`{place}`" if place else "`spec`", named) for place, named in rows.items())
-
-
-def _row(place: str, fields: list[tuple[str, Field]]) -> str:
-    columns = (
-        ", ".join(name for name, field in fields if _only(field) == version) for version in ("", "v1beta2", "v1")
-    )
-    return f"| {place} | {' | '.join(columns)} |\n"
+        yield name, field
 
 
 def _only(field: Field) -> str:
