@@ -199,6 +199,7 @@ def test_leases_end_under_load_and_then_the_copying_python_worker_is_killed(scen
     assert scene.twinlog.alive
 
 
+@pytest.mark.scenario
 def test_brokers_are_killed_and_stand_still(scene: Scene) -> None:
     for cluster in (scene.source, scene.target):
         cluster.kill()
