@@ -30,7 +30,7 @@ from twinlog.model.types import Alias
 log = logging.getLogger(__name__)
 
 PARTITIONS = 4
-RATE = 1000
+RATE = 400
 CATCH_UP_S = 120.0
 CLEAN_STOP_S = 60.0
 """Five seconds are promised; a busy machine takes longer."""
