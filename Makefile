@@ -28,7 +28,7 @@ test: .venv/.ready ## check, then every test: unit, property, integration on rea
 check: .venv/.ready ## lint, format, types, import contracts; container files; what the docs name; pictures, sizes, words
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
-	@.venv/bin/mypy
+	@scripts/check_types.sh
 	@.venv/bin/lint-imports --no-logo
 	@if [ "$$(uname)" = Linux ]; then .venv/bin/hadolint Containerfile examples/*/connect/Dockerfile; \
 		else echo "container files are not linted: hadolint is there for Linux"; fi

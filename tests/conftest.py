@@ -9,6 +9,8 @@ import logging
 import random
 import re
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from zlib import crc32
 
 import hypothesis
 import pytest
@@ -32,6 +34,17 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 # `make test` draws the same each time, so that more examples would find no more; `make draws` draws others, and more.
 hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("patient"), max_examples=25)
 hypothesis.settings.load_profile("few")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--half", type=int, choices=(1, 2), help="one of two halves of the files, by their names")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    half = config.getoption("half", None)
+    if half is None or collection_path.suffix != ".py":
+        return None
+    return True if crc32(collection_path.name.encode()) % 2 != half - 1 else None
 
 
 def pytest_configure() -> None:

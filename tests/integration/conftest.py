@@ -27,17 +27,15 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("canary", "translate_command", "take_over", "parity", "status", "strimzi_pod", "resume", "standalone"),
-    *("given_session", "seen_from_outside", "switchover", "topics", "old_brokers", "encrypted", "audit", "acls"),
-    *("reload", "held", "console", "strimzi", "starts", "migration", "connect_handover", "connect", "examples"),
-    *("browser", "connector_forms", "spread", "log_levels"),
-    *("distance", "standby", "gaps_truncated", "copy_memory", "resume_shapes", "election", "other_version"),
-    *("translation", "sql", "run", "exactly_once", "leases", "harness_clusters", "topics_named_heartbeats"),
-    *("stale_topic_ids", "bridge", "lost_on_target", "demo", "resume_copier", "checkpoints", "plan", "metrics"),
-    *("connect_standalone", "topologies", "leases_slow_target", "connect_start", "kubernetes", "failover", "engine"),
-    *("positions", "connect_secrets", "gaps_run", "rights", "dataframes_write", "transforms", "verify", "replay"),
-    *("sink_transactions", "smt_classes", "dataframes", "conformance", "nearest_replica", "smt_mirror_maker"),
-    *("formats", "image", "submitted"),
+    *("translate_command", "take_over", "resume", "parity", "sql", "topics", "election", "old_brokers", "audit"),
+    *("connect", "lost_on_target", "examples", "leases", "console", "held", "strimzi", "dataframes_write", "run"),
+    *("resume_copier", "migration", "stale_topic_ids", "reload", "exactly_once", "strimzi_pod", "translation", "demo"),
+    *("resume_shapes", "verify", "gaps_truncated", "replay", "conformance", "browser", "connect_secrets", "engine"),
+    *("leases_slow_target", "connector_forms", "copy_memory", "dataframes", "distance", "metrics", "nearest_replica"),
+    *("encrypted", "rights", "harness_clusters", "spread", "large_flow", "switchover", "plan", "starts"),
+    *("topics_named_heartbeats", "checkpoints", "identical_run", "image", "heartbeats", "status"),
+    *("sql_evaluation", "fetch_pauses", "gaps_run", "topic_reader", "topologies", "connect_start", "positions"),
+    *("transforms", "sink_transactions", "smt_classes", "smt_mirror_maker", "formats", "submitted"),
 )
 """Files that take longest, those that take longer first, and such as wait between such as compute. They are begun in
 this order, so that no worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which

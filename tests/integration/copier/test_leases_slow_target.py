@@ -53,10 +53,10 @@ def test_partitions_change_hands_while_the_target_stands_still(
         return sum(offsets(slow_target, remote, number)[1] for number in range(PARTITIONS))
 
     with FlowWithoutSpark(settings, 2) as flow:
-        with Load(source_cluster, topic_name, PARTITIONS, rate=6000, size=1000) as load:
+        with Load(source_cluster, topic_name, PARTITIONS, rate=2000, size=1000) as load:
             for hang in range(HANGS):
                 flow.renew(tuple(frozenset(share) for share in (halves, others)[hang % 2]))
-                wait_for(lambda: copied() > load.total - 6000, 60, "the copy has caught up")
+                wait_for(lambda: copied() > load.total - 2000, 60, "the copy has caught up")
                 slow_target.suspend()
                 resume = threading.Timer(HANG_S, slow_target.resume)
                 resume.start()

@@ -30,7 +30,7 @@ from twinlog.model.types import Alias
 log = logging.getLogger(__name__)
 
 PARTITIONS = 4
-RATE = 1000
+RATE = 400
 CATCH_UP_S = 120.0
 CLEAN_STOP_S = 60.0
 """Five seconds are promised; a busy machine takes longer."""
@@ -199,6 +199,7 @@ def test_leases_end_under_load_and_then_the_copying_python_worker_is_killed(scen
     assert scene.twinlog.alive
 
 
+@pytest.mark.scenario
 def test_brokers_are_killed_and_stand_still(scene: Scene) -> None:
     for cluster in (scene.source, scene.target):
         cluster.kill()

@@ -90,7 +90,10 @@ def test_the_demo_proves_every_record_and_leaves_nothing(tmp_path: Path, tidy: l
     assert demo.left_behind() == []
 
 
-@pytest.mark.parametrize(("number", "after"), [(signal.SIGINT, "$ twinlog run"), (signal.SIGTERM, "Started ")])
+@pytest.mark.parametrize(
+    ("number", "after"),
+    [(signal.SIGINT, "$ twinlog run"), pytest.param(signal.SIGTERM, "Started ", marks=pytest.mark.scenario)],
+)
 def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], number: signal.Signals, after: str) -> None:
     demo = DemoRun(tmp_path)
     tidy.append(demo)

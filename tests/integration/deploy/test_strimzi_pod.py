@@ -67,7 +67,7 @@ def encrypted_resource(site: Site, name: str, metrics: Any, rack: str) -> tuple[
 @pytest.mark.parametrize(
     ("release", "metrics", "rack"),
     [
-        ("0.51", "jmx", "topology"),
+        pytest.param("0.51", "jmx", "topology", marks=pytest.mark.scenario),
         pytest.param("1.0", "reporter", "NODE_RACK", marks=pytest.mark.scenario),
         ("1.2", "jmx", "topology"),
     ],

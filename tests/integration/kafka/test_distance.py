@@ -51,7 +51,7 @@ def test_a_far_source_is_asked_for_more_at_a_time(
         flow.close()
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", [pytest.param("none", marks=pytest.mark.scenario), "lz4"])
 def test_a_far_target_gets_large_batches(
     far_cluster: KafkaCluster, source_cluster: KafkaCluster, topic_name: str, codec: Codec
 ) -> None:

@@ -147,6 +147,7 @@ def test_records_that_were_deleted_before_they_were_copied_are_a_gap(site: Site)
     assert site.copied(site.device) == [SECRET]
 
 
+@pytest.mark.scenario
 def test_it_alone_is_something_to_mirror(site: Site) -> None:
     log = caught_up(site.twinlog(topics=re.escape(site.device).replace("\\", "\\\\")))
     assert site.copied(site.device) == [SECRET]

@@ -23,6 +23,7 @@ def own_clusters() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
         yield both
 
 
+@pytest.mark.scenario
 def test_groups_go_on_where_they_stood(
     own_clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog
 ) -> None:

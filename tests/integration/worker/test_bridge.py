@@ -48,7 +48,8 @@ def bridged(url: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.parametrize("mode", [pytest.param("disabled", marks=pytest.mark.scenario), "enabled"])
+@pytest.mark.scenario
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_the_bridge_copies_first_and_again_after_the_jvm_was_lost(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str], mode: str
 ) -> None:

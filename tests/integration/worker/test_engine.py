@@ -12,6 +12,7 @@ from harness.topics import create_topic
 from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone
+from tests.integration.worker.test_bridge import BRIDGED
 
 PARTITIONS = 2
 RATE = 300
@@ -48,6 +49,7 @@ def test_two_flows_share_the_only_slot_and_outlive_the_jvm(
     )
 
     with flows[0].load, flows[1].load:
+        process.wait_for_line(BRIDGED)
         for name in ("left->right", "right->left"):
             process.wait_for_tasks(name)
         wait_until_copied(process, flows, RATE)
@@ -60,6 +62,7 @@ def test_two_flows_share_the_only_slot_and_outlive_the_jvm(
 
         family = kill_jvm(process)
         process.wait_for_line(KILLED)
+        process.wait_for_line(BRIDGED, times=2)
         wait_until_copied(process, flows, RATE // 10)
         require_gone(family)
 

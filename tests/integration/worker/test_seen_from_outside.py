@@ -38,6 +38,8 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.roster import ElectionRegistry
 
+pytestmark = pytest.mark.scenario
+
 log = logging.getLogger(__name__)
 
 QUICK = {
@@ -175,7 +177,6 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
         source.restart()
 
 
-@pytest.mark.scenario
 def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
     pair: tuple[KafkaCluster, KafkaCluster], mirror: Mirror, run_twinlog: RunTwinlog
 ) -> None:

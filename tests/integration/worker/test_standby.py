@@ -25,6 +25,8 @@ from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.scratch import sweep
 
+pytestmark = pytest.mark.scenario
+
 START_S = 240.0
 STILL_S = 0.5
 """So long nothing has arrived when a process has stopped; under steady load something arrives many times a second."""
@@ -116,7 +118,6 @@ def test_another_process_takes_over_from_one_that_freezes_and_from_one_that_dies
     assert not re.search(r"^\S+ \S+ ERROR ", first.log + second.log, re.MULTILINE)
 
 
-@pytest.mark.scenario
 def test_two_processes_share_two_flows_and_are_restarted_one_by_one(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:
@@ -188,7 +189,6 @@ def copied(target: KafkaCluster, remote: str, count: int) -> None:
     )
 
 
-@pytest.mark.scenario
 def test_mirror_maker_2_and_twinlog_keep_each_other_out(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, topic_name: str, tmp_path: Path
 ) -> None:
@@ -229,7 +229,6 @@ def test_mirror_maker_2_and_twinlog_keep_each_other_out(
     assert sorted(int(record.value or b"") for record in consume(lower, remote)) == list(range(20))
 
 
-@pytest.mark.scenario
 def test_two_processes_that_end_when_all_is_copied_wait_for_each_other(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:

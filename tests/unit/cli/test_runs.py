@@ -106,10 +106,10 @@ def test_an_interrupted_command_is_code_4(file: Path, number: signal.Signals) ->
 
 def test_a_flow_has_a_form_that_needs_no_quotes(file: Path) -> None:
     for form in ("east:west", "east->west"):
-        done = twinlog("status", file, "--flow", form, "--timeout", "0.3", "-o", "json")
+        done = called(file, "status", "FILE", "--flow", form, "--timeout", "0.3", "-o", "json")
         assert [one["flow"] for one in json.loads(done.stdout)["flows"]] == ["east->west"]
-    done = twinlog("status", file, "--flow", "east:south")
-    assert (done.returncode, "no flow east:south; the file has east->west" in done.stderr) == (2, True)
+    done = called(file, "status", "FILE", "--flow", "east:south")
+    assert (done.exit_code, "no flow east:south; the file has east->west" in done.stderr) == (2, True)
 
 
 def test_an_arrow_without_quotes_is_named_with_the_file_that_the_shell_has_emptied(file: Path) -> None:
@@ -138,10 +138,10 @@ def test_words_of_before_that_are_options_of_their_own_still_work(file: Path) ->
 
 def test_results_are_json_and_yaml(file: Path) -> None:
     as_json = json.loads(twinlog("explain", "TW-GAP-01", "-o", "json").stdout)
-    as_yaml = YAML(typ="safe").load(twinlog("explain", "TW-GAP-01", "-o", "yaml").stdout)
+    as_yaml = YAML(typ="safe").load(called(file, "explain", "TW-GAP-01", "-o", "yaml").stdout)
     assert as_json == as_yaml
     assert as_json[0]["id"] == "TW-GAP-01"
-    done = twinlog("status", file, "--timeout", "0.3", "-o", "yaml")
+    done = called(file, "status", "FILE", "--timeout", "0.3", "-o", "yaml")
     (flow,) = YAML(typ="safe").load(done.stdout)["flows"]
     assert (flow["flow"], next(iter(flow))) == ("east->west", "flow")
 
@@ -186,8 +186,8 @@ def test_quiet_leaves_out_notes_and_verbose_adds_lines(file: Path) -> None:
     assert "of 1 s: " not in quiet.stderr
     assert (usual.returncode, quiet.returncode) == (3, 3)
     assert quiet.stderr.startswith("twinlog: TW-NET-01: cluster ")
-    done = twinlog("status", file, "-v", "-q")
-    assert (done.returncode, "give either -v or -q" in done.stderr) == (2, True)
+    done = called(file, "status", "FILE", "-v", "-q")
+    assert (done.exit_code, "give either -v or -q" in done.stderr) == (2, True)
 
 
 def test_a_shell_completes_commands_options_and_values(tmp_path: Path) -> None:

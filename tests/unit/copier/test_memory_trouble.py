@@ -204,7 +204,7 @@ def test_what_waits_for_a_topic_is_within_the_budget_and_holds_up_nobody(
         one.fill(4, *range(1, 40))
         one.begin()
         here.pass_by(1)
-        for _ in range(5):
+        for _ in range(3):
             one.fill(5, 0)
             one.until(lambda: one.copied(0) == one.written[0], 60)
         assert max(one.peak, one.held) <= BUDGET

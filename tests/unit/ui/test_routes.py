@@ -10,6 +10,7 @@ from typing import NoReturn
 from urllib.parse import quote
 
 import pytest
+from hypothesis import settings
 
 from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.consoles import PASSWORD_FIELDS, WatchedConsole, encoded
@@ -18,11 +19,11 @@ from twinlog.ui.guards import HEADERS
 
 FORM = "application/x-www-form-urlencoded"
 METHODS = ("GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "x")
-DRAWS = 8
-"""Further requests by GET for each route."""
+DRAWS = settings().max_examples // 6
+"""Further requests by GET for each route: 4 in `make test`, 16 in `make draws`."""
 
-FORMS = 12
-"""Drawn forms for each route."""
+FORMS = settings().max_examples // 4
+"""Drawn forms for each route: 6 in `make test`, 25 in `make draws`."""
 
 MOST_MISTAKES = 16
 """Drawn changes of a request, whose good values are some fifty."""
