@@ -57,7 +57,9 @@ def state_in_topics(
             admin, status, "status.storage.topic", status_records.decode, factor_key="status.storage.replication.factor"
         ),
         StateTopic[OffsetRecord](
-            admin, offset, "offset.storage.topic", offset_records.decode, factor_key="offset.storage.replication.factor"
+            *(admin, offset, "offset.storage.topic", offset_records.decode),
+            factor_key="offset.storage.replication.factor",
+            last_only=True,
         ),
         changed,
     )
