@@ -10,7 +10,7 @@ from math import inf
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.copier.recovery import LIMIT_EVENT
-from twinlog.errors import TwinlogError, is_ours
+from twinlog.errors import ConfigError, TwinlogError, is_ours
 from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.lease.channel import VALID_S
@@ -60,6 +60,8 @@ LOCAL_EXECUTOR = "driver"
 
 class FlowRunner:
     """A flow; its thread begins with `start`. `start` and the constructor raise RuntimeError for lack of threads.
+
+    The constructor also raises OSError for lack of files, and ConfigError for an unusable class of the user's.
 
     `slots` is the number of tasks that the flow may use at once, `tasks` the number with which it begins, None for all
     slots. With `until_caught_up` the flow is done when every partition has reached the end that it had at the start.
@@ -118,9 +120,14 @@ class FlowRunner:
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
             self._ids = TransactionalIds(settings, self._target, self._retry)
-        self._topics = TopicRefresh(
-            settings, flows or (settings,), self._source, self._target, self._positions, connect
-        )
+        try:
+            self._topics = TopicRefresh(
+                settings, flows or (settings,), self._source, self._target, self._positions, connect
+            )
+        except ConfigError:
+            self._source.close()
+            self._target.close()
+            raise
         self._remote: dict[TopicPartition, TopicPartition] = {}
         self.held = FlowHeldPartitions(settings.name, self._try_again, clock)
         grants = FlowGrants(
