@@ -200,6 +200,16 @@ class FlowHost(ABC):
             self.over = True
             self._clear(self._leave)
 
+    def fail_flow(self, error: Exception) -> None:
+        """End the flow here for good after an unexpected error of `poll_flow`; the other flows continue."""
+        self._fail(f"TW-FAULT-01: internal error: {type(error).__name__}")
+        if self._clearing is not None:
+            return
+        if self.flow is None:
+            self._run_steps(self._leave)
+        else:
+            self._clear(self._leave)
+
     def stop(self) -> None:
         """End the flow here in order, and wait for its end."""
         self._stop_runner()
