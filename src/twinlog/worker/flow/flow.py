@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from math import inf
 
-from twinlog.clock import SYSTEM, Clock, wall_ms
+from twinlog.clock import LONG_AGO, SYSTEM, Clock, wall_ms
 from twinlog.copier.recovery import LIMIT_EVENT
 from twinlog.errors import ConfigError, TwinlogError, is_ours
 from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.retry import FLOW_STEP
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
@@ -352,32 +353,47 @@ class FlowRunner:
         return ids is None or self._retry(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
 
     def _keep_going(self) -> None:
+        """Follow topics, settings and tasks until the end of the flow.
+
+        The tasks are attended between the tries of a failing step: a cluster may be out of reach for this process
+        alone, while copiers reach it.
+        """
         refreshed_at = self._clock.monotonic()
+        again_at: float | None = None
         while not self._clock.wait(self._stopping, TICK_S):
-            if self._start_ends is not None:
-                if self._waiting.outage is None:
-                    self._start_ends.refresh_ends()
-                # Topics that the target creates a moment later are copied, too.
-                created = self._topics.due_at == inf
-                if created and self._start_ends.reached:
-                    self._end_caught_up()
-                    return
-                if created and self._start_ends.reached_but(self.held.settled()):
-                    text = summed_up(self.held.all())
-                    log.error("TW-HELD-03: %s: caught up, but for held partitions: %s", self.settings.name, text)
-                    self._end(FlowState.HELD, text)
-                    return
-            interval = self.settings.refresh_topics_interval_s
-            if self.changes.pending:
-                self._retry(self._take_settings_over, "continue with other settings")
+            # A refresh that failed may have left out topics.
+            if self._start_ends is not None and again_at is None and self._poll_ends(self._start_ends):
+                return
+            due_at = again_at
+            if due_at is None:
+                interval = self.settings.refresh_topics_interval_s
+                due_at = min(refreshed_at + (interval or inf), self._topics.due_at)
+                due_at = LONG_AGO if self.changes.pending else due_at
+            if self._clock.monotonic() >= due_at:
+                step = self._take_settings_over if self.changes.pending else self._refresh
+                done = self._retry.try_step(step, "follow topics and settings")
                 refreshed_at = self._clock.monotonic()
-            elif self._clock.monotonic() >= min(refreshed_at + (interval or inf), self._topics.due_at):
-                self._retry(self._refresh, "look for new topics")
-                refreshed_at = self._clock.monotonic()
+                again_at = None if done else refreshed_at + FLOW_STEP.first_s
             self._control.poll_withheld()
             self._tasks.poll_tasks()
             self._jobs.poll_jobs()
             self.held.retry_due_partitions()
+
+    def _poll_ends(self, start_ends: StartEnds) -> bool:
+        """End the flow if it has caught up, possibly but for held partitions; returns whether it has."""
+        if self._waiting.outage is None:
+            start_ends.refresh_ends()
+        # Topics that the target creates a moment later are copied, too.
+        created = self._topics.due_at == inf
+        if created and start_ends.reached:
+            self._end_caught_up()
+            return True
+        if created and start_ends.reached_but(self.held.settled()):
+            text = summed_up(self.held.all())
+            log.error("TW-HELD-03: %s: caught up, but for held partitions: %s", self.settings.name, text)
+            self._end(FlowState.HELD, text)
+            return True
+        return False
 
     def _take_settings_over(self) -> None:
         self.changes.take_over(self._topics, self._refresh, self.by_settings)
