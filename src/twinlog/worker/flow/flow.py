@@ -425,9 +425,10 @@ class FlowRunner:
         remote = self._topics.partitions
         log.debug("%s: the topics of now have %d partitions", self.settings.name, len(remote))
         if remote != self._remote or not self.leases.lease:
-            self._remote = remote
             if self._start_ends is not None:
+                # After an error here, the next refresh still has to plan these partitions.
                 self._start_ends.add_partitions(remote)
+            self._remote = remote
             self._control.plan(remote)
 
     def _note_ends(self) -> None:

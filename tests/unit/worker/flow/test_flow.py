@@ -17,11 +17,13 @@ from harness.virtual.clock import VirtualClock
 from tests.unit.worker.test_slots import settings
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import FLOW_STEP
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.retrying import FlowRetrier
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.report import FlowState
 
+PART = TopicPartition(TopicName("t"), 0)
 STEP = "follow topics and settings"
 
 
@@ -132,3 +134,30 @@ def test_a_run_ends_with_topics_that_are_up_to_date() -> None:
     here.flow._keep_going()
     assert len(here.tried) == 4
     assert here.flow.state is FlowState.DONE
+
+
+def test_partitions_whose_ends_were_out_of_reach_are_planned_later() -> None:
+    remote = {PART: PART}
+    faults = [ClusterError("the source is silent")]
+    planned: list[object] = []
+
+    def add(_: object) -> None:
+        if faults:
+            raise faults.pop()
+
+    here = Thread(faults=0)
+    del here.flow._refresh  # type: ignore[method-assign]
+    for name, part in {
+        "_topics": SimpleNamespace(refresh=lambda: None, refused=None, partitions=remote),
+        "_start_ends": SimpleNamespace(add_partitions=add),
+        "_control": SimpleNamespace(plan=planned.append),
+        "_remote": {},
+        "leases": SimpleNamespace(lease=1),
+    }.items():
+        setattr(here.flow, name, part)
+    with pytest.raises(ClusterError):
+        here.flow._refresh()
+    for _ in range(2):
+        here.flow._refresh()
+    assert planned == [remote]
+    assert here.flow.copied == remote
