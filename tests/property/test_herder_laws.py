@@ -71,6 +71,25 @@ def test_a_clean_end_hands_over_at_once(chance: random.Random) -> None:
         assert sorted(running(world), key=str) == sorted(((name, left) for name in NAMES), key=str)
 
 
+def test_a_connector_that_began_in_an_unfinished_turn_is_given_to_nobody_else() -> None:
+    """Two rebalances pass while a turn waits for a broker: the first takes a connector away, the second assigns it."""
+    with virtual_workers(WORKER, 1) as world:
+        first = world.start_worker()
+        world.advance(5.0)
+        for name in NAMES[::2]:
+            world.ask(first, putting(name))
+        first.stall_s = 8.0
+        later: list[VirtualWorker] = []
+        for seconds in (1.0, 4.0):
+            world.later.append((world.clock.now + seconds, lambda: later.append(world.start_worker())))
+        world.advance(7.0)
+        assert len(later) == 2
+        assert first.stall_s == 0.0, "the turn that began the connectors has waited"
+        world.advance(40.0)
+        assert sorted(name for name, _ in running(world)) == sorted(NAMES[::2])
+        assert {worker for _, worker in running(world)} == {first, *later}
+
+
 def test_a_secret_counts_as_it_is_where_a_connector_begins(tmp_path: Path) -> None:
     """A worker that takes a connector over has known it for long, by the secret of that time."""
     secret = tmp_path / "secret"

@@ -114,6 +114,8 @@ class WorkerThread:
         self._owned_now: frozenset[ConnectorName] = frozenset()
         self._owned_in = 0
         """The term to which `_owned_now` belongs."""
+        self._claimed: tuple[int, frozenset[ConnectorName]] = 0, frozenset()
+        """A term, and the connectors that may begin in the turn under way, whose end notes them in `_owned_now`."""
         self._workers_before = PreviousWorkers(state, self._clock)
         self._read_at = LONG_AGO
         self._logged = LogOnce(self._clock)
@@ -273,7 +275,7 @@ class WorkerThread:
         # the topics.
         with self._following:
             self._enter(self.group.term)
-            self._follow(self.group.assignment)
+            self._follow(self._claim_assigned())
             self._running.poll_connectors()
         if self.group.leads_for_s() > 0:
             self._task_offsets.write()
@@ -305,6 +307,19 @@ class WorkerThread:
             self._running.term = term
             for name in self._running.connectors:
                 self._flows.forget_connector(name)
+
+    def _claim_assigned(self) -> Assignment | None:
+        """The present assignment, whose connectors this worker owns for the group before any of them begins.
+
+        The turn may wait long for a broker after their begin. Rebalances in this time take a connector away, and would
+        give it to another worker while it still runs here.
+        """
+        while True:
+            assignment = self.group.assignment
+            self._claimed = self._running.term, frozenset() if assignment is None else assignment.connectors
+            # Connectors of an assignment that ended before the claim may belong to another worker already.
+            if self.group.assignment == assignment:
+                return assignment
 
     def _follow(self, assignment: Assignment | None) -> None:
         """Run the assigned connectors, and end other connectors."""
@@ -362,6 +377,7 @@ class WorkerThread:
         """Tell the group about connectors that have ended here, so that other workers may run them."""
         before, self._owned_now = self._owned_now, self._running.held()
         self._owned_in = self._running.term
+        self._claimed = self._running.term, frozenset()
         revoked = self.group.revoked
         if before - self._owned_now or (revoked and not revoked & self._owned_now):
             self.group.revoked = frozenset()
@@ -383,7 +399,10 @@ class WorkerThread:
 
     def _owned(self) -> frozenset[ConnectorName]:
         """The connectors that this worker runs, or may begin to run at present."""
-        owned = self._owned_now if self._owned_in == self.group.term else frozenset()
+        # The claim is read first: at the end of a turn it becomes a part of `_owned_now`.
+        (claimed_in, claimed), term = self._claimed, self.group.term
+        owned = self._owned_now if self._owned_in == term else frozenset()
+        owned |= claimed if claimed_in == term else frozenset()
         assignment = self.group.assignment
         return owned if assignment is None else owned | assignment.connectors
 

@@ -64,7 +64,12 @@ class BridgeProcess:
 
     def __init__(self) -> None:
         given, self._pipe = os.pipe()
-        logged, written = os.pipe()
+        try:
+            logged, written = os.pipe()
+        except OSError:
+            os.close(given)
+            os.close(self._pipe)
+            raise
         line = Connection(logged, writable=False)
         self._logging = threading.Thread(target=_pass_on_log, args=(line,), name="bridge log", daemon=True)
         try:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from twinlog.kafka.retry import READ_AHEAD
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
-from twinlog.message_ids import with_id
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.member import Leadership, LeaderTerm
@@ -214,12 +213,6 @@ class ElectedFlow(FlowHost):
                 *(self.settings.name, leadership.leader.name),
             )
 
-    def _withdraw(self, reason: str) -> None:
-        """Fail and leave the group: the election must never appoint a member that has given the flow up."""
-        self._fail(reason)
-        log.error("%s", with_id(f"{self.settings.name}: FAILED: {reason}", "TW-FLOW-01"))
-        self._run_steps(self._leave)
-
     def hand_over(self, heir: str, *, unfit_s: float = 0.0) -> None:
         """End the flow here in order, and leave it to another process; this process is then on standby.
 
@@ -233,6 +226,7 @@ class ElectedFlow(FlowHost):
         self._clear(give_up, emptying=True)
 
     def _leave(self) -> None:
+        # The election must never appoint a member that has given the flow up.
         self.election.stop(LEAVE_S)
         self._read_no_further()
 

@@ -162,7 +162,7 @@ class ElectedIdleFlow:
         election = self.election
         try:
             flow = IdleFlow(self.settings, lambda: election.leads_for_s() > 0, self._connect)
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             self._put_off.set_failure(error)
             return
         self._put_off.clear_delay()

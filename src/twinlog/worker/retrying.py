@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import TwinlogError
@@ -65,6 +66,14 @@ class RetryDelay:
         self.why = None
 
 
+@dataclass(frozen=True, slots=True)
+class _FailingStep:
+    """A step that fails: the time of its first try, and its log lines."""
+
+    began: float
+    logged: LogOnce
+
+
 class FlowRetrier:
     """Repeats steps of the flow `name`, until `stopping` is set.
 
@@ -79,21 +88,43 @@ class FlowRetrier:
         self._flow_status = status
         self._waiting = waiting
         self._stopping = stopping
+        self._failing: dict[str, _FailingStep] = {}
+        """The steps of `try_step` that fail at present."""
 
     def __call__(self, step: Callable[[], None], what: str) -> bool:
         """Repeat a step until it succeeds; False if the flow was stopped meanwhile. Raises RefusedError."""
-        logged = LogOnce(self._clock)
-        began = self._clock.monotonic()
+        failing = self._begin_step()
 
         def failed(error: TwinlogError) -> None:
-            lasts = self._clock.monotonic() - began > LOG_AFTER_S
-            if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
-                log.warning(
-                    "%s: %s: cannot %s yet, trying again: %s", id_of(error, "TW-NET-14"), self._name, what, error
-                )
-            self._flow_status.set_job_trouble(what, str(error))
+            self._note(what, failing, error)
 
         if not retry_until_stopped(self._clock, FLOW_STEP, step, self._stopping, failed=failed):
             return False
         self._flow_status.set_job_trouble(what, None)
         return True
+
+    def try_step(self, step: Callable[[], None], what: str) -> bool:
+        """Try a step once; False if it failed, and shall be tried again after a pause of `FLOW_STEP`.
+
+        For the flow's thread, when it has other work during an outage. Raises RefusedError.
+        """
+        failing = self._failing.setdefault(what, self._begin_step())
+        try:
+            step()
+        except TwinlogError as error:
+            if not error.retriable:
+                raise
+            self._note(what, failing, error)
+            return False
+        del self._failing[what]
+        self._flow_status.set_job_trouble(what, None)
+        return True
+
+    def _begin_step(self) -> _FailingStep:
+        return _FailingStep(self._clock.monotonic(), LogOnce(self._clock))
+
+    def _note(self, what: str, failing: _FailingStep, error: TwinlogError) -> None:
+        lasts = self._clock.monotonic() - failing.began > LOG_AFTER_S
+        if self._waiting.outage is None and lasts and failing.logged.is_new(what, AGAIN_S):
+            log.warning("%s: %s: cannot %s yet, trying again: %s", id_of(error, "TW-NET-14"), self._name, what, error)
+        self._flow_status.set_job_trouble(what, str(error))

@@ -22,6 +22,7 @@ from twinlog.worker.elected_flow import ElectedFlow, hand_over_flows
 from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import ElectedIdleFlow
+from twinlog.worker.retrying import RetryDelay
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions, all_at_once
 from twinlog.worker.status.report import FlowState
 
@@ -53,8 +54,9 @@ class WantedFlows:
     """Keeps the flows of `set_flows` running; a single thread calls `start_wanted_flows`, other threads read.
 
     `start_wanted_flows` is called every moment. `elected` makes a flow that copies, `idle` makes a flow that writes
-    heartbeats. `all_enabled` are the enabled flows of the file, which other processes may run. Each of these lists is
-    replaced by a new list whenever a flow is added to it or removed from it.
+    heartbeats; both raise RuntimeError for lack of threads, and OSError for lack of files. `all_enabled` are the
+    enabled flows of the file, which other processes may run. Each of these lists is replaced by a new list whenever a
+    flow is added to it or removed from it.
     """
 
     def __init__(
@@ -63,8 +65,10 @@ class WantedFlows:
         all_enabled: Sequence[FlowSettings],
         elected: Callable[[FlowSettings], ElectedFlow],
         idle: Callable[[FlowSettings], ElectedIdleFlow],
+        clock: Clock = SYSTEM,
     ) -> None:
         self.all_enabled = list(all_enabled)
+        self._put_off = RetryDelay("flows", clock, what="some cannot begin here yet, trying again")
         self._make_elected, self._make_idle = elected, idle
         self._wanted = {flow.name: flow for flow in flows}
         self.copying: list[ElectedFlow] = []
@@ -101,15 +105,25 @@ class WantedFlows:
         self.start_wanted_flows()
 
     def start_wanted_flows(self) -> None:
-        """Begin each wanted flow that is missing, once an earlier flow of the same name has ended."""
+        """Begin each wanted flow that is missing, once an earlier flow of the same name has ended.
+
+        For lack of threads or files, the missing flows are tried again, while the flows that are there continue.
+        """
         for ended in [one for one in self._ending if one.gone]:
             self._ending.remove(ended)
             if isinstance(ended, ElectedFlow):
                 ended.close()
+        if not self._put_off.is_due:
+            return
         there = {one.settings.name for one in (*self.copying, *self.idle, *self._ending)}
-        for name, flow in self._wanted.items():
-            if name not in there:
-                self._begin(flow)
+        try:
+            for name, flow in self._wanted.items():
+                if name not in there:
+                    self._begin(flow)
+        except (RuntimeError, OSError) as error:
+            self._put_off.set_failure(error)
+        else:
+            self._put_off.clear_delay()
 
     def _begin(self, flow: FlowSettings) -> None:
         if flow.enabled:
@@ -174,7 +188,9 @@ class Runner:
         self._builder = FlowBuilder(options.spark.local, self._wake.set, clock, connect, options.until_caught_up)
         enabled = all_enabled or [flow for flow in flows if flow.enabled]
         self._wanted = WantedFlows(
-            flows, enabled, self._elected_flow, lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect)
+            *(flows, enabled, self._elected_flow),
+            lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect),
+            clock,
         )
         self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 

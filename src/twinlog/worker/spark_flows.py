@@ -170,7 +170,15 @@ class SparkFlows:
             self._follow_slots(engine)
             self._warm_up(engine, lease_server)
         for hosted in self.hosted_flows:
-            hosted.poll_flow(lease_server)
+            try:
+                hosted.poll_flow(lease_server)
+            except EngineLostError:
+                raise
+            except Exception as error:
+                # A fault of a flow leaves the other flows running.
+                if self._logged.is_new(("fault", hosted.settings.name), AGAIN_S):
+                    log.exception("TW-FAULT-01: flow %s", hosted.settings.name)
+                hosted.fail_flow(error)
         flows = [flow for hosted in self.hosted_flows if (flow := hosted.running) is not None]
         self._bridge.poll_flows(flows, lease_server)
         if engine is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -230,6 +231,24 @@ def test_a_process_that_hangs_is_killed_and_holds_nothing_up(processes: list[Pro
     clock.now += BRIDGE_START.first_s
     bridge.poll_flows([flow(0)], SERVER)
     assert [len(one.tickets) for one in processes] == [asked, 1]
+
+
+def test_a_process_that_the_machine_refuses_leaves_no_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    pipe = os.pipe
+
+    def limited() -> tuple[int, int]:
+        if made:
+            raise OSError(errno.EMFILE, "Too many open files")
+        made.extend(pipe())
+        return made[0], made[1]
+
+    monkeypatch.setattr(os, "pipe", limited)
+    with pytest.raises(OSError, match="Too many open files"):
+        BridgeProcess()
+    for file in made:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(file)
 
 
 def test_a_real_process_that_reads_nothing_holds_no_call_up() -> None:

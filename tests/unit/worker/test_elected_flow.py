@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import socket
 import threading
 from dataclasses import replace
 from functools import partial
@@ -20,6 +22,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import READ_AHEAD, RetryPolicy
 from twinlog.model.types import Alias
+from twinlog.settings.flow import CustomClass
 from twinlog.worker import elected_flow as module
 from twinlog.worker import retrying
 from twinlog.worker.elected_flow import ElectedFlow
@@ -356,6 +359,61 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     assert list(lease_server.flows) == ["a->z"]
     elected.stop()
     elected.close()
+
+
+def test_a_flow_is_taken_once_there_may_be_files_for_its_connections(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The process has other flows, which keep their files."""
+    monkeypatch.setattr(retrying, "FEW_THREADS", RetryPolicy(0.0, 0.0))
+    pair, left = socket.socketpair, [100]
+
+    def limited() -> tuple[socket.socket, socket.socket]:
+        if not left[0]:
+            raise OSError(errno.EMFILE, "Too many open files")
+        left[0] -= 1
+        return pair()
+
+    monkeypatch.setattr(socket, "socketpair", limited)
+    builder = FlowBuilder(local=True, wake=lambda: None, clock=SYSTEM, connect=ClusterAdmin)
+    elected = ElectedFlow(SETTINGS, builder, lambda: [SETTINGS], lambda flow: lambda: None)
+    elected.election = Election([])  # type: ignore[assignment]
+    idle = ElectedIdleFlow(SETTINGS, lambda: None)
+    idle.election = Election([])  # type: ignore[assignment]
+    lease_server: Any = SimpleNamespace(flows={})
+    before = threading.active_count()
+    for some in range(2):
+        left[0] = some
+        elected.poll_flow(lease_server)
+        assert (elected.flow, lease_server.flows) == (None, {}), some
+        assert "cannot be run here yet, trying again: [Errno 24] Too many open files" in (elected.status[1] or "")
+        wait_for(lambda: threading.active_count() <= before, 60, "what was begun is ended")
+    idle.poll_flow()
+    assert "Too many open files" in idle.text
+    assert caplog.text.count("cannot be run here yet, trying again") == 2
+    left[0] = 100
+    elected.poll_flow(lease_server)
+    assert list(lease_server.flows) == ["a->z"]
+    elected.stop()
+    elected.close()
+
+
+def test_a_flow_whose_class_is_unusable_by_now_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """The class was there when the file was read; another process may have it still."""
+    naming = CustomClass("gone_meanwhile:Naming", "replication.policy.class", "mm2.properties", 7)
+    flow = replace(SETTINGS, policy="custom", policy_class=naming)
+    builder = FlowBuilder(local=True, wake=lambda: None, clock=SYSTEM, connect=ClusterAdmin)
+    elected = ElectedFlow(flow, builder, lambda: [flow], lambda flow: lambda: None)
+    done: list[str] = []
+    elected.election = Election(done)  # type: ignore[assignment]
+    lease_server: Any = SimpleNamespace(flows={})
+    before = threading.active_count()
+    elected.poll_flow(lease_server)
+    assert (elected.flow, elected.state, lease_server.flows) == (None, FlowState.FAILED, {})
+    assert "the module 'gone_meanwhile' is missing" in (elected.failure or "")
+    assert "a->z: FAILED: " in caplog.text
+    wait_for(lambda: done == ["leave"], 60, "another process may run it")
+    wait_for(lambda: threading.active_count() <= before, 60, "its connections are closed")
 
 
 def test_heartbeats_begin_once_threads_can_start(

@@ -11,6 +11,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
+from tests.unit.worker.election.electing import elected_flow_of
 from twinlog.errors import EngineError
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -98,6 +99,33 @@ def test_a_spark_is_warmed_up_for_flows_that_may_come_from_other_processes(
         thread.join()
     flows.shut_down()
     assert len(warmed) == expects
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_fault_of_a_flow_leaves_the_other_flows_running(
+    *, begun: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: object) -> None:
+        raise KeyError("a value of the file")
+
+    well: list[str] = []
+    unwell: list[str] = []
+    healthy, faulty = elected_flow_of(well)[0], elected_flow_of(unwell)[0]
+    flows = SparkFlows(SparkOptions(bridge=False), wake=threading.Event())
+    flows.hosted_flows = [faulty] if begun else []
+    flows.poll_flows()
+    monkeypatch.setattr(faulty, "poll_flow", broken)
+    flows.hosted_flows = [faulty, healthy]
+    for _ in range(2):
+        flows.poll_flows()
+    assert well == ["start"]
+    ended = ["start", "stop", "leave", "end the query", "close"] if begun else ["leave"]
+    wait_for(lambda: unwell == ended, 60, "it is left to other processes")
+    assert (faulty.failure, faulty.over) == ("TW-FAULT-01: internal error: KeyError", True)
+    assert caplog.text.count("TW-FAULT-01: flow a->z") == 1
+    healthy.stop()
+    assert flows._lease_server is not None
+    flows._lease_server.close()
 
 
 class Planned:

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from harness.virtual.clock import VirtualClock
 from tests.unit.worker.test_slots import settings
+from twinlog.kafka.retry import FEW_THREADS
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker import runner as module
 from twinlog.worker.runner import WantedFlows
@@ -133,3 +137,29 @@ def test_a_flow_that_is_not_wanted_ends_for_good(monkeypatch: Any) -> None:
     flows.start_wanted_flows()
     assert news() == [f"{A.name} copies: end", f"{A.name} copies: close"]
     assert [one.settings.name for one in flows.hosted] == [B.name]
+
+
+@pytest.mark.parametrize("limit", [RuntimeError("can't start new thread"), OSError("too many open files")])
+def test_a_flow_that_cannot_begin_here_yet_leaves_the_other_flows_running(
+    limit: Exception, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = [limit]
+
+    def elected(flow: FlowSettings) -> Elected:
+        if flow == B and limits:
+            raise limits.pop()
+        return Elected(flow)
+
+    monkeypatch.setattr(module, "ElectedFlow", Elected)
+    DONE.clear()
+    clock = VirtualClock()
+    flows: Any = WantedFlows([A], [A], elected, Pretended, clock)  # type: ignore[arg-type]
+    flows.start_wanted_flows()
+    flows.set_flows([A, B, C], [A, B, C])
+    flows.start_wanted_flows()
+    assert news() == [f"{A.name} copies: start"]
+    assert f"some cannot begin here yet, trying again: {limit}" in caplog.text
+    clock.sleep(FEW_THREADS.first_s)
+    flows.start_wanted_flows()
+    assert news() == [f"{B.name} copies: start", f"{C.name} copies: start"]
+    assert [one.settings.name for one in flows.copying] == [A.name, B.name, C.name]

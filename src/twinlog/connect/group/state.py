@@ -57,7 +57,9 @@ def state_in_topics(
             admin, status, "status.storage.topic", status_records.decode, factor_key="status.storage.replication.factor"
         ),
         StateTopic[OffsetRecord](
-            admin, offset, "offset.storage.topic", offset_records.decode, factor_key="offset.storage.replication.factor"
+            *(admin, offset, "offset.storage.topic", offset_records.decode),
+            factor_key="offset.storage.replication.factor",
+            last_only=True,
         ),
         changed,
     )
@@ -84,6 +86,13 @@ class GroupState:
         """Held for moments, while a thread reads or changes the state."""
         self._order = threading.Lock()
         """Held from reading the config topic until its records are applied, which keeps their order."""
+        self._status_order = threading.Lock()
+        """The same for the status topic."""
+        self._offset_order = threading.Lock()
+        """The same for the offset topic.
+
+        A thread that finds no further record must wait for the thread that has read the records and applies them.
+        """
         self._cluster = ClusterState()
         self._configs_of: object = None
         """The config topic that was read last."""
@@ -132,13 +141,15 @@ class GroupState:
 
         A deleted topic is recreated: each worker that runs a connector writes the connector's state again.
         """
-        try:
-            self._take_statuses(self._statuses.read())
-        except TopicGoneError as error:
-            log.warning(
-                "TW-WORKER-06: %s any more (status.storage.topic): it is recreated, and states are written again", error
-            )
-            self._statuses.ensure()
+        with self._status_order:
+            try:
+                self._take_statuses(self._statuses.read())
+            except TopicGoneError as error:
+                log.warning(
+                    "TW-WORKER-06: %s any more (status.storage.topic): it is recreated, and states are written again",
+                    error,
+                )
+                self._statuses.ensure()
 
     def query_state(self, question: Callable[[ClusterState, Statuses], T]) -> T:
         """Answer a question from the state as it was read; the state is locked for a moment."""
@@ -233,16 +244,18 @@ class GroupState:
     def report(self, records: Sequence[StatusRecord]) -> None:
         """Store states of connectors and tasks that this worker runs."""
         if records:
-            found = self._statuses.append_and_read([status_records.encode(record) for record in records])
-            self._take_statuses(found)
+            with self._status_order:
+                found = self._statuses.append_and_read([status_records.encode(record) for record in records])
+                self._take_statuses(found)
 
     def offsets(self, name: ConnectorName) -> list[StoredOffset]:
         """The present stored offsets of a connector."""
-        records = self._offsets.read()
-        with self._lock:
-            for record in records:
-                self._stored.apply_record(record)
-            return self._stored.get_offsets(name)
+        with self._offset_order:
+            records = self._offsets.read()
+            with self._lock:
+                for record in records:
+                    self._stored.apply_record(record)
+                return self._stored.get_offsets(name)
 
     def put_offsets(self, name: ConnectorName, offsets: Iterable[StoredOffset]) -> None:
         """Replace stored offsets of a connector; None deletes an offset."""

@@ -169,7 +169,7 @@ def topics_request(verb: str, value: Any) -> TopicControlRequest:
     if not isinstance(topics, list) or not topics or not all(type(one) is str for one in topics):
         raise RequestError(400, '\'topics\' must be a JSON list of patterns, such as ["orders", "logs[.].*"].')
     numbers = fields.get("partitions") or []
-    if not isinstance(numbers, list) or not all(isinstance(one, _Number) and one.isdecimal() for one in numbers):
+    if not isinstance(numbers, list) or not all(map(_is_count, numbers)):
         raise RequestError(400, "'partitions' must be a JSON list of numbers of partitions.")
     flags = {name: _flag(name, fields.get(name)) for name in ("confirm", "dry_run")}
     return TopicControlRequest(
@@ -182,13 +182,17 @@ def topics_request(verb: str, value: Any) -> TopicControlRequest:
     )
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, _Number) and value.isdecimal() and len(value) <= _LONGEST_NUMBER
+
+
 def _to(value: Any) -> tuple[str, str] | None:
     """A place in a log: `earliest`, `latest`, or an object with an offset or a time."""
     if value is None or (type(value) is str and value in ("earliest", "latest")):
         return None if value is None else (value, "")
     if isinstance(value, dict) and len(value) == 1:
         ((kind, place),) = value.items()
-        if kind in ("offset", "time") and isinstance(place, str):
+        if kind in ("offset", "time") and isinstance(place, str) and len(place) <= _LONGEST_NUMBER:
             return kind, _text(place)
     raise RequestError(400, '\'to\' must be "earliest", "latest", {"offset": N} or {"time": MOMENT}.')
 

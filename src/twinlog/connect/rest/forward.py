@@ -66,10 +66,15 @@ def sign(key: bytes, body: bytes, algorithm: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Forwarder:
-    """Calls other workers; `tls` has the certificates for the check of other workers, and this worker's own."""
+    """Calls other workers; `tls` has the certificates for the check of other workers, and this worker's own.
+
+    A worker has `connect_s` seconds to accept a connection, and `timeout_s` seconds to answer. The host of a killed
+    worker is silent, and another worker replaces the killed worker meanwhile.
+    """
 
     tls: ssl.SSLContext | None = None
     timeout_s: float = 90.0
+    connect_s: float = 5.0
 
     def sending(self, request: Request, owner: NotOwnerError, body: bytes) -> Callable[[], Response]:
         """A function that forwards the request to the owner, waits, and returns the owner's answer.
@@ -144,20 +149,24 @@ class Forwarder:
             raise RequestError(500, text, message_id="TW-REST-05") from None
         return _response(answer.status, content)
 
-    @staticmethod
-    def _connect(connection: http.client.HTTPConnection, worker: SplitResult) -> None:
+    def _connect(self, connection: http.client.HTTPConnection, worker: SplitResult) -> None:
         try:
             connection.connect()
-        except ConnectionRefusedError as failure:
-            message = f"IO Error trying to forward REST request: {worker.netloc}: {failure}"
+        except ssl.SSLError:
+            # The certificates are the same at the next try.
+            raise
+        except OSError as failure:
+            reason = str(failure) or type(failure).__name__
+            message = f"IO Error trying to forward REST request: {worker.netloc}: {reason}"
             raise UndeliveredError(message) from None
+        connection.sock.settimeout(self.timeout_s)
 
     def _connection(self, worker: SplitResult) -> http.client.HTTPConnection:
         host, port = worker.hostname or "", worker.port
         if worker.scheme.lower() == "https":
             context = self.tls or ssl.create_default_context()
-            return http.client.HTTPSConnection(host, port, timeout=self.timeout_s, context=context)
-        return http.client.HTTPConnection(host, port, timeout=self.timeout_s)
+            return http.client.HTTPSConnection(host, port, timeout=self.connect_s, context=context)
+        return http.client.HTTPConnection(host, port, timeout=self.connect_s)
 
 
 def _response(status: int, content: bytes) -> Response:

@@ -17,7 +17,11 @@ T = TypeVar("T")
 
 
 class ThreadPool:
-    """At most `most` threads, started when they are needed; the process may end while they work."""
+    """At most `most` threads, started when they are needed; the process may end while they work.
+
+    When the system refuses a further thread, a call waits for a thread that is busy. If there is none, `run` raises
+    RuntimeError; a later call tries to start a thread again.
+    """
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -54,7 +58,14 @@ class ThreadPool:
                 return
             self._threads += 1
             number = self._threads
-        threading.Thread(target=self._work, name=f"rest-{self._name}-{number}", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name=f"rest-{self._name}-{number}", daemon=True).start()
+        except RuntimeError:
+            with self._changed:
+                self._threads -= 1
+                if not self._threads:
+                    self._calls.remove(call)
+                    raise
 
     def _work(self) -> None:
         while True:

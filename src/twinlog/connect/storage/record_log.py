@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -20,6 +20,8 @@ from twinlog.kafka.producer.claimed_topic import ClaimedTopic
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
+from twinlog.kafka.record.records import Record
 from twinlog.mirror.topics.create import create_topics
 from twinlog.model.topics import NewTopic, value_of
 from twinlog.model.types import TopicName
@@ -108,12 +110,14 @@ class StateTopic(Generic[R]):
         *,
         factor_key: str | None = None,
         transactional_id: str | None = None,
+        last_only: bool = False,
     ) -> None:
         """`key` is the worker's key that names the topic, for messages.
 
         `factor_key` is the worker's key of the replication factor: the topic is created only with this factor, as in
         Connect. When `factor_key` is missing, too few brokers lead to the brokers' default. With a `transactional_id`
-        only the worker with the last claim of the topic may write to it.
+        only the worker with the last claim of the topic may write to it. With `last_only` a reading has only the last
+        record of each key: a topic of positions has millions of overwritten records, which stay undecoded.
         """
         self.name = TopicName(topic.name)
         self._admin = admin
@@ -124,6 +128,8 @@ class StateTopic(Generic[R]):
         self._lock = threading.Lock()
         self._found: list[R] = []
         """The records that were read before an error, which a further read omits."""
+        self._last: LastRecords | None = {} if last_only else None
+        """The same with `last_only`: the last record of each key."""
         self._reader = TopicReader(admin, self.name, committed=True)
         # The config topic has a single partition; in the other topics a record's key chooses the partition, as in
         # Kafka's producer.
@@ -251,7 +257,7 @@ class StateTopic(Generic[R]):
             raise ClusterError(f"{error}; nothing was changed") from error
 
     def _read(self) -> list[R]:
-        for _, record in self._reader.read():
+        for record in self._new_records():
             decoded = self._decode(record.key, record.value)
             if isinstance(decoded, UnreadableRecord):
                 log.error(
@@ -261,3 +267,12 @@ class StateTopic(Generic[R]):
                 self._found.append(decoded)
         found, self._found = self._found, []
         return found
+
+    def _new_records(self) -> Iterator[Record]:
+        if self._last is None:
+            for _, record in self._reader.read():
+                yield record
+            return
+        self._reader.read_last(self._last)
+        for _, record in taken(self._last, KeptRecord.decode):
+            yield record

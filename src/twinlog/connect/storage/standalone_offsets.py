@@ -172,7 +172,8 @@ class FileOffsets:
         made = positions(settings).new()
         topic = StorageTopic(made.name, made.partitions, made.replication_factor, tuple(made.configs.items()))
         admin = self._connect(settings.target, settings.target_admin.client)
-        found = _ConnectorPositions(settings, admin, StateTopic(admin, topic, KEY, offset_records.decode))
+        kept = StateTopic(admin, topic, KEY, offset_records.decode, last_only=True)
+        found = _ConnectorPositions(settings, admin, kept)
         self._stored[name] = found
         return found
 

@@ -81,9 +81,9 @@ _LEADER = Area(
                 "`cannot be run here yet, trying again: can't start new thread`",
                 "`cannot be ended here yet ...`",
             ),
-            meaning="This user or container has reached the limit of threads.",
+            meaning="This user or container has reached the limit of threads, or this process the limit of open files.",
             impact="The named part of the flow waits; running copiers continue.",
-            mend="Raise the limit (`ulimit -u`, `pids.max`); twinlog continues by itself.",
+            mend="Raise the limit (`ulimit -u`, `pids.max`; `ulimit -n` for files); twinlog continues by itself.",
             look=(
                 "ulimit -u",
                 "cat /sys/fs/cgroup/pids.max",

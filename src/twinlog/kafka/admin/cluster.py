@@ -359,11 +359,11 @@ class ClusterAdmin:
 def both_clusters(flow: FlowSettings, connect: Connect = ClusterAdmin) -> tuple[ClusterAdmin, ClusterAdmin]:
     """Source and target of a flow, before their first request.
 
-    If the system refuses a thread for the target, the source is closed.
+    If the system refuses a thread or a file for the target, the source is closed. Raises RuntimeError or OSError then.
     """
     source = connect(flow.source, flow.source_admin.client)
     try:
         return source, connect(flow.target, flow.target_admin.client)
-    except RuntimeError:
+    except (RuntimeError, OSError):
         source.close()
         raise

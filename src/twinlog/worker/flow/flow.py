@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from math import inf
 
-from twinlog.clock import SYSTEM, Clock, wall_ms
+from twinlog.clock import LONG_AGO, SYSTEM, Clock, wall_ms
 from twinlog.copier.recovery import LIMIT_EVENT
-from twinlog.errors import TwinlogError, is_ours
+from twinlog.errors import ConfigError, TwinlogError, is_ours
 from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.retry import FLOW_STEP
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
@@ -60,6 +61,8 @@ LOCAL_EXECUTOR = "driver"
 
 class FlowRunner:
     """A flow; its thread begins with `start`. `start` and the constructor raise RuntimeError for lack of threads.
+
+    The constructor also raises OSError for lack of files, and ConfigError for an unusable class of the user's.
 
     `slots` is the number of tasks that the flow may use at once, `tasks` the number with which it begins, None for all
     slots. With `until_caught_up` the flow is done when every partition has reached the end that it had at the start.
@@ -121,9 +124,14 @@ class FlowRunner:
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
             self._ids = TransactionalIds(settings, self._target, self._retry)
-        self._topics = TopicRefresh(
-            settings, flows or (settings,), self._source, self._target, self._positions, connect
-        )
+        try:
+            self._topics = TopicRefresh(
+                settings, flows or (settings,), self._source, self._target, self._positions, connect
+            )
+        except ConfigError:
+            self._source.close()
+            self._target.close()
+            raise
         self._remote: dict[TopicPartition, TopicPartition] = {}
         self.held = FlowHeldPartitions(settings.name, self._try_again, clock)
         grants = FlowGrants(
@@ -348,32 +356,47 @@ class FlowRunner:
         return ids is None or self._retry(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
 
     def _keep_going(self) -> None:
+        """Follow topics, settings and tasks until the end of the flow.
+
+        The tasks are attended between the tries of a failing step: a cluster may be out of reach for this process
+        alone, while copiers reach it.
+        """
         refreshed_at = self._clock.monotonic()
+        again_at: float | None = None
         while not self._clock.wait(self._stopping, TICK_S):
-            if self._start_ends is not None:
-                if self._waiting.outage is None:
-                    self._start_ends.refresh_ends()
-                # Topics that the target creates a moment later are copied, too.
-                created = self._topics.due_at == inf
-                if created and self._start_ends.reached:
-                    self._end_caught_up()
-                    return
-                if created and self._start_ends.reached_but(self.held.settled()):
-                    text = summed_up(self.held.all())
-                    log.error("TW-HELD-03: %s: caught up, but for held partitions: %s", self.settings.name, text)
-                    self._end(FlowState.HELD, text)
-                    return
-            interval = self.settings.refresh_topics_interval_s
-            if self.changes.pending:
-                self._retry(self._take_settings_over, "continue with other settings")
+            # A refresh that failed may have left out topics.
+            if self._start_ends is not None and again_at is None and self._poll_ends(self._start_ends):
+                return
+            due_at = again_at
+            if due_at is None:
+                interval = self.settings.refresh_topics_interval_s
+                due_at = min(refreshed_at + (interval or inf), self._topics.due_at)
+                due_at = LONG_AGO if self.changes.pending else due_at
+            if self._clock.monotonic() >= due_at:
+                step = self._take_settings_over if self.changes.pending else self._refresh
+                done = self._retry.try_step(step, "follow topics and settings")
                 refreshed_at = self._clock.monotonic()
-            elif self._clock.monotonic() >= min(refreshed_at + (interval or inf), self._topics.due_at):
-                self._retry(self._refresh, "look for new topics")
-                refreshed_at = self._clock.monotonic()
+                again_at = None if done else refreshed_at + FLOW_STEP.first_s
             self._control.poll_withheld()
             self._tasks.poll_tasks()
             self._jobs.poll_jobs()
             self.held.retry_due_partitions()
+
+    def _poll_ends(self, start_ends: StartEnds) -> bool:
+        """End the flow if it has caught up, possibly but for held partitions; returns whether it has."""
+        if self._waiting.outage is None:
+            start_ends.refresh_ends()
+        # Topics that the target creates a moment later are copied, too.
+        created = self._topics.due_at == inf
+        if created and start_ends.reached:
+            self._end_caught_up()
+            return True
+        if created and start_ends.reached_but(self.held.settled()):
+            text = summed_up(self.held.all())
+            log.error("TW-HELD-03: %s: caught up, but for held partitions: %s", self.settings.name, text)
+            self._end(FlowState.HELD, text)
+            return True
+        return False
 
     def _take_settings_over(self) -> None:
         self.changes.take_over(self._topics, self._refresh, self.by_settings)
@@ -405,9 +428,10 @@ class FlowRunner:
         remote = self._topics.partitions
         log.debug("%s: the topics of now have %d partitions", self.settings.name, len(remote))
         if remote != self._remote or not self.leases.lease:
-            self._remote = remote
             if self._start_ends is not None:
+                # After an error here, the next refresh still has to plan these partitions.
                 self._start_ends.add_partitions(remote)
+            self._remote = remote
             self._control.plan(remote)
 
     def _note_ends(self) -> None:

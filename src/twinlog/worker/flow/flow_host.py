@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from twinlog.clock import Clock
+from twinlog.errors import TwinlogError
 from twinlog.kafka.admin.cluster import Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import told, with_id
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import JOBS_STOP_S, FlowRunner
 from twinlog.worker.flow_tasks import first_tasks
@@ -62,7 +64,8 @@ class FlowBuilder:
         """Make the runner of a flow, which may append for `leads_for_s()` seconds from now on.
 
         `flows` are all flows of the file or of the group. `stored` has the flow's offsets that this process read while
-        it stood by, None if the flow has to read them. Raises RuntimeError for lack of threads.
+        it stood by, None if the flow has to read them. Raises RuntimeError for lack of threads, OSError for lack of
+        files, and ConfigError for an unusable class of the user's.
         """
         return FlowRunner(
             settings,
@@ -197,6 +200,16 @@ class FlowHost(ABC):
             self.over = True
             self._clear(self._leave)
 
+    def fail_flow(self, error: Exception) -> None:
+        """End the flow here for good after an unexpected error of `poll_flow`; the other flows continue."""
+        self._fail(f"TW-FAULT-01: internal error: {type(error).__name__}")
+        if self._clearing is not None:
+            return
+        if self.flow is None:
+            self._run_steps(self._leave)
+        else:
+            self._clear(self._leave)
+
     def stop(self) -> None:
         """End the flow here in order, and wait for its end."""
         self._stop_runner()
@@ -225,6 +238,12 @@ class FlowHost(ABC):
     def _fail(self, reason: str) -> None:
         self.failure, self.over = reason, True
 
+    def _withdraw(self, reason: str) -> None:
+        """Fail before the flow begins here, and leave the flow to other processes."""
+        self._fail(reason)
+        log.error("%s", with_id(f"{self.settings.name}: FAILED: {reason}", "TW-FLOW-01"))
+        self._run_steps(self._leave)
+
     def _crash(self, reason: str) -> None:
         """The orderly end of the flow failed, so that its state is unknown; called by the thread that ends the flow."""
         self._fail(reason)
@@ -232,21 +251,28 @@ class FlowHost(ABC):
     def _start_flow(
         self, lease_server: LeaseServer, leads_for_s: Callable[[], float], stored: StoredOffsets | None = None
     ) -> bool:
-        """Begin the flow; False for lack of threads, for the caller to try again.
+        """Begin the flow; False for lack of threads or files, for the caller to try again.
 
-        The flow closes `stored`, or this method closes it after a failure.
+        Also False when the flow can never begin here: it has failed then. The flow closes `stored`, or this method
+        closes it after a failure.
         """
         flow: FlowRunner | None = None
         try:
             flow = self._builder.build_runner(self._settings, self._flows(), leads_for_s, stored)
             flow.flow_status.count_on(self.flow_status)
             flow.start()
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             if flow is not None:
                 flow.close()
             elif stored is not None:
                 stored.close()
             self._put_off.set_failure(error)
+            return False
+        except TwinlogError as error:
+            # A class of the user's has become unusable since the configuration was read.
+            if stored is not None:
+                stored.close()
+            self._withdraw(told(error, "TW-FLOW-01"))
             return False
         self._put_off.clear_delay()
         self._lease_server = lease_server

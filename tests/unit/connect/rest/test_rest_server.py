@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import logging
 import socket
@@ -275,6 +276,37 @@ def test_the_other_worker_may_be_gone(caplog: pytest.LogCaptureFixture) -> None:
         assert (answer.status, "Connection refused" in answer.message) == (500, True)
     assert len(herder.calls) == 2
     assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError(errno.EHOSTUNREACH, "No route to host"), socket.gaierror(socket.EAI_NONAME, "Name or service not known")],
+)
+def test_a_worker_whose_host_is_gone_is_looked_up_again(failure: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = socket.create_connection
+
+    def unreachable(address: tuple[str, int], *more: Any, **named: Any) -> socket.socket:
+        if address[0] == "gone":
+            raise failure
+        return connect(address, *more, **named)
+
+    monkeypatch.setattr(socket, "create_connection", unreachable)
+    herder = not_here("http://gone:8083/")
+    with serving(herder=herder, clock=LaterEachTime(herder)) as client:
+        answer = client.ask("POST", "/connectors/c/restart")
+        assert (answer.status, str(failure.strerror) in answer.message) == (500, True)
+    assert len(herder.calls) == 2
+
+
+def test_a_silent_worker_is_looked_up_again_soon() -> None:
+    """The system accepts the connection, and the handshake of TLS is never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        herder = not_here(f"https://127.0.0.1:{silent.getsockname()[1]}/")
+        forwarder = Forwarder(ssl.create_default_context(), connect_s=0.2)
+        with serving(herder=herder, clock=LaterEachTime(herder), forwarder=forwarder) as client:
+            answer = client.ask("DELETE", "/connectors/c")
+            assert (answer.status, "timed out" in answer.message) == (500, True)
+    assert len(herder.calls) == 2
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,47 @@ def test_an_answer_that_nobody_waits_for_is_left(pool: ThreadPool) -> None:
     assert asyncio.run(pool.run(lambda: 1)) == 1
 
 
+def refuse(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_calls_go_on_once_the_system_has_threads_again(pool: ThreadPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def call() -> int:
+        async with asyncio.timeout(DEADLINE_S):
+            return await pool.run(lambda: 1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                asyncio.run(call())
+    assert asyncio.run(call()) == 1
+
+
+def test_a_call_waits_for_a_busy_thread_where_the_system_has_no_further_thread(
+    pool: ThreadPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, busy = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        busy.set()
+        return go_on.wait(DEADLINE_S)
+
+    async def calls() -> None:
+        first = asyncio.ensure_future(pool.run(wait))
+        while not busy.is_set():
+            await asyncio.sleep(0.01)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            second = asyncio.ensure_future(pool.run(lambda: 2))
+            await asyncio.sleep(0)
+        assert len(threads()) == 1
+        go_on.set()
+        assert (await first, await second) == (True, 2)
+
+    asyncio.run(calls())
+
+
 def test_its_threads_end_with_it(pool: ThreadPool) -> None:
     asyncio.run(pool.run(lambda: 1))
     pool.close()

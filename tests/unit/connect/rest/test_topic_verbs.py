@@ -61,6 +61,8 @@ def test_a_body_is_read(client: Client, body: Any, asked: TopicControlRequest) -
         ({"topics": [3]}, "'topics' must be a JSON list"),
         ({"topics": ["o"], "partitions": ["3"]}, "'partitions' must be a JSON list of numbers"),
         ({"topics": ["o"], "partitions": [-1]}, "'partitions' must be a JSON list of numbers"),
+        ({"topics": ["o"], "partitions": [10**4000]}, "'partitions' must be a JSON list of numbers"),
+        ({"topics": ["o"], "to": {"offset": "1" * 5000}}, "'to' must be"),
         ({"topics": ["o"], "to": "yesterday"}, "'to' must be"),
         ({"topics": ["o"], "to": {"offset": 1, "time": 2}}, "'to' must be"),
         ({"topics": ["o"], "to": 5}, "'to' must be"),

@@ -49,7 +49,7 @@ class Topic:
     error: ClusterError | None = None
     records: list[tuple[bytes, bytes | None]]
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         self._read = 0
 
     def ensure(self) -> None:

@@ -1,0 +1,46 @@
+"""A topic with the state of a worker, on a cluster of this process."""
+
+from __future__ import annotations
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import virtual_loop
+from twinlog.connect.storage import offset_records
+from twinlog.connect.storage.config_records import UnreadableRecord
+from twinlog.connect.storage.offset_records import OffsetRecord
+from twinlog.connect.storage.record_log import StateTopic
+from twinlog.connectors.model import ConnectorName, StoredOffset
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.settings.flow import ClientSettings
+from twinlog.settings.worker import StorageTopic
+
+C = ConnectorName("c")
+
+
+def stored(topic: str, number: int | None) -> tuple[bytes, bytes | None]:
+    partition = {"cluster": "a", "partition": 0, "topic": topic}
+    return offset_records.encode(C, StoredOffset(partition, None if number is None else {"offset": number}))
+
+
+def test_overwritten_positions_stay_undecoded_however_many_the_topic_has() -> None:
+    decoded: list[bytes | None] = []
+
+    def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | UnreadableRecord | None:
+        decoded.append(value)
+        return offset_records.decode(key, value)
+
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "worker")
+        cluster.create("offsets", 3)
+        admin = ClusterAdmin("worker", ClientSettings(cluster.bootstrap), loop)
+        admin.connect()
+        place = StorageTopic("offsets", 3, 1)
+        topic = StateTopic[OffsetRecord](admin, place, "offset.storage.topic", decode, last_only=True)
+        for number in range(20):
+            topic.append([stored("t", number), stored("u", number)])
+        topic.append([stored("u", None)])
+        found = {str(one.partition["topic"]): one.offset for one in topic.read()}
+        assert found == {"t": {"offset": 19}, "u": None}
+        assert len(decoded) == 2
+        assert topic.read() == []
+        (later,) = topic.append_and_read([stored("u", 20)])
+        assert later.offset == {"offset": 20}
