@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
-from twinlog.explain.pages.comparisons import VERIFY
+from twinlog.explain.pages.comparisons import CANARY, VERIFY
 
 _PLAN = Area(
     name="PLAN",
@@ -81,7 +81,10 @@ _PLAN = Area(
 _AUDIT = Area(
     name="AUDIT",
     title="Findings of twinlog audit",
-    about="The [audit](audit.md) only prints the messages; further findings have ids of VERIFY, GAP and FILE.",
+    about=(
+        "The [audit](audit.md) and [`twinlog canary report`](canary.md#compare-both) only print the messages; further "
+        "findings have ids of VERIFY, GAP and FILE."
+    ),
     look=("twinlog audit mm2.properties",),
     messages=(
         Message(
@@ -523,6 +526,7 @@ PAGE = Page(
         _PLAN,
         VERIFY,
         _AUDIT,
+        CANARY,
         _COMMAND,
         _SWITCH,
     ),

@@ -246,13 +246,13 @@ def test_every_error_of_every_file_is_a_line_and_nothing_changes(worker: Scripte
     files[1].write_text(json.dumps(source(name="c")))
     files[2].write_text(json.dumps({"name": "d", "connector.class": "Jdbc"}))
     files[3].write_text(json.dumps({"name": "e"}))
-    wrong = {"name": "topics", "errors": ["not a pattern", "too long"]}
+    wrong = {"name": "topics", "errors": ["not a pattern [TW-FILE-04]", "too long"]}
     worker.on(VALIDATE, GOOD, {"configs": [{"value": wrong}, {"value": None}]})
     worker.on("PUT /connector-plugins/Jdbc/config/validate", error(400, "no such class"))
     code, out, err = run(worker, "create", *map(str, files))
     assert (code, out) == (2, "")
     assert err.splitlines() == [
-        f"{files[1]}: error: topics: not a pattern [TW-FILE-22]",
+        f"{files[1]}: error: topics: not a pattern [TW-FILE-04]",
         f"{files[1]}: error: topics: too long [TW-FILE-22]",
         f"{files[2]}: error: no such class [TW-FILE-22]",
         f"{files[3]}: error: connector.class: missing; write the class of the connector [TW-FILE-26]",
