@@ -37,7 +37,7 @@ SHARED = {
     "--offset": {"NUMBER"},
     "--dry-run": {""},
     "--yes": {""},
-    "--output": {"table|json|yaml", "text|json|github"},
+    "--output": {"table|json|yaml", "text|json|github", "kafka-acls|strimzi|terraform|json"},
     "--output-dir": {"DIR"},
     "--timeout": {"SECONDS"},
     "--secrets": {"DIR"},
@@ -54,7 +54,7 @@ SHARED = {
 """The options that several commands share, each with the one form of its value."""
 
 OWN = {
-    "acls": {"--for", "--format", "--missing", "--principal"},
+    "acls": {"--for", "--missing", "--principal"},
     "audit": {"--full", "--html", "--sample", "--was"},
     "canary": {
         *(
@@ -177,7 +177,7 @@ OFFLINE = {
 }
 """The commands that ask no cluster, or serve until a signal ends them."""
 
-WITHOUT_DATA = {("acls",)} | {
+WITHOUT_DATA = {
     ("connectors", *words)
     for words in (
         ("pause",),
@@ -189,7 +189,7 @@ WITHOUT_DATA = {("acls",)} | {
         ("offsets", "reset"),
     )
 }
-"""The commands that ask a cluster, and print no data: `acls` has a `--format` of its own."""
+"""The commands that ask a cluster, and print no data."""
 
 
 @pytest.mark.parametrize(("words", "command", "context"), [pytest.param(*one, id=" ".join(one[0])) for one in LEAVES])
@@ -257,7 +257,7 @@ def test_each_name_of_before_belongs_to_a_command() -> None:
     assert {old for _, old, _ in ALIASES} == set(OLD_NAMES)
 
 
-HIDDEN = {"run": {"--until"}, "replay": {"--from", "--to"}, "connectors": {"--retry"}}
+HIDDEN = {"run": {"--until"}, "replay": {"--from", "--to"}, "connectors": {"--retry"}, "diff": {"last"}}
 
 
 def test_other_hidden_options_are_known() -> None:

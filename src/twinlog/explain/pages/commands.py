@@ -64,7 +64,7 @@ _PLAN = Area(
             meaning="From `twinlog diff`: the login lacks the permission in the line.",
             impact=UNAFFECTED,
             mend="Grant the permission, or compare the rest.",
-            look=("twinlog diff mm2.properties east west",),
+            look=("twinlog diff mm2.properties --from east --to west",),
         ),
         Message(
             "TW-PLAN-07",
