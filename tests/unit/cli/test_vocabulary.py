@@ -202,6 +202,30 @@ def test_commands_that_ask_a_cluster_have_a_timeout_and_data(
         assert ("-o" in names) == (words not in WITHOUT_DATA)
 
 
+CHANGES = {
+    *(("reload",), ("log-level",), ("switchover",), ("switchback",), ("replay",)),
+    *(("topics", word) for word in ("pause", "resume", "restart-from", "skip-to", "accept-gap", "release")),
+    *(("connectors", word) for word in ("pause", "resume", "stop", "restart", "delete", "create")),
+    *(("connectors", "offsets", word) for word in ("alter", "reset")),
+}
+"""The commands that change a cluster, a worker or a running process. The dry run of `twinlog run` is `twinlog plan`."""
+
+PLACES = {
+    *("FILE", "OTHER", "CONNECTOR", "WORKER", "CANARY_FILE", "INPUT"),
+    *("NAME", "TOPIC", "TOPIC:PARTITION=OFFSET", "LEVEL", "ID", "SHELL"),
+}
+"""The arguments: files, and the objects of a command. Clusters have options."""
+
+
+@pytest.mark.parametrize(("words", "command", "context"), [pytest.param(*one, id=" ".join(one[0])) for one in LEAVES])
+def test_changes_have_a_dry_run_and_clusters_have_options(words: tuple[str, ...], command: Any, context: Any) -> None:
+    options = {opt for param in command.params for opt in param.opts}
+    assert ("--dry-run" in options) == (words in CHANGES)
+    arguments = {label for label, _ in HelpPage.of(command, context).arguments}
+    assert arguments <= PLACES
+    assert "TOPIC" not in arguments or "--topic" in options
+
+
 def test_no_option_of_a_single_command_is_left_over() -> None:
     used: dict[str, set[str]] = defaultdict(set)
     for words, command, _ in LEAVES:
