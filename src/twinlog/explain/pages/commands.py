@@ -516,6 +516,16 @@ _SWITCH = Area(
             mend="Start the console, and choose `Continue` or `Undo`; or run `twinlog switchover` with the same file.",
             look=("twinlog switchover mm2.properties --from east --to west --status",),
         ),
+        Message(
+            "TW-SWITCH-18",
+            "The switchover waits for a paused partition",
+            "warning",
+            lines=("`catch-up: T-0 is paused with N records to copy; have it copied by ...`",),
+            meaning="An operator paused the topic or the partition by [`twinlog topics pause`](topics.md#pauses).",
+            impact="The switchover waits; in a step after `fence` producers wait, too.",
+            mend="Run the command in the line; the switchover continues by itself.",
+            look=("twinlog topics mm2.properties",),
+        ),
     ),
 )
 
