@@ -29,8 +29,8 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 LONGEST = (
     *("canary", "translate_command", "take_over", "parity", "status", "strimzi_pod", "resume", "standalone"),
     *("given_session", "seen_from_outside", "switchover", "topics", "old_brokers", "encrypted", "audit", "acls"),
-    *("reload", "held", "console", "strimzi", "starts", "migration", "connect_handover", "connect", "examples"),
-    *("browser", "connector_forms", "spread", "log_levels"),
+    *("reload", "held", "console", "strimzi", "starts", "migration", "connect_handover", "connect_commands", "connect"),
+    *("examples", "browser", "connector_forms", "spread", "log_levels"),
     *("distance", "standby", "gaps_truncated", "copy_memory", "resume_shapes", "election", "other_version"),
     *("translation", "sql", "run", "exactly_once", "leases", "harness_clusters", "topics_named_heartbeats"),
     *("stale_topic_ids", "bridge", "lost_on_target", "demo", "resume_copier", "checkpoints", "plan", "metrics"),
