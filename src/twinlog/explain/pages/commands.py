@@ -524,7 +524,7 @@ _SWITCH = Area(
             meaning="An operator paused the topic or the partition by [`twinlog topics pause`](topics.md#pauses).",
             impact="The switchover waits; in a step after `fence` producers wait, too.",
             mend="Run the command in the line; the switchover continues by itself.",
-            look=("twinlog topics mm2.properties",),
+            look=("twinlog topics list mm2.properties",),
         ),
     ),
 )
