@@ -321,9 +321,9 @@ def _would_restart(rest: ConnectRest, name: str, task: int | None, *, tasks: boo
             known = ", ".join(str(one["id"]) for one in status["tasks"]) or "none"
             raise TwinlogError(f"task {task} is unknown; known tasks: {known}")
         return f"task {task} would restart"
-    counts = [("the connector", status["connector"])]
-    counts += [(f"task {one['id']}", one) for one in status["tasks"] if tasks]
-    parts = [part for part, one in counts if not failed_only or one["state"] == FAILED]
+    chosen = [("the connector", status["connector"])]
+    chosen += [(f"task {one['id']}", one) for one in status["tasks"] if tasks]
+    parts = [part for part, one in chosen if not failed_only or one["state"] == FAILED]
     return f"{', '.join(parts)} would restart" if parts else "nothing to restart"
 
 

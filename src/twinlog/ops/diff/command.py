@@ -127,6 +127,8 @@ def _refuse_mixed(file: Path, other: str | None, last: str | None, left: str | N
     if other is not None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
         text = f"{file} has flows, and two of its clusters are compared: choose them by --from and --to"
         raise typer.BadParameter(text, param_hint="OTHER")
+    if other is None and (left, right) == (None, None) and file.is_file() and known_kind(file) is None:
+        raise typer.BadParameter("missing; give the client properties of the second cluster", param_hint="OTHER")
     if (left is None) != (right is None):
         raise typer.BadParameter("give both, or neither for a file of two clusters", param_hint="--from and --to")
     if left is not None and left == right:
