@@ -26,9 +26,11 @@ SCENE = (
     "the consumers are on one machine; syncs have their shortest intervals."
 )
 PLANNED = (
-    "twinlog moves by `twinlog switchover`. With MirrorMaker 2 a program follows the guides, and loses no time: it "
-    "stops the producers, waits until the copies have as many records, and moves the group after two rounds of "
-    "checkpoints and of group offsets.",
+    (
+        "twinlog moves by `twinlog switchover`. With MirrorMaker 2 a program follows the guides, and loses no time: it "
+        "stops the producers, waits until the copies have as many records, and moves the group after two rounds of "
+        "checkpoints and of group offsets."
+    ),
     "The time without producers is from the last record that the source took to the first that the target took.",
 )
 KILLED = (

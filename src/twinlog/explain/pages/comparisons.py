@@ -119,7 +119,7 @@ CANARY = Area(
         ),
         Message(
             "TW-CANARY-02",
-            "The lag of a program is unknown",
+            "The progress of a program is unknown",
             "warning",
             lines=("`the lag is unknown: ...`",),
             meaning="At the last look the positions of MirrorMaker 2 or of the canary were unreadable.",

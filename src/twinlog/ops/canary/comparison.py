@@ -22,8 +22,8 @@ FEW = 10_000
 
 MOST_LINES = 20
 
-NO_LAG = "no process tells its positions, or a partition lacks a leader"
-"""The reason for an unknown lag without a known reason."""
+NO_LAG = "stored positions, or the leader of a partition, are missing"
+"""The reason for an unknown lag whose reader names none."""
 
 
 @dataclass(frozen=True, slots=True)

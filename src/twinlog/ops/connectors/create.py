@@ -139,7 +139,7 @@ def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[ConfigP
     for wrong in wrong_keys(rest, kind, one.config):
         line = line_of(text, wrong.key) if wrong.key else None
         for error in wrong.errors:
-            # Kafka's worker has no ids.
+            # Errors of Kafka's worker lack an id.
             words, message_id = split_id(error)
             problems.append(ConfigProblem(str(file), line, wrong.key, words, kind=MistakeKind.of(message_id)))
     return problems

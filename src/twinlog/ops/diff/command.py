@@ -121,16 +121,20 @@ def diff(
 
 
 def _refuse_mixed(file: Path, other: str | None, last: str | None, left: str | None, right: str | None) -> None:
-    """Refuse a command line that names neither two clusters of a file nor two files of clients."""
+    """Refuse a command line that mixes clusters of a file with files of clients, or names half of a pair."""
     if last is not None or (other is not None and (left, right) != (None, None)):
-        raise typer.BadParameter("these are clusters of a file with flows: leave OTHER out", param_hint="--from and --to")
+        raise typer.BadParameter(
+            "these are clusters of a file with flows: leave OTHER out", param_hint="--from and --to"
+        )
     if other is not None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
         text = f"{file} has flows, and two of its clusters are compared: choose them by --from and --to"
         raise typer.BadParameter(text, param_hint="OTHER")
     if other is None and (left, right) == (None, None) and file.is_file() and known_kind(file) is None:
         raise typer.BadParameter("missing; give the client properties of the second cluster", param_hint="OTHER")
     if (left is None) != (right is None):
-        raise typer.BadParameter("give both, or neither for a file of two clusters", param_hint="--from and --to")
+        raise typer.BadParameter(
+            "give both options, or leave both out for a file of two clusters", param_hint="--from and --to"
+        )
     if left is not None and left == right:
         raise typer.BadParameter(f"{left} twice: a cluster is equal to itself", param_hint="--from and --to")
 
@@ -146,7 +150,7 @@ def _of_clients(left: Path, right: Path) -> _Sides:
 
 
 def _of_file(file: Path, left: str | None, right: str | None, secrets: Path | None) -> _Sides:
-    """Two clusters of a file, the source of the flow between them first; without names the only two."""
+    """Two clusters of a file, the source of the flow between them first; by default the only two."""
     known = read_flows(file, (), secrets)
     clients = {str(flow.source): flow.source_admin.client for flow in known if flow.enabled}
     clients |= {str(flow.target): flow.target_admin.client for flow in known}

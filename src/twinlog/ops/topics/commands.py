@@ -186,7 +186,9 @@ def pause(
 
     Example: twinlog topics pause mm2.properties --topic orders --partition 3 --partition 4
     """
-    asking = TopicCommandOptions(TopicVerb.PAUSE, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.PAUSE, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -210,7 +212,9 @@ def resume(
 
     Example: twinlog topics resume mm2.properties 'logs[.].*'
     """
-    asking = TopicCommandOptions(TopicVerb.RESUME, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.RESUME, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -278,7 +282,9 @@ def skip_to(
     Example: twinlog topics skip-to mm2.properties orders-3 --to-offset 1200 --yes
     """
     place = _place(earliest, latest, to_offset, until, ("--to-offset", "--until"))
-    asking = TopicCommandOptions(TopicVerb.SKIP_TO, _named(words, topic), partition or (), place, id_, yes, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.SKIP_TO, _named(words, topic), partition or (), place, id_, yes, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -304,7 +310,9 @@ def accept_gap(
 
     Example: twinlog topics accept-gap mm2.properties 'streams-.*-repartition' --yes
     """
-    asking = TopicCommandOptions(TopicVerb.ACCEPT_GAP, _named(words, topic), partition or (), None, id_, yes, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.ACCEPT_GAP, _named(words, topic), partition or (), None, id_, yes, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -328,7 +336,9 @@ def release(
 
     Example: twinlog topics release mm2.properties orders
     """
-    asking = TopicCommandOptions(TopicVerb.RELEASE, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.RELEASE, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 

@@ -53,7 +53,7 @@ def test_a_wrong_file_or_command_line_ends_with_2(tmp_path: Path) -> None:
     code, printed = call(tmp_path, "diff", text="bootstrap.servers = a:1\n")
     assert (code, "the client properties of the second cluster" in " ".join(printed.split())) == (2, True)
     code, printed = call(tmp_path, "diff", "--from", "a")
-    assert (code, "give both, or neither" in " ".join(printed.split())) == (2, True)
+    assert (code, "give both options, or leave both out" in " ".join(printed.split())) == (2, True)
     for words in (("a", "b", "--to", "a"), ("other.properties", "--from", "a", "--to", "b")):
         code, printed = call(tmp_path, "diff", *words)
         assert (code, "leave OTHER out" in " ".join(printed.split())) == (2, True)
