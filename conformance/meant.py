@@ -118,6 +118,11 @@ OF_TWINLOG: Sequence[Known] = (
         other=r".*(Invalid value|has the value null|Missing required|You can also find).*|",
     ),
     Known(
+        r"names-refused / post line break: body\.message line 3",
+        "The id for `twinlog explain`, behind a name of two lines.",
+        other=r'.* \[TW-FILE-22\]"',
+    ),
+    Known(
         r".*: (body\.message line 2|body\.configs\.(transforms|predicates|(key|value|header)\.converter)\.errors)",
         "Records are copied as bytes: no transform or predicate is known, and of converters those of Kafka.",
         one=r".*(transforms|predicates)\..*\.type.*|.*does not implement the \w+ interface.*",
