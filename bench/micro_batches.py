@@ -125,6 +125,8 @@ CASES = [
     Case("append time, 500 records lz4", 500, 100, "lz4", attributes=0x08),
     Case("split 10,000 records of 1 KB", 10_000, 1_000),
     Case("recompress none to lz4, 64 KB", 650, 100, rules=CopyRules(codec="lz4")),
+    Case("recompress none to zstd, 64 KB", 650, 100, rules=CopyRules(codec="zstd")),
+    Case("recompress none to zstd, 1 KB each", 62, 1_000, rules=CopyRules(codec="zstd")),
     Case("recompress lz4 to zstd, 64 KB", 650, 100, "lz4", rules=CopyRules(codec="zstd")),
 ]
 

@@ -112,10 +112,15 @@ OF_TWINLOG: Sequence[Known] = (
     ),
     Known(
         r".*: (body\.message line \d+|body\.configs\..*\.errors)",
-        "An error says what was expected, and where Connect follows it with another one, that its null is none either, "
-        "it is one.",
-        one=r".*(Invalid value|Null value|You can also find).*",
-        other=r".*(Invalid value|has the value null|You can also find).*|",
+        "An error says what was expected, and has the id for `twinlog explain`; where Connect follows it with another "
+        "one, that its null is none either, it is one.",
+        one=r".*(Invalid value|Null value|Missing required|You can also find).*",
+        other=r".*(Invalid value|has the value null|Missing required|You can also find).*|",
+    ),
+    Known(
+        r"names-refused / post line break: body\.message line 3",
+        "The id for `twinlog explain`, behind a name of two lines.",
+        other=r'.* \[TW-FILE-22\]"',
     ),
     Known(
         r".*: (body\.message line 2|body\.configs\.(transforms|predicates|(key|value|header)\.converter)\.errors)",
@@ -132,7 +137,7 @@ OF_TWINLOG: Sequence[Known] = (
         r".*: body\.message",
         "The message would show the whole configuration, secrets included.",
         one=r'"(org\.apache\.[\w.]*BadRequestException: )?Connector config \{.*\} contains no connector type"',
-        other=r'"Connector config contains no connector type.*',
+        other=r'"TW-FILE-26: Connector config contains no connector type.*',
     ),
     Known(
         r".*: body\.message",

@@ -22,6 +22,16 @@ from harness.versions import RELEASES
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests" / "integration" / "versions"
 BEGIN, END = "<!-- versions:begin -->", "<!-- versions:end -->"
+KINDS = {
+    "plain": "plain records with each codec",
+    "compacted": "a compacted topic",
+    "transactional": "transactions, some rolled back",
+    "old_format": "records of format v1 (2.x as source)",
+    "groups": "the offsets of a group",
+    "kill_9": "a stream during `kill -9` and a restart",
+}
+"""The comparisons, by the names of the tests."""
+
 COLUMNS = {
     ("from", "at-least-once"): "as source",
     ("from", "exactly-once"): "as source, exactly once",
@@ -31,21 +41,36 @@ COLUMNS = {
 
 
 class Outcomes:
-    """A plugin of pytest that keeps the names of passed and failed tests by release, direction and guarantee."""
+    """A plugin of pytest that keeps the names of tests by release, direction and guarantee: of those to run, of the
+    passed and of the failed tests. A skipped test is not to run."""
 
     def __init__(self) -> None:
+        self.wanted: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         self.passed: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         self.failed: dict[tuple[str, str, str], set[str]] = defaultdict(set)
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            name, place = _test(item.nodeid)
+            if place is not None:
+                self.wanted[place].add(name)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name, _, parameters = report.nodeid.rpartition("::")[2].partition("[")
-        place = _place(parameters.rstrip("]"))
+        name, place = _test(report.nodeid)
         if place is None:
             return
         if report.failed:
-            self.failed[place].add(name.removeprefix("test_"))
+            self.failed[place].add(name)
+        elif report.skipped:
+            self.wanted[place].discard(name)
         elif report.when == "call" and report.passed:
-            self.passed[place].add(name.removeprefix("test_"))
+            self.passed[place].add(name)
+
+
+def _test(node: str) -> tuple[str, tuple[str, str, str] | None]:
+    """The kind of a test, and its place in the table."""
+    name, _, parameters = node.rpartition("::")[2].partition("[")
+    return name.removeprefix("test_"), _place(parameters.rstrip("]"))
 
 
 def _place(parameters: str) -> tuple[str, str, str] | None:
@@ -59,16 +84,27 @@ def _place(parameters: str) -> tuple[str, str, str] | None:
 
 
 def table(found: Outcomes, releases: tuple[str, ...]) -> str:
-    """A row for each release: the number of passed kinds of topic in each column, or the failed kinds."""
+    """A row for each release: the number of passed comparisons in each column, or the failed and missing ones."""
     rows = [f"| Kafka | {' | '.join(COLUMNS.values())} |", f"|---|{'---|' * len(COLUMNS)}"]
     for release in releases:
         cells = []
         for way, guarantee in COLUMNS:
             place = release, way, guarantee
-            failed, passed = sorted(found.failed[place]), len(found.passed[place])
-            cells.append(f"**failed: {', '.join(failed)}**" if failed else f"{passed} of {passed}" if passed else "")
+            failed, wanted = sorted(found.failed[place]), found.wanted[place] | found.passed[place]
+            missing = sorted(wanted - found.passed[place])
+            if failed:
+                cells.append(f"**failed: {', '.join(failed)}**")
+            elif missing:
+                cells.append(f"**not run: {', '.join(missing)}**")
+            else:
+                cells.append(f"{len(wanted)} of {len(wanted)}" if wanted else "")
         rows.append(f"| {release} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
+
+
+def legend(date: datetime.date) -> str:
+    """The lines below the table."""
+    return f"With Kafka {KAFKA_VERSION} on the other side, {date}. Compared: {'; '.join(KINDS.values())}.\n"
 
 
 def write(text: str, page: Path) -> None:
@@ -91,7 +127,7 @@ def main() -> int:
     chosen = " or ".join(releases)
     status = pytest.main(["-m", "versions", "-p", "no:randomly", "-k", chosen, str(TESTS), *others], plugins=[found])
     date = datetime.datetime.now(datetime.UTC).date()
-    text = f"{table(found, releases)}\nWith Kafka {KAFKA_VERSION} on the other side, {date}.\n"
+    text = f"{table(found, releases)}\n{legend(date)}"
     print(f"\n{text}")
     if asked.write:
         write(text, ROOT / "README.md")

@@ -61,6 +61,18 @@ def id_first(text: str) -> str:
     return with_id(text, "") if ID.search(text) else text
 
 
+def split_id(text: str) -> tuple[str, str]:
+    """`text` without its id, and the id: in front, or in brackets at the end; "" for a text without an id.
+
+    >>> split_id("Invalid value 0 for configuration tasks.max: expected 1 [TW-FILE-22]")
+    ('Invalid value 0 for configuration tasks.max: expected 1', 'TW-FILE-22')
+    """
+    marked, bracketed = _MARKED.match(text), _BRACKETED.search(text)
+    if marked is not None:
+        return text[marked.end() :], marked[1]
+    return (text, "") if bracketed is None else (text[: bracketed.start()], bracketed[1])
+
+
 def without_id(text: str) -> str:
     """`text` without an id in front, for a line that has an id of its own."""
     found = _MARKED.match(text)

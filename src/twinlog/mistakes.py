@@ -57,6 +57,11 @@ class MistakeKind(StrEnum):
     OTHER_THAN_BEFORE = "TW-FILE-42"
     OFFSET_FILE_TAKEN = "TW-WORKER-19"
 
+    @classmethod
+    def of(cls, message_id: str) -> MistakeKind | None:
+        """The kind with this id; None for another id, for example of a later version."""
+        return next((kind for kind in cls if kind.value == message_id), None)
+
 
 _VERBS = {
     MistakeKind.UNREADABLE_FILE: "give ",

@@ -28,7 +28,8 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 LONGEST = (
     *("translate_command", "take_over", "resume", "parity", "sql", "topics", "election", "old_brokers", "audit"),
-    *("connect", "lost_on_target", "examples", "leases", "console", "held", "strimzi", "dataframes_write", "run"),
+    *("connect_commands", "connect", "lost_on_target", "examples", "leases", "console", "held", "strimzi"),
+    *("dataframes_write", "run"),
     *("resume_copier", "migration", "stale_topic_ids", "reload", "exactly_once", "strimzi_pod", "translation", "demo"),
     *("resume_shapes", "verify", "gaps_truncated", "replay", "conformance", "browser", "connect_secrets", "engine"),
     *("leases_slow_target", "connector_forms", "copy_memory", "dataframes", "distance", "metrics", "nearest_replica"),

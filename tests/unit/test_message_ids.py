@@ -15,7 +15,7 @@ from twinlog.explain.table import MESSAGES, messages_in
 from twinlog.kafka.auth.refusal import cause_id, of_tls
 from twinlog.kafka.net.contact import reason
 from twinlog.lease.messages import Failed, decode, encode
-from twinlog.message_ids import ID, id_first, id_of, told, with_event_id, with_id, without_id
+from twinlog.message_ids import ID, id_first, id_of, split_id, told, with_event_id, with_id, without_id
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.worker.status.held_and_paused import FlowHeldPartitions
@@ -45,6 +45,18 @@ def test_an_id_moves_to_the_front_only_if_there_is_one() -> None:
     assert id_first("Connector c not found") == "Connector c not found"
     assert without_id("TW-SWITCH-01: producers still write to t") == "producers still write to t"
     assert without_id("producers still write to t") == "producers still write to t"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Invalid value 0 for x: too small [TW-FILE-22]", ("Invalid value 0 for x: too small", "TW-FILE-22")),
+        ("TW-FILE-31: 'Jdbc' is unknown", ("'Jdbc' is unknown", "TW-FILE-31")),
+        ("Value must be at least 1", ("Value must be at least 1", "")),
+    ],
+)
+def test_a_text_is_split_into_words_and_id(text: str, parts: tuple[str, str]) -> None:
+    assert split_id(text) == parts
 
 
 def test_the_cause_counts_before_the_class_and_the_step() -> None:

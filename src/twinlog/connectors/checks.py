@@ -14,7 +14,7 @@ from twinlog.config.text.values import ValueRefusedError, parse_value
 from twinlog.connectors.definitions import override_definition, written
 from twinlog.connectors.disagreements import Disagreement
 from twinlog.connectors.model import KeyDefinition, KeyValue, Validation
-from twinlog.mistakes import MISSING, ConfigProblem
+from twinlog.mistakes import MISSING, ConfigProblem, MistakeKind
 
 HIDDEN = "[hidden]"
 _KEEPS_TEXT = frozenset({KeyType.STRING, KeyType.ENUM, KeyType.LIST})
@@ -24,7 +24,10 @@ _NUMBERS = frozenset({KeyType.SHORT, KeyType.INT, KeyType.LONG, KeyType.DOUBLE})
 
 
 class Checks:
-    """The results for a configuration; `entries` are its keys with a value, references resolved."""
+    """The results for a configuration; `entries` are its keys with a value, references resolved.
+
+    Each error ends with the id that `twinlog explain` takes, as a line of `twinlog check` does.
+    """
 
     def __init__(self, config: Mapping[str, str | None], entries: Mapping[str, PropertyEntry]) -> None:
         self.config = config
@@ -51,7 +54,7 @@ class Checks:
         value = definition.default_value
         if found is None:
             if definition.required and name not in self.config:
-                self._errors[name].append(_missing(name))
+                self._add_error(name, _missing(name), MistakeKind.MISSING_KEY)
         else:
             value = self._checked(name, key, found)
         self._values[name] = KeyValue(name, value, visible=visible)
@@ -64,9 +67,13 @@ class Checks:
         # A key that is unknown here may be a secret of another client: its value stays hidden.
         self._values[name] = KeyValue(name, None if entry is None or key is None else shown(key, entry))
 
-    def refuse(self, name: str, why: str) -> None:
-        """Add an error of the key `name`, in words that follow its value."""
-        self._errors[name].append(f"Invalid value {self._shown(name)} for configuration {name}: {why}")
+    def refuse(self, name: str, why: str, kind: MistakeKind | None = None) -> None:
+        """Add an error of the key `name`, in words that follow its value; without a `kind` the key decides."""
+        self._add_error(name, f"Invalid value {self._shown(name)} for configuration {name}: {why}", kind)
+
+    def _add_error(self, name: str, text: str, kind: MistakeKind | None = None) -> None:
+        problem = ConfigProblem("", None, name, text, kind=kind)
+        self._errors[name].append(f"{text} [{problem.id}]")
 
     def add_problems(self, problems: Iterable[ConfigProblem], origin: str) -> None:
         """Add errors beyond single keys, each at its key unless the key has an error already.
@@ -78,15 +85,13 @@ class Checks:
             if problem.file != origin:
                 self._errors["connector.class"].append(str(problem))
             elif problem.key not in before:
-                self._errors[problem.key].append(_words(problem, self._shown(problem.key)))
+                self._errors[problem.key].append(f"{_words(problem, self._shown(problem.key))} [{problem.id}]")
 
     def add_nulls(self) -> None:
         """Add an error for each key with the value null."""
         for name, value in self.config.items():
             if value is None:
-                self._errors[name].append(
-                    f"Configuration {name} has the value null; write a value, or leave the key out"
-                )
+                self._add_error(name, f"Configuration {name} has the value null; write a value, or leave the key out")
                 self.without_value(name)
 
     def without_value(self, name: str) -> None:
@@ -131,15 +136,14 @@ class Checks:
             # A value that is unknown without a mistake at this key.
             return shown(key, entry)
         if entry.unresolved is not None:
-            self._errors[name].append(
-                f"Invalid value {entry.written} for configuration {name}: {entry.unresolved}; {entry.way_out}"
-            )
+            text = f"Invalid value {entry.written} for configuration {name}: {entry.unresolved}; {entry.way_out}"
+            self._add_error(name, text, MistakeKind.LOST_REFERENCE)
             return None
         try:
             value = parse_value(key, entry.value)
         except ValueRefusedError as refused:
             found = shown(key, entry)
-            self._errors[name].append(_refused(name, found, refused, hidden=found != entry.value))
+            self._add_error(name, _refused(name, found, refused, hidden=found != entry.value), refused.kind)
             return found if key.type in _KEEPS_TEXT else _number(key, found)
         if "${" in entry.written or key.type is KeyType.ENUM:
             return shown(key, entry).strip()

@@ -39,6 +39,7 @@ from twinlog.connectors.definitions import (
 from twinlog.connectors.disagreements import Disagreement, disagreements
 from twinlog.connectors.model import BLANKS, Validation
 from twinlog.errors import RequestError
+from twinlog.mistakes import MistakeKind
 from twinlog.settings.flow import ConnectorKind
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
@@ -53,7 +54,7 @@ def check_converters(entries: Mapping[str, PropertyEntry], release: Release, che
             continue
         found = known.get(entry.value.strip())
         if found is None:
-            checks.refuse(name, f"expected any of {', '.join(known)}")
+            checks.refuse(name, f"expected any of {', '.join(known)}", MistakeKind.CLASS)
             checks.without_value(name)
             continue
         definitions = converter_definitions(found, release)
@@ -81,7 +82,8 @@ def check_rules(kind: ConnectorKind, entries: Mapping[str, PropertyEntry], versi
             ("emit.offset-syncs.enabled", "this connector needs offset syncs to translate offsets"),
         ):
             if _text(entries, name) == _OFF:
-                checks.refuse(name, f"{why}; leave the key out, or write enabled = false")
+                way_out = "leave the key out, or write enabled = false"
+                checks.refuse(name, f"{why}; {way_out}", MistakeKind.CONTRADICTION)
 
 
 def _text(entries: Mapping[str, PropertyEntry], name: str) -> str | None:
@@ -191,10 +193,11 @@ def validate(
     """
     class_name = config.get("connector.class")
     if class_name is None:
-        raise RequestError(400, "Connector config contains no connector type: connector.class is missing")
+        text = "Connector config contains no connector type: connector.class is missing"
+        raise RequestError(400, text, message_id=MistakeKind.MISSING_KEY)
     kind = connector_kind(class_name)
     if kind is None:
-        raise RequestError(400, refused_class(class_name))
+        raise RequestError(400, refused_class(class_name), message_id=MistakeKind.CLASS)
     if connector_kind(plugin) != kind:
         raise RequestError(400, f"Included connector type {class_name} does not match request type {plugin}")
     name = (config.get("name") or "").strip() or plugin

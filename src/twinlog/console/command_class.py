@@ -46,6 +46,7 @@ OLD_NAMES = (
     OldName("--offset", "to_offset", only=("skip-to",)),
     OldName("--time", "until", only=("skip-to",)),
     OldName("--check", "dry_run", True, only=("create",)),
+    OldName("--format", "output", only=("acls",)),
     OldName("--to", "form", only=("convert",)),
     OldName("--version", "api_version", only=("convert",)),
     OldName("-o", "folder", only=("convert", "write")),

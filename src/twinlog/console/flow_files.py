@@ -18,6 +18,7 @@ from twinlog.config.text.entries import refuse_useless
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.connectors.model import VERSION
 from twinlog.errors import ConfigError, RequestError
+from twinlog.message_ids import split_id
 from twinlog.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
@@ -91,8 +92,12 @@ def _in_file(path: Path, warnings: Sequence[ConfigWarning]) -> tuple[ConfigWarni
 
 
 def _invalid(path: Path, name: str, error: str) -> ConfigProblem:
-    match = _INVALID.fullmatch(error)
-    return _problem(path, name, match[1], match[2]) if match else _problem(path, name, error, "another value, or none")
+    text, message_id = split_id(error)
+    kind = MistakeKind.of(message_id)
+    match = _INVALID.fullmatch(text)
+    if match is None:
+        return _problem(path, name, text, "another value, or none", kind)
+    return _problem(path, name, match[1], match[2], kind)
 
 
 def _problem(path: Path, key: str, text: str, expected: str, kind: MistakeKind | None = None) -> ConfigProblem:

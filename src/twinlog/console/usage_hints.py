@@ -43,6 +43,9 @@ def hint_about_option(context: Any, name: str | None, words: Sequence[str]) -> s
     at = next((number for number, word in enumerate(words) if word == name or word.startswith(f"{name}=")), None)
     if name is None or at is None or _arguments_of(context) == []:
         return None
+    if (name, context.command.name) == ("--dry-run", "run"):
+        file = next(filter(looks_like_file, words), "FILE")
+        return f"{name} is an unknown option; {_did_you_mean('twinlog plan', [file])}"
     attached = words[at].partition("=")[2] if "=" in words[at] else None
     value = words[at + 1 : at + 2] if attached is None else [attached]
     before, after = words[:at], words[at + (2 if attached is None else 1) :]

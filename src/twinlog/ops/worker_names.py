@@ -150,15 +150,17 @@ def _is_policy(name: str) -> bool:
 
 
 def _group_of(admin: ClusterAdmin, workers: Collection[str]) -> str | None:
-    """The group of Connect workers that has a member at an address of `workers`; the only group if no address fits."""
+    """The group of workers, of Kafka or of twinlog, that has a member at an address of `workers`; the only group of
+    Kafka's workers if no address fits."""
     groups = GroupAdmin(admin.client)
-    known = [name for name, one in admin.call(groups.listed).items() if one.protocol == CONNECT_PROTOCOL]
+    listed = admin.call(groups.listed)
     addresses = [address.encode() for address in workers]
-    for name in sorted(known):
+    for name in sorted(name for name, one in listed.items() if one.of_copiers):
         try:
             members = admin.call(groups.described, GroupId(name)).members
         except RefusedError:
             continue
         if any(address in member.metadata for member in members for address in addresses):
             return name
-    return known[0] if len(known) == 1 else None
+    of_kafka = [name for name, one in listed.items() if one.protocol == CONNECT_PROTOCOL]
+    return of_kafka[0] if len(of_kafka) == 1 else None

@@ -217,7 +217,7 @@ def test_commands_take_it_as_any_flow_and_a_switchover_is_refused(beside: Beside
     assert code == 0, plan + errors
     code, verified, errors = command("verify", file, "--flow", "near->far")
     assert code == 0, verified + errors
-    code, differing, errors = command("diff", file, "near", "far")
+    code, differing, errors = command("diff", file, "--from", "near", "--to", "far")
     assert ORDERS not in differing, differing + errors
     back = file.with_name("both.properties")
     back.write_text(file.read_text() + "far->near.enabled = true\n")

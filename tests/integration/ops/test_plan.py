@@ -429,33 +429,33 @@ def test_clusters_differ_until_the_flow_has_run_and_where_somebody_changes_them(
         return [(one["kind"], one["what"], one["detail"], one["left"], one["right"]) for one in mine]
 
     deny = f"DENY READ on topic north.{topic} for User:eve from *"
-    assert differences(str(file), "north", "south") == [
+    assert differences(str(file), "--from", "north", "--to", "south") == [
         ("topic", f"{topic} / north.{topic}", None, "2 partitions", None),
         ("acl", deny, None, "yes", None),
         ("group", group, None, "1 partitions", None),
     ]
     with FlowWithoutSpark(load(file).flows[0]):
-        wait_for(lambda: not differences(str(file), "south", "north"), 60, "the clusters are in step")
+        wait_for(lambda: not differences(str(file), "--from", "south", "--to", "north"), 60, "the clusters are in step")
     create_acls(target, [BrokerAcl(f"north.{topic}", "User:bob", "ALL")])
     set_topic_config(target, f"north.{topic}", {"retention.ms": "86400000"})
     add_partitions(target, f"north.{topic}", 3)
     produce(source, topic, numbered(5))
     both = f"{topic} / north.{topic}"
-    assert differences(str(file), "north", "south") == [
+    assert differences(str(file), "--from", "north", "--to", "south") == [
         ("partitions", both, None, "2", "3"),
         ("setting", both, "retention.ms", "-1", "86400000"),
         ("acl", f"ALLOW ALL on topic north.{topic} for User:bob from *", None, None, "yes"),
         ("lag", group, f"north.{topic}-0", "25 behind", "20 behind"),
     ]
     with quota(source, topic, "producer_byte_rate", 5_000_000):
-        assert differences(str(file), "north", "south")[3] == (
+        assert differences(str(file), "--from", "north", "--to", "south")[3] == (
             "quota",
             f"client-id {topic}",
             "producer_byte_rate",
             "5000000",
             None,
         )
-        text = CliRunner().invoke(app, ["diff", str(file), "north", "south"]).output
+        text = CliRunner().invoke(app, ["diff", str(file), "--from", "north", "--to", "south"]).output
     assert f"~ {both}: retention.ms: -1 | 86400000" in text
     assert f"- client-id {topic}: producer_byte_rate: 5000000 on north, none on south" in text
 

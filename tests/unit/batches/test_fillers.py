@@ -44,6 +44,11 @@ def test_each_record_has_a_key_and_an_empty_value() -> None:
     ]
 
 
+def test_a_billion_offsets_take_up_to_360_mb() -> None:
+    (append,) = make_fillers(SourceOffset(0), SourceOffset(MAX_RECORDS), TIME, ZSTD, 1 << 20)
+    assert 200e6 < 1e9 / MAX_RECORDS * append.bytes < 360e6
+
+
 def test_a_portion_ends_before_the_last_offset() -> None:
     found = make_fillers(SourceOffset(0), SourceOffset(10**9), TIME, ZSTD, 1 << 20)
     assert len(found) == PORTION

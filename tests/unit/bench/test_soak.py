@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from bench.report import markdown
+from faults.drill import MM2, TWINLOG, killed, planned
+from faults.emergency import RESTED, STEADY, Drill, GroupDrill
+from faults.planned import PlannedMove
 from faults.positions import GroupVerdict
 from faults.rounds import Round, Rounds
 from faults.scene import CLOCK
@@ -113,3 +116,15 @@ def test_a_clock_jumps_at_a_signal(tmp_path: Path) -> None:
         shifted, shifted_ns = process.communicate("\n")[0].split()
     assert float(shifted) == pytest.approx(time.time() - 7200, abs=120)
     assert int(shifted_ns) / 1e9 == pytest.approx(float(shifted), abs=120)
+
+
+def test_a_drill_is_kept_with_both_systems_side_by_side() -> None:
+    text = markdown(planned({MM2: PlannedMove(900, 900, 230, 0, 0.7), TWINLOG: PlannedMove(800, 800, 0, 1, 0.6)}))
+    assert _row(text, "records written")[1:3] == ["900", "800"]
+    assert _row(text, "records that the group never reads")[1:] == ["0", "1", "", "0", "MISS"]
+    assert _row(text, "records that the group reads twice")[1:] == ["230", "0", "", "0", "pass"]
+    assert _row(text, "time without producers, s")[1:3] == ["0.7", "0.6"]
+    group = GroupDrill(processed=100, repeated=7, uncommitted=2, skipped=0)
+    text = markdown(killed(dict.fromkeys((MM2, TWINLOG), Drill(500, 3, {STEADY: group, RESTED: group}))))
+    assert _row(text, "records copied")[1:3] == ["500", "500"]
+    assert text.count("| records that the group reads twice ") == 2

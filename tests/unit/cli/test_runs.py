@@ -46,7 +46,7 @@ def twinlog(*words: object, **environment: str) -> subprocess.CompletedProcess[s
 
 SILENT_CLUSTER = [
     ("plan", "FILE", "--timeout", "0.3"),
-    ("diff", "FILE", "east", "west", "--timeout", "0.3"),
+    ("diff", "FILE", "--from", "east", "--to", "west", "--timeout", "0.3"),
     ("status", "FILE", "--timeout", "0.3"),
     ("topics", "FILE", "--timeout", "0.3"),
     ("verify", "FILE", "--timeout", "0.3"),

@@ -37,7 +37,7 @@ SHARED = {
     "--offset": {"NUMBER"},
     "--dry-run": {""},
     "--yes": {""},
-    "--output": {"table|json|yaml", "text|json|github"},
+    "--output": {"table|json|yaml", "text|json|github", "kafka-acls|strimzi|terraform|json"},
     "--output-dir": {"DIR"},
     "--timeout": {"SECONDS"},
     "--secrets": {"DIR"},
@@ -54,7 +54,7 @@ SHARED = {
 """The options that several commands share, each with the one form of its value."""
 
 OWN = {
-    "acls": {"--for", "--format", "--missing", "--principal"},
+    "acls": {"--for", "--missing", "--principal"},
     "audit": {"--full", "--html", "--sample", "--was"},
     "canary": {
         *(
@@ -177,7 +177,7 @@ OFFLINE = {
 }
 """The commands that ask no cluster, or serve until a signal ends them."""
 
-WITHOUT_DATA = {("acls",)} | {
+WITHOUT_DATA = {
     ("connectors", *words)
     for words in (
         ("pause",),
@@ -189,7 +189,7 @@ WITHOUT_DATA = {("acls",)} | {
         ("offsets", "reset"),
     )
 }
-"""The commands that ask a cluster, and print no data: `acls` has a `--format` of its own."""
+"""The commands that ask a cluster, and print no data."""
 
 
 @pytest.mark.parametrize(("words", "command", "context"), [pytest.param(*one, id=" ".join(one[0])) for one in LEAVES])
@@ -200,6 +200,30 @@ def test_commands_that_ask_a_cluster_have_a_timeout_and_data(
     assert ("--timeout" in names) == (words not in OFFLINE)
     if words not in OFFLINE:
         assert ("-o" in names) == (words not in WITHOUT_DATA)
+
+
+CHANGES = {
+    *(("reload",), ("log-level",), ("switchover",), ("switchback",), ("replay",)),
+    *(("topics", word) for word in ("pause", "resume", "restart-from", "skip-to", "accept-gap", "release")),
+    *(("connectors", word) for word in ("pause", "resume", "stop", "restart", "delete", "create")),
+    *(("connectors", "offsets", word) for word in ("alter", "reset")),
+}
+"""The commands that change a cluster, a worker or a running process. The dry run of `twinlog run` is `twinlog plan`."""
+
+PLACES = {
+    *("FILE", "OTHER", "CONNECTOR", "WORKER", "CANARY_FILE", "INPUT"),
+    *("NAME", "TOPIC", "TOPIC:PARTITION=OFFSET", "LEVEL", "ID", "SHELL"),
+}
+"""The arguments: files, and the objects of a command. Clusters have options."""
+
+
+@pytest.mark.parametrize(("words", "command", "context"), [pytest.param(*one, id=" ".join(one[0])) for one in LEAVES])
+def test_changes_have_a_dry_run_and_clusters_have_options(words: tuple[str, ...], command: Any, context: Any) -> None:
+    options = {opt for param in command.params for opt in param.opts}
+    assert ("--dry-run" in options) == (words in CHANGES)
+    arguments = {label for label, _ in HelpPage.of(command, context).arguments}
+    assert arguments <= PLACES
+    assert "TOPIC" not in arguments or "--topic" in options
 
 
 def test_no_option_of_a_single_command_is_left_over() -> None:
@@ -257,7 +281,7 @@ def test_each_name_of_before_belongs_to_a_command() -> None:
     assert {old for _, old, _ in ALIASES} == set(OLD_NAMES)
 
 
-HIDDEN = {"run": {"--until"}, "replay": {"--from", "--to"}, "connectors": {"--retry"}}
+HIDDEN = {"run": {"--until"}, "replay": {"--from", "--to"}, "connectors": {"--retry"}, "diff": {"last"}}
 
 
 def test_other_hidden_options_are_known() -> None:

@@ -18,8 +18,9 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.connectors.definitions import listed_keys
 from twinlog.connectors.model import KeyDefinition, KeyValue, Validation
-from twinlog.connectors.validation import validate
+from twinlog.connectors.validation import refused, validate
 from twinlog.errors import RequestError
+from twinlog.message_ids import ID, told
 from twinlog.settings.flow import ConnectorKind
 
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -134,6 +135,29 @@ def test_an_error_stands_at_its_key_and_names_the_way_out(change: dict[str, str 
     assert any(words in error for error in errors(found)[name]), errors(found)
 
 
+@pytest.mark.parametrize(
+    ("change", "name", "message_id"),
+    [
+        ({"tasks.max": "0"}, "tasks.max", "TW-FILE-22"),
+        ({"tasks.max": None}, "tasks.max", "TW-FILE-22"),
+        ({"transforms": "route"}, "transforms.route.type", "TW-FILE-26"),
+        ({"topics": "a("}, "topics", "TW-FILE-04"),
+        ({"key.converter": "my.Converter"}, "key.converter", "TW-FILE-31"),
+    ],
+)
+def test_an_error_ends_with_the_id_of_its_meaning(change: dict[str, str | None], name: str, message_id: str) -> None:
+    found = check(change)
+    assert all(error.endswith(f" [{message_id}]") for error in errors(found)[name]), errors(found)
+    assert f" [{message_id}]\n" in refused(found)
+
+
+def test_a_configuration_without_a_known_class_is_refused_with_an_id() -> None:
+    for name, message_id in ((None, "TW-FILE-26"), ("FileStreamSource", "TW-FILE-31")):
+        with pytest.raises(RequestError) as caught:
+            check({"connector.class": name}, plugin="FileStreamSource")
+        assert told(caught.value).startswith(f"{message_id}: ")
+
+
 @pytest.mark.parametrize("kind", ["checkpoint", "heartbeat"])
 def test_only_a_source_connector_copies_in_transactions(kind: str) -> None:
     name = CONNECTOR_CLASSES["checkpoint" if kind == "checkpoint" else "heartbeat"]
@@ -226,7 +250,7 @@ def test_a_reference_that_leads_nowhere_has_a_way_out(monkeypatch: pytest.Monkey
     for name in ("topics", "tasks.max"):
         found = validate("MirrorSource", {**config, name: lost}, load_worker("worker.properties"), VERSION)
         (error,) = (text for _, value in found.configs for text in value.errors)
-        assert error == f"Invalid value {lost} for configuration {name}: {way_out}"
+        assert error == f"Invalid value {lost} for configuration {name}: {way_out} [TW-FILE-08]"
 
 
 known = sorted({key.name for key in CONNECTOR_KEYS} | {f"source.cluster.{name}" for name in SECURITY.exact})
@@ -245,6 +269,7 @@ def test_no_configuration_breaks_a_validation(change: dict[str, str | None]) -> 
     names = [value.name for _, value in found.configs]
     assert len(names) == len(set(names))
     assert {name for name, value in change.items() if value is None} <= set(errors(found))
+    assert [error for error in found.errors if len(ID.findall(error)) != 1] == []
 
 
 @given(st.sampled_from(sorted(name for name, key in SECURITY.exact.items() if key.secret)), st.text("xyz", min_size=9))

@@ -40,6 +40,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("topics pause orders mm2.properties", "topics pause mm2.properties orders"),
         ("topics pause orders.* --flow a:b mm2.properties", "topics pause mm2.properties 'orders.*' --flow a:b"),
         ("groups mm2.properties -g shop", "groups mm2.properties --group shop"),
+        ("run mm2.properties --dry-run", "plan mm2.properties"),
+        ("run --dry-run mm2.properties --conf spark.x=1", "plan mm2.properties"),
     ],
 )
 def test_the_error_names_the_right_form(words: str, right: str) -> None:
@@ -55,7 +57,10 @@ def test_the_error_names_the_right_form(words: str, right: str) -> None:
         ("chekc mm2.properties", "No such command 'chekc'. Did you mean 'check'?"),
         ("status mm2.properties -f east:west", "No such option: -f"),
         ("check mm2.properties -g shop", "No such option: -g"),
-        ("topics pause mm2.properties", "Missing argument 'TOPIC'."),
+        (
+            "topics pause mm2.properties",
+            "Invalid value for TOPIC: missing; choose topics by --topic, or as words behind FILE",
+        ),
     ],
 )
 def test_other_errors_stay(words: str, text: str) -> None:

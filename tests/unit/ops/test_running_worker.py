@@ -17,11 +17,13 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.cli.scripted_worker import ScriptedWorker, scripted_worker
 from twinlog.cli.main import app
 from twinlog.clock import SYSTEM
+from twinlog.connect.group.member import WorkerState
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
+from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.ops.running_worker import read_running
 from twinlog.ops.status import flow
 from twinlog.settings.flow import ClientSettings
@@ -250,6 +252,27 @@ def test_group_and_topics_are_found_by_their_records_and_members(worker: Scripte
         "mirror-status",
     )
     assert found.worker.client.bootstrap_servers == ("w-1:9092",)
+
+
+def test_the_group_of_a_worker_of_twinlog_is_found_beside_the_groups_of_flows(
+    worker: ScriptedWorker, target: Target
+) -> None:
+    groups = target.cluster.groups.groups
+    groups["mirrors"].kind = TWINLOG_PROTOCOL
+    state = WorkerState("http://connect-1:8083/", "connect-1:8083")
+    groups["mirrors"].members["m"].metadata["sessioned"] = state.encode()
+    member = Member("c", 10.0, 60.0, {"v2": b"host-1-4711"}, 0.0)
+    groups["east-mm2"] = VirtualGroup("Stable", TWINLOG_PROTOCOL, 1, "m", "v2", {"m": member}, {"m": b""})
+    for topic, key in (
+        ("offsets", position("copy")),
+        ("configs", "connector-copy"),
+        ("status", "status-connector-copy"),
+    ):
+        target.put(f"mirror-{topic}", key)
+    found = ask(worker, target, whole=True)
+    assert found.worker is not None
+    assert found.worker.group is not None
+    assert found.worker.group.group_id == "mirrors"
 
 
 def test_without_positions_the_command_asks_for_the_workers_file(worker: ScriptedWorker, target: Target) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.explain.message import NOTHING_CHANGED, NOTHING_TO_DO, UNAFFECTED, Area, Message, Page
-from twinlog.explain.pages.comparisons import VERIFY
+from twinlog.explain.pages.comparisons import CANARY, VERIFY
 
 _PLAN = Area(
     name="PLAN",
@@ -64,7 +64,7 @@ _PLAN = Area(
             meaning="From `twinlog diff`: the login lacks the permission in the line.",
             impact=UNAFFECTED,
             mend="Grant the permission, or compare the rest.",
-            look=("twinlog diff mm2.properties east west",),
+            look=("twinlog diff mm2.properties --from east --to west",),
         ),
         Message(
             "TW-PLAN-07",
@@ -81,7 +81,10 @@ _PLAN = Area(
 _AUDIT = Area(
     name="AUDIT",
     title="Findings of twinlog audit",
-    about="The [audit](audit.md) only prints the messages; further findings have ids of VERIFY, GAP and FILE.",
+    about=(
+        "The [audit](audit.md) and [`twinlog canary report`](canary.md#compare-both) only print the messages; further "
+        "findings have ids of VERIFY, GAP and FILE."
+    ),
     look=("twinlog audit mm2.properties",),
     messages=(
         Message(
@@ -513,6 +516,16 @@ _SWITCH = Area(
             mend="Start the console, and choose `Continue` or `Undo`; or run `twinlog switchover` with the same file.",
             look=("twinlog switchover mm2.properties --from east --to west --status",),
         ),
+        Message(
+            "TW-SWITCH-18",
+            "The switchover waits for a paused partition",
+            "warning",
+            lines=("`catch-up: T-0 is paused with N records to copy; have it copied by ...`",),
+            meaning="An operator paused the topic or the partition by [`twinlog topics pause`](topics.md#pauses).",
+            impact="The switchover waits; in a step after `fence` producers wait, too.",
+            mend="Run the command in the line; the switchover continues by itself.",
+            look=("twinlog topics list mm2.properties",),
+        ),
     ),
 )
 
@@ -523,6 +536,7 @@ PAGE = Page(
         _PLAN,
         VERIFY,
         _AUDIT,
+        CANARY,
         _COMMAND,
         _SWITCH,
     ),

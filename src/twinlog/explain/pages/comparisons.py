@@ -1,4 +1,4 @@
-"""Messages about comparisons of records with their copies, and with statements."""
+"""Messages about comparisons of records with their copies, with statements, and of a canary with MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -94,6 +94,37 @@ VERIFY = Area(
             impact="No record is read.",
             mend="Correct `bootstrap.servers`, or take the statement of this cluster.",
             look=_AGAINST,
+        ),
+    ),
+)
+
+CANARY = Area(
+    name="CANARY",
+    title="Findings of twinlog canary report",
+    about=(
+        "This command only prints the messages; differences of records have ids of VERIFY, and groups that would skip "
+        "records ids of AUDIT."
+    ),
+    look=("twinlog canary report mm2.properties canary/canary.properties",),
+    messages=(
+        Message(
+            "TW-CANARY-01",
+            "No record was compared",
+            "warning",
+            lines=("`No record was compared: the canary has yet to copy.`",),
+            meaning="A copy has no record of the canary's topics up to the last stored position.",
+            impact="Differences between the copies of both programs stay unknown.",
+            mend="Let the canary run for a while, and repeat the report; `twinlog status` shows the canary's progress.",
+            look=("twinlog status canary/canary.properties",),
+        ),
+        Message(
+            "TW-CANARY-02",
+            "The progress of a program is unknown",
+            "warning",
+            lines=("`the lag is unknown: ...`",),
+            meaning="At the last look the positions of MirrorMaker 2 or of the canary were unreadable.",
+            impact="The comparison lacks the lag of this program; copies and groups are compared.",
+            mend="Follow the reason in the line: start the program, or grant the right, and repeat the report.",
         ),
     ),
 )

@@ -46,8 +46,11 @@ _RELOAD = Area(
             "TW-RELOAD-02",
             "A changed key needs a restart",
             "warning",
-            lines=(("`FILE:LINE: KEY = ...: needs a restart of this process, and stays as it was until then`"),),
-            meaning="Only the start of a process reads this key.",
+            lines=(
+                "`FILE:LINE: KEY = ...: needs a restart of this process, and stays as it was until then`",
+                "`FILE:LINE: KEY = ...: NEEDS A RESTART`",
+            ),
+            meaning="Only the start of a process reads this key. The second line is from `twinlog reload`.",
             impact="The flows continue with the earlier value of the key.",
             mend="Restart the process; see [which keys](configuration.md#how-to-read-the-tables).",
         ),

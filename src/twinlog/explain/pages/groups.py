@@ -129,7 +129,7 @@ _ACL = Area(
     name="ACL",
     title="ACLs of topics",
     about="With `sync.topic.acls.enabled` twinlog copies ACLs of topics to the target.",
-    look=("twinlog diff mm2.properties east west",),
+    look=("twinlog diff mm2.properties --from east --to west",),
     messages=(
         Message(
             "TW-ACL-01",

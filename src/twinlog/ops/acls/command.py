@@ -48,10 +48,11 @@ def acls(
             show_default=False,
         ),
     ] = None,
-    form: Annotated[
+    output: Annotated[
         RightsFormat,
         typer.Option(
-            "--format",
+            "-o",
+            "--output",
             help="kafka-acls prints commands of Kafka's tools, strimzi prints KafkaUser, terraform prints kafka_acl of "
             "the provider Mongey/kafka, json prints everything with its reasons.",
         ),
@@ -81,7 +82,7 @@ def acls(
 
     Example: twinlog acls mm2.properties > rights.sh && sh rights.sh
 
-    Example: twinlog acls mm2.properties --for run,verify,switchover --format strimzi
+    Example: twinlog acls mm2.properties --for run,verify,switchover -o strimzi
 
     Example: twinlog acls mm2.properties --missing
 
@@ -115,8 +116,8 @@ def acls(
             rights, unsure = _missing(rights, clients, timeout)
         except TwinlogError as error:
             end_with(error)
-    if rights or form is RightsFormat.JSON:
-        typer.echo(rights_text(lines_of(rights), form, clients))
+    if rights or output is RightsFormat.JSON:
+        typer.echo(rights_text(lines_of(rights), output, clients))
     elif not unsure:
         print_note("nothing is missing: every needed right is given")
     for line in lines_of(unsure):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from twinlog.message_ids import ID, with_id
 from twinlog.model.amounts import shown_bytes
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.audit.report import Finding, many
@@ -20,6 +21,9 @@ FEW = 10_000
 """With fewer records, most of the processor time is that of an idle program."""
 
 MOST_LINES = 20
+
+NO_LAG = "stored positions, or the leader of a partition, are missing"
+"""The reason for an unknown lag whose reader names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +230,16 @@ class CanaryReport:
         """Whether everything was compared and is equal."""
         return not self.problems and bool(self.copies) and all(one.records for one in self.copies)
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids in the lines of the report, for `twinlog explain`."""
+        return list(dict.fromkeys(name for line in report_lines(self, everything=True) for name in ID.findall(line)))
+
     def as_json(self) -> dict[str, Any]:
         return {
             "verdict": self.verdict,
             "equal": self.equal,
+            "ids": self.ids,
             "problems": self.problems,
             "topics": list(self.topics),
             "at_ms": self.at_ms,
@@ -245,7 +255,7 @@ class CanaryReport:
 
 def report_lines(report: CanaryReport, *, everything: bool = False) -> Iterator[str]:
     """The report for people: the verdict first, then a part for each question."""
-    yield report.verdict
+    yield report.verdict if report.equal or report.problems else f"TW-CANARY-01: {report.verdict}"
     yield ""
     yield "copies, against the source:"
     for copy in report.copies:
@@ -253,19 +263,21 @@ def report_lines(report: CanaryReport, *, everything: bool = False) -> Iterator[
         text = f"{copy.records:,} records of {many(copy.partitions, 'partition')} are equal{left}"
         yield f"  {copy.program:<14} {copy.flow}: {text}"
         for finding in copy.findings:
-            yield f"    {finding.text}"
+            yield f"    {finding.text}" if finding.id is None else f"    {finding.id}: {finding.text}"
             yield from _limited([f"      {line}" for line in finding.lines], everything)
             yield f"      way out: {finding.way_out}"
-        yield from (f"    not compared: {reason}" for reason in copy.uncompared)
+        yield from (f"    {with_id(f'not compared: {reason}', 'TW-VERIFY-03')}" for reason in copy.uncompared)
     yield f"lag of the canary's topics, in records, {len(report.lags[0].looks)} looks in {report.watch_s:.0f} s:"
     for lag in report.lags:
         numbers = (
             f"now {_number(lag.now)}, mean {'?' if lag.mean is None else f'{lag.mean:,.1f}'}, most {_number(lag.most)}"
         )
-        yield f"  {lag.program:<14} {numbers}; {lag.state}" + (f"; {lag.trouble}" if lag.trouble else "")
+        yield f"  {lag.program:<14} {numbers}; {lag.state}"
+        if lag.now is None:
+            yield f"    {with_id(f'the lag is unknown: {lag.trouble or NO_LAG}', 'TW-CANARY-02')}"
     yield "consumer groups, if they failed over now:"
     if report.groups_trouble is not None:
-        yield f"  not read: {report.groups_trouble}"
+        yield f"  {with_id(f'not read: {report.groups_trouble}', 'TW-RIGHT-02')}"
     elif not report.groups:
         yield "  no followed group has offsets in these topics"
     yield from _limited([f"  {_resume(one)}" for one in report.groups], everything)
@@ -297,7 +309,8 @@ def _resume(one: GroupResume) -> str:
     else:
         repeats = "0 repeated" if one.exact else "some repeated, as the map is not exact there yet"
         own = f"twinlog resumes at {one.in_canary}: {repeats}, 0 skipped"
-    return f"{one.group} {one.partition} (committed {one.committed}): {mm2}; {own}"
+    text = f"{one.group} {one.partition} (committed {one.committed}): {mm2}; {own}"
+    return f"TW-AUDIT-01: {text}" if one.skips else text
 
 
 def _use(one: ProgramUse) -> str:

@@ -11,6 +11,7 @@ from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -149,7 +150,7 @@ class CanaryReader:
         try:
             groups = self._groups()
         except RefusedError as error:
-            trouble = str(error)
+            trouble = told(error)
         return CanaryReport(
             tuple(topics),
             wall_ms(self._clock),

@@ -13,7 +13,7 @@ from twinlog.console.command_class import CommandApp
 from twinlog.console.command_log import print_error
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND
-from twinlog.console.options import Output, Yes
+from twinlog.console.options import DryRun, Output, Yes
 from twinlog.console.table import table
 from twinlog.errors import RequestError, TwinlogError
 from twinlog.ops.connectors.create import create
@@ -229,40 +229,49 @@ def _status_lines(seen: ConnectorStatuses, *, whole: bool) -> list[str]:
 
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
-def pause(rest: ConnectRest, names: Names) -> None:
+def pause(rest: ConnectRest, names: Names, dry_run: DryRun = False) -> None:
     """Pause connectors: they keep their tasks with their memory, and stop copying.
 
     Example: twinlog connectors pause 'east->west.Source'
     """
-    _have(rest, names, "pause", "PAUSED")
+    _have(rest, names, "pause", "PAUSED", dry_run)
 
 
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
-def resume(rest: ConnectRest, names: Names) -> None:
+def resume(rest: ConnectRest, names: Names, dry_run: DryRun = False) -> None:
     """Resume paused or stopped connectors.
 
     Example: twinlog connectors resume 'east->west.Source' && twinlog connectors status 'east->west.Source' --wait
     """
-    _have(rest, names, "resume", RUNNING)
+    _have(rest, names, "resume", RUNNING, dry_run)
 
 
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
-def stop(rest: ConnectRest, names: Names) -> None:
+def stop(rest: ConnectRest, names: Names, dry_run: DryRun = False) -> None:
     """Have connectors stop: their tasks end, and their offsets may be altered.
 
     Example: twinlog connectors stop 'east->west.Source'
     """
-    _have(rest, names, "stop", "STOPPED")
+    _have(rest, names, "stop", "STOPPED", dry_run)
 
 
-def _have(rest: ConnectRest, names: list[str], verb: str, state: str) -> None:
+def _have(rest: ConnectRest, names: list[str], verb: str, state: str, dry_run: bool) -> None:
     def step(name: str) -> None:
+        if dry_run:
+            typer.echo(f"{name}: would be {state}, and is {_state_now(rest, name)}")
+            return
         rest.send_request("PUT", "connectors", name, verb)
         typer.echo(f"{name}: will be {state}")
 
     each(names, step)
+
+
+def _state_now(rest: ConnectRest, name: str) -> str:
+    """The state of a connector. Raises RequestError for a missing connector."""
+    status = look(rest, [name]).statuses.get(name)
+    return _NO_STATUS if status is None else str(status["connector"]["state"])
 
 
 @app.command(epilog=LOGIN_HELP)
@@ -277,6 +286,7 @@ def restart(
     task: Annotated[
         int | None, typer.Option(metavar="NUMBER", min=0, help="Restart this task alone.", show_default=False)
     ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Restart connectors; their tasks keep running unless --tasks is given.
 
@@ -288,6 +298,9 @@ def restart(
         )
 
     def step(name: str) -> None:
+        if dry_run:
+            typer.echo(f"{name}: {_would_restart(rest, name, task, tasks=tasks, failed_only=failed_only)}")
+            return
         if task is not None:
             rest.send_request("POST", "connectors", name, "tasks", str(task), "restart")
             typer.echo(f"{name}: task {task} restarts")
@@ -296,6 +309,22 @@ def restart(
         typer.echo(f"{name}: {_restarted(rest.send_request('POST', 'connectors', name, 'restart', query=query)[1])}")
 
     each(names, step)
+
+
+def _would_restart(rest: ConnectRest, name: str, task: int | None, *, tasks: bool, failed_only: bool) -> str:
+    """The parts of a connector that a restart would restart, by their states now. Raises TwinlogError."""
+    status = look(rest, [name]).statuses.get(name)
+    if status is None:
+        return _NO_STATUS
+    if task is not None:
+        if all(one["id"] != task for one in status["tasks"]):
+            known = ", ".join(str(one["id"]) for one in status["tasks"]) or "none"
+            raise TwinlogError(f"task {task} is unknown; known tasks: {known}")
+        return f"task {task} would restart"
+    chosen = [("the connector", status["connector"])]
+    chosen += [(f"task {one['id']}", one) for one in status["tasks"] if tasks]
+    parts = [part for part, one in chosen if not failed_only or one["state"] == FAILED]
+    return f"{', '.join(parts)} would restart" if parts else "nothing to restart"
 
 
 def _restarted(answer: dict[str, Any] | None) -> str:
@@ -311,13 +340,16 @@ def _restarted(answer: dict[str, Any] | None) -> str:
 
 @app.command(epilog=LOGIN_HELP)
 @asks_worker
-def delete(rest: ConnectRest, names: Names, yes: Yes = False) -> None:
+def delete(rest: ConnectRest, names: Names, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete connectors. Their stored offsets stay: a new connector with the same name continues at these offsets.
 
     Example: twinlog connectors delete 'east->west.Source' --yes
     """
     for name in names:
         rest.get("connectors", name)
+    if dry_run:
+        typer.echo("\n".join(f"{name}: would be deleted" for name in dict.fromkeys(names)))
+        return
     confirm(f"Delete {', '.join(names)}?", yes, "nothing was deleted")
 
     def step(name: str) -> None:

@@ -18,8 +18,8 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, code_of, failu
 from twinlog.console.mistake_output import print_mistakes
 from twinlog.console.options import DryRun, Output
 from twinlog.errors import ConfigError, RequestError, TwinlogError
-from twinlog.message_ids import id_first
-from twinlog.mistakes import MISSING, ConfigProblem
+from twinlog.message_ids import id_first, split_id
+from twinlog.mistakes import MISSING, ConfigProblem, MistakeKind
 from twinlog.ops.connectors.options import asks_worker
 from twinlog.ops.connectors.rest import ConnectRest
 
@@ -135,11 +135,14 @@ def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[ConfigP
     if not kind:
         return [ConfigProblem(str(file), None, "connector.class", MISSING, "the class of the connector")]
     text = file.read_text("utf-8", "replace")
-    return [
-        ConfigProblem(str(file), line_of(text, wrong.key) if wrong.key else None, wrong.key, error)
-        for wrong in wrong_keys(rest, kind, one.config)
-        for error in wrong.errors
-    ]
+    problems = []
+    for wrong in wrong_keys(rest, kind, one.config):
+        line = line_of(text, wrong.key) if wrong.key else None
+        for error in wrong.errors:
+            # Errors of Kafka's worker lack an id.
+            words, message_id = split_id(error)
+            problems.append(ConfigProblem(str(file), line, wrong.key, words, kind=MistakeKind.of(message_id)))
+    return problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import typer
 from twinlog.config.connector import connector_kind
 from twinlog.console.command_class import CommandApp
 from twinlog.console.data_format import DataFormat, print_result
-from twinlog.console.options import Output, Yes
+from twinlog.console.options import DryRun, Output, Yes
 from twinlog.console.table import table
 from twinlog.errors import ConfigError, RequestError
 from twinlog.mistakes import ConfigProblem
@@ -164,6 +164,7 @@ def alter(
         Path | None,
         typer.Option(metavar="FILE", help="JSON as `list -o json` prints it.", show_default=False),
     ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Replace stored offsets of a stopped connector; all other offsets stay.
 
@@ -185,19 +186,49 @@ def alter(
         entries = _read(file)
     else:
         entries = offset_entries(words or [], rest.get("connectors", name, "config"), group or ())
+    if dry_run:
+        before = rest.get("connectors", name, "offsets")["offsets"]
+        typer.echo("\n".join(_change_lines(name, before, entries)))
+        return
     _change(rest, "PATCH", name, {"offsets": entries})
 
 
 @offsets.command(epilog=LOGIN_HELP)
 @asks_worker
-def reset(rest: ConnectRest, name: Name, yes: Yes = False) -> None:
+def reset(rest: ConnectRest, name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete all stored offsets of a stopped connector: a source connector copies everything again.
 
     Example: twinlog connectors offsets reset 'east->west.Source' --yes
     """
     rest.get("connectors", name)
+    if dry_run:
+        count = len(rest.get("connectors", name, "offsets")["offsets"])
+        typer.echo(f"{name}: all stored offsets would be deleted: {count}")
+        return
     confirm(f"Delete all stored offsets of {name}?", yes, "nothing was changed")
     _change(rest, "DELETE", name, None)
+
+
+def _change_lines(name: str, before: Sequence[Entry], entries: Sequence[Entry]) -> list[str]:
+    """A line for each offset that would be replaced, with the stored offset. Raises ConfigError."""
+    lines = []
+    for entry in entries:
+        if not _is_whole(entry):
+            raise _wrong("offsets", repr(entry), '{"partition": {...}, "offset": {...} or null}')
+        stored = next((one for one in before if one["partition"] == entry["partition"]), None)
+        place = " ".join(f"{field}={value}" for field, value in entry["partition"].items())
+        now = NONE if stored is None else _offset(stored)
+        lines.append(f"{name}: {place}: offset {now} would be {_offset(entry)}")
+    return lines
+
+
+def _is_whole(entry: object) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("partition"), dict)
+        and "offset" in entry
+        and isinstance(entry["offset"], dict | None)
+    )
 
 
 def _read(file: Path) -> list[Entry]:

@@ -40,17 +40,28 @@ def diff(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A file with flows, for two cluster aliases; or the client properties of the first cluster.",
+            help="A file with flows; or the client properties of the first cluster.",
             show_default=False,
         ),
     ],
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="OTHER", help="The client properties of the second cluster.", show_default=False),
+    ] = None,
+    last: Annotated[str | None, typer.Argument(hidden=True)] = None,
     left: Annotated[
-        str,
-        typer.Argument(
-            metavar="A", help="An alias; or the client properties of the second cluster.", show_default=False
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="A",
+            help="Compare this cluster of FILE. Default: both clusters of FILE, if it has two.",
+            show_default=False,
         ),
-    ],
-    right: Annotated[str | None, typer.Argument(metavar="B", help="Another alias.", show_default=False)] = None,
+    ] = None,
+    right: Annotated[
+        str | None,
+        typer.Option("--to", metavar="B", help="Compare with this cluster of FILE.", show_default=False),
+    ] = None,
     kept: Annotated[
         bool, typer.Option("--same-names", help="Compare topics of equal names, even if FILE has a flow from A to B.")
     ] = False,
@@ -67,16 +78,16 @@ def diff(
     Exit codes: 0 both are equal; 1 they differ; 2; 3 a cluster is out of reach, or a part of it is unreadable and the
     rest is equal; 4.
 
-    Example: twinlog diff mm2.properties east west
+    Example: twinlog diff mm2.properties --from east --to west
 
     Example: twinlog diff east.properties west.properties -o json
     """
-    if right is None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
-        raise typer.BadParameter(f"missing: {file} has flows, and two of its clusters are compared", param_hint="B")
-    if left == right:
-        raise typer.BadParameter(f"{left} twice: a cluster is equal to itself", param_hint="A and B")
+    if last is not None and (left, right) == (None, None):
+        # `twinlog diff FILE A B`, the form of earlier versions.
+        left, right, other, last = other, last, None, None
+    _refuse_mixed(file, other, last, left, right)
     with ends_if_wrong(WRONG):
-        sides = _of_clients(file, Path(left)) if right is None else _of_file(file, left, right, secrets)
+        sides = _of_file(file, left, right, secrets) if other is None else _of_clients(file, Path(other))
     log_checks()
 
     from twinlog.ops.diff.differences import compare_clusters, diff_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
@@ -109,6 +120,25 @@ def diff(
         raise typer.Exit(FOUND if found else UNREACHABLE)
 
 
+def _refuse_mixed(file: Path, other: str | None, last: str | None, left: str | None, right: str | None) -> None:
+    """Refuse a command line that mixes clusters of a file with files of clients, or names half of a pair."""
+    if last is not None or (other is not None and (left, right) != (None, None)):
+        raise typer.BadParameter(
+            "these are clusters of a file with flows: leave OTHER out", param_hint="--from and --to"
+        )
+    if other is not None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
+        text = f"{file} has flows, and two of its clusters are compared: choose them by --from and --to"
+        raise typer.BadParameter(text, param_hint="OTHER")
+    if other is None and (left, right) == (None, None) and file.is_file() and known_kind(file) is None:
+        raise typer.BadParameter("missing; give the client properties of the second cluster", param_hint="OTHER")
+    if (left is None) != (right is None):
+        raise typer.BadParameter(
+            "give both options, or leave both out for a file of two clusters", param_hint="--from and --to"
+        )
+    if left is not None and left == right:
+        raise typer.BadParameter(f"{left} twice: a cluster is equal to itself", param_hint="--from and --to")
+
+
 def _of_clients(left: Path, right: Path) -> _Sides:
     """Two files, each with the settings of a client of a cluster."""
     sides = []
@@ -119,11 +149,16 @@ def _of_clients(left: Path, right: Path) -> _Sides:
     return _Sides(sides[0], sides[1])
 
 
-def _of_file(file: Path, left: str, right: str, secrets: Path | None) -> _Sides:
-    """Two clusters of a file, the source of the flow between them first."""
+def _of_file(file: Path, left: str | None, right: str | None, secrets: Path | None) -> _Sides:
+    """Two clusters of a file, the source of the flow between them first; by default the only two."""
     known = read_flows(file, (), secrets)
     clients = {str(flow.source): flow.source_admin.client for flow in known if flow.enabled}
     clients |= {str(flow.target): flow.target_admin.client for flow in known}
+    if left is None or right is None:
+        if len(clients) != 2:
+            text = f"FILE has the clusters {', '.join(clients)}: choose two of them"
+            raise typer.BadParameter(text, param_hint="--from and --to")
+        left, right = clients
     for alias in (left, right):
         if alias not in clients:
             expected = f"two clusters of flows of the file: {', '.join(sorted(clients))}"

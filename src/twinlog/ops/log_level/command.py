@@ -13,6 +13,7 @@ from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, end_with
 from twinlog.console.options import (
     CONNECTOR_HELP,
+    DryRun,
     FlowFile,
     OneFlow,
     Output,
@@ -29,6 +30,7 @@ from twinlog.ops.reload.command import who
 from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
+    from twinlog.ops.status.flow import FlowSnapshot
     from twinlog.ops.topics.reader import TopicsReader
     from twinlog.worker.control.model import LevelRequest
     from twinlog.worker.status.report import DriverReport
@@ -56,6 +58,7 @@ def log_level(
         float,
         typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Wait for the process of the flow for this time."),
     ] = 60.0,
+    dry_run: DryRun = False,
     secrets: Secrets = None,
     output: Output = DataFormat.TABLE,
 ) -> None:
@@ -70,7 +73,7 @@ def log_level(
 
     Example: twinlog log-level mm2.properties debug --flow east:west --for 5m
 
-    Example: twinlog log-level mm2.properties default --flow east:west
+    Example: twinlog log-level mm2.properties default --flow east:west --dry-run
     """
     for_s = duration_s(for_)
     if for_s is None or not 0 < for_s <= MOST_S:
@@ -89,14 +92,20 @@ def log_level(
     connect_s = min(timeout, LOOK_CONNECT_S)
     try:
         with TopicsReader(settings, known.worker, connect_s=connect_s) as reader, waits_reported([reader]):
-            report = _ask(reader, request, timeout)
+            runs = _running(reader)
+            report = None if dry_run else _ask(reader, request, timeout)
     except TwinlogError as error:
         end_with(error)
+    if report is None:
+        process = None if runs.report is None else runs.report.process
+        data = {"flow": settings.name, "process": process, "level": level.value, "dry_run": True}
+        print_result(output, lambda: data, lambda: [f"{settings.name}: the log {_would(level, for_)}"])
+        return
     print_result(output, lambda: _data(settings.name, level, report), lambda: [_line(settings.name, level, report)])
 
 
-def _ask(reader: TopicsReader, request: LevelRequest, timeout_s: float) -> DriverReport:
-    """Write the request, and return the report of the process that has taken it over. Raises Exit, ClusterError."""
+def _running(reader: TopicsReader) -> FlowSnapshot:
+    """The state of a flow that a process runs. Raises Exit, ClusterError."""
     # A silent target is an error here, and a part of the state below.
     reader.read_asked()
     state = reader.read_state()
@@ -106,6 +115,16 @@ def _ask(reader: TopicsReader, request: LevelRequest, timeout_s: float) -> Drive
             "with its process, so nothing was changed"
         )
         raise typer.Exit(FOUND)
+    return state
+
+
+def _would(level: FlowLogLevel, for_: str) -> str:
+    usual = level is FlowLogLevel.DEFAULT
+    return "would have its usual level again" if usual else f"would have level {level} for {for_}"
+
+
+def _ask(reader: TopicsReader, request: LevelRequest, timeout_s: float) -> DriverReport:
+    """Write the request, and return the report of the process that has taken it over. Raises Exit, ClusterError."""
     report = reader.wait_level(reader.submit_level(request), timeout_s)
     if report is None:
         print_error(

@@ -298,7 +298,7 @@ def limited(lines: Sequence[str], everything: bool) -> list[str]:
     """The first of a section's lines, and how many more there are, unless `everything` is wanted."""
     if everything or len(lines) <= MOST:
         return list(lines)
-    return [*lines[:MOST], f"    ... and {len(lines) - MOST} more (--all, --json)"]
+    return [*lines[:MOST], f"    ... and {len(lines) - MOST} more (--all, -o json)"]
 
 
 def _summary(plan: FlowPlan) -> str:

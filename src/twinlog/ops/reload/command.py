@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TAKES = {
     UpdateMode.AT_ONCE: "taken over",
     UpdateMode.PAUSE: "taken over, the copiers of the flow begin again",
-    UpdateMode.RESTART: "NEEDS A RESTART",
+    UpdateMode.RESTART: "NEEDS A RESTART [TW-RELOAD-02]",
     UpdateMode.NOTHING: "has no effect here",
 }
 _WOULD = {

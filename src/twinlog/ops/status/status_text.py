@@ -47,7 +47,7 @@ def lines(seen: FlowSnapshot) -> list[str]:
         add("held", _held_sum(holds))
         found += [f"    {line}" for held in holds.held_partitions[:MOST_TOPICS] for line in _held(held, facts)]
         if holds.held > MOST_TOPICS:
-            found.append(f"    and {holds.held - MOST_TOPICS} more; --json has up to {MOST_HELD}")
+            found.append(f"    and {holds.held - MOST_TOPICS} more; -o json has up to {MOST_HELD}")
     add("groups", _groups(facts))
     add("log level", _log_level(report))
     add("clock", _clock(facts))

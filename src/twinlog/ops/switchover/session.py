@@ -20,12 +20,13 @@ import typer
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.console import signals
-from twinlog.console.command_log import end_process, print_error, print_note
+from twinlog.console.command_log import end_process, print_error, print_note, print_warning_line
 from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FOUND, code_of
+from twinlog.console.log_options import chosen_log, shows_progress
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import id_of, told, with_id
+from twinlog.message_ids import ID, id_first, id_of, told, with_id
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
@@ -86,7 +87,10 @@ def stands(entries: JournalEntries) -> str:
 
 
 class StepLines:
-    """Shows steps during the run, on a terminal in place."""
+    """Shows steps during the run, on a terminal in place.
+
+    Words with a message id are a warning, which -q keeps; all other words are progress.
+    """
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -96,15 +100,22 @@ class StepLines:
         self._width = 0
 
     def __call__(self, step: str, words: str) -> None:
+        warns = ID.search(words) is not None
+        if chosen_log().quiet and not warns:
+            return
+        in_place = self._tty and shows_progress()
         now = self._clock.monotonic()
         same = step == self._last[0]
         pause_s = SAME_EVERY_S if words == self._last[1] else LINE_EVERY_S
-        if same and not self._tty and now - self._last[2] < pause_s:
+        if same and not in_place and now - self._last[2] < pause_s:
             return
         self._last = step, words, now
         line = f"{now - self._begun:7.1f} s  {step:9} {words}"
-        if not self._tty:
-            print_note(line)
+        if not in_place:
+            if warns:
+                print_warning_line(id_first(line.strip()))
+            else:
+                print_note(line)
             return
         end = "\r" if same else "\n"
         typer.echo(f"{end}{line.ljust(self._width)}", err=True, nl=False)
@@ -121,7 +132,7 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat,
         files = _statement_files(path, flows, key)
         data["statement"] = {"files": [file.name for file in files], "key": key.public.fingerprint}
     as_text = json.dumps(data, indent=2, ensure_ascii=False)
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and shows_progress():
         typer.echo("", err=True)
     # The report is printed first, so that it is seen even if the disk is full.
     typer.echo(markdown(data) if output is DataFormat.TABLE else shown_data(data, output))

@@ -28,11 +28,13 @@ from twinlog.console.options import (
     Output,
     Partitions,
     Secrets,
+    Topics,
     WorkerUrl,
     Yes,
     chosen,
     moment_ms,
     single_flow,
+    topic_expressions,
 )
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
@@ -41,8 +43,8 @@ from twinlog.ops.topics.asking import TopicCommandOptions, ask
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicVerb
 
-Topics = Annotated[
-    list[str],
+Words = Annotated[
+    list[str] | None,
     typer.Argument(
         metavar="TOPIC",
         help="Source topics: Java regular expressions of whole names, or a partition (orders-3).",
@@ -165,7 +167,8 @@ def list_(
 @app.command()
 def pause(
     file: FlowFile,
-    words: Topics,
+    words: Words = None,
+    topic: Topics = None,
     flow: OneFlow = None,
     partition: Partitions = None,
     connector: Connector = None,
@@ -181,16 +184,19 @@ def pause(
 
     Example: twinlog topics pause mm2.properties 'logs[.].*'
 
-    Example: twinlog topics pause mm2.properties orders --partition 3 --partition 4
+    Example: twinlog topics pause mm2.properties --topic orders --partition 3 --partition 4
     """
-    asking = TopicCommandOptions(TopicVerb.PAUSE, words, partition or (), None, id_, True, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.PAUSE, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command()
 def resume(
     file: FlowFile,
-    words: Topics,
+    words: Words = None,
+    topic: Topics = None,
     flow: OneFlow = None,
     partition: Partitions = None,
     connector: Connector = None,
@@ -206,14 +212,17 @@ def resume(
 
     Example: twinlog topics resume mm2.properties 'logs[.].*'
     """
-    asking = TopicCommandOptions(TopicVerb.RESUME, words, partition or (), None, id_, True, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.RESUME, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command("restart-from")
 def restart_from(
     file: FlowFile,
-    words: Topics,
+    words: Words = None,
+    topic: Topics = None,
     earliest: Earliest = False,
     latest: Latest = False,
     from_offset: FromOffset = None,
@@ -239,7 +248,7 @@ def restart_from(
     """
     place = _place(earliest, latest, from_offset, since, ("--from-offset", "--since"))
     asking = TopicCommandOptions(
-        TopicVerb.RESTART_FROM, words, partition or (), place, id_, yes, dry_run, timeout, output
+        TopicVerb.RESTART_FROM, _named(words, topic), partition or (), place, id_, yes, dry_run, timeout, output
     )
     ask(_one(file, connector, secrets, flow), asking)
 
@@ -247,7 +256,8 @@ def restart_from(
 @app.command("skip-to")
 def skip_to(
     file: FlowFile,
-    words: Topics,
+    words: Words = None,
+    topic: Topics = None,
     earliest: Earliest = False,
     latest: Latest = False,
     to_offset: ToOffset = None,
@@ -272,14 +282,17 @@ def skip_to(
     Example: twinlog topics skip-to mm2.properties orders-3 --to-offset 1200 --yes
     """
     place = _place(earliest, latest, to_offset, until, ("--to-offset", "--until"))
-    asking = TopicCommandOptions(TopicVerb.SKIP_TO, words, partition or (), place, id_, yes, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.SKIP_TO, _named(words, topic), partition or (), place, id_, yes, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command("accept-gap")
 def accept_gap(
     file: FlowFile,
-    words: Topics,
+    words: Words = None,
+    topic: Topics = None,
     flow: OneFlow = None,
     partition: Partitions = None,
     connector: Connector = None,
@@ -297,14 +310,17 @@ def accept_gap(
 
     Example: twinlog topics accept-gap mm2.properties 'streams-.*-repartition' --yes
     """
-    asking = TopicCommandOptions(TopicVerb.ACCEPT_GAP, words, partition or (), None, id_, yes, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.ACCEPT_GAP, _named(words, topic), partition or (), None, id_, yes, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
 @app.command()
 def release(
     file: FlowFile,
-    words: Topics,
+    words: Words = None,
+    topic: Topics = None,
     flow: OneFlow = None,
     partition: Partitions = None,
     connector: Connector = None,
@@ -320,8 +336,18 @@ def release(
 
     Example: twinlog topics release mm2.properties orders
     """
-    asking = TopicCommandOptions(TopicVerb.RELEASE, words, partition or (), None, id_, True, dry_run, timeout, output)
+    asking = TopicCommandOptions(
+        TopicVerb.RELEASE, _named(words, topic), partition or (), None, id_, True, dry_run, timeout, output
+    )
     ask(_one(file, connector, secrets, flow), asking)
+
+
+def _named(words: Sequence[str] | None, topics: Sequence[str] | None) -> tuple[str, ...]:
+    """The topics of a command line: words behind FILE, and those of --topic. Raises BadParameter for neither."""
+    found = (*(words or ()), *topic_expressions(topics))
+    if not found:
+        raise typer.BadParameter("missing; choose topics by --topic, or as words behind FILE", param_hint="TOPIC")
+    return found
 
 
 def _place(earliest: bool, latest: bool, offset: int | None, time: str | None, options: tuple[str, str]) -> LogPlace:

@@ -205,7 +205,7 @@ def test_strimzi_and_terraform_and_json_have_the_same_rights(tmp_path: Path) -> 
     found = needed_rights(list(load(file).flows), ["run"])
 
     def text(form: str) -> str:
-        done = CliRunner().invoke(app, ["acls", str(file), "--format", form], catch_exceptions=False)
+        done = CliRunner().invoke(app, ["acls", str(file), "-o", form], catch_exceptions=False)
         assert done.exit_code == 0
         return done.stdout
 

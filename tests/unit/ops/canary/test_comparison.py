@@ -21,6 +21,7 @@ from twinlog.ops.audit.report import AuditPart, Finding, Severity
 from twinlog.ops.audit.sync_history import OffsetPair, SyncHistory
 from twinlog.ops.canary.comparison import (
     MM2,
+    NO_LAG,
     TWINLOG,
     CanaryReport,
     CopyEquality,
@@ -62,36 +63,58 @@ def test_equal_copies_have_a_verdict_with_all_figures() -> None:
     assert "shop orders-0 (committed 120): MirrorMaker 2 resumes at 100, should be 118: 18 repeated, 0 skipped" in text
     assert "twinlog resumes at 119: 0 repeated, 0 skipped" in text
     assert "2.00 CPU s in 60 s for 1,000,000 records, 2.00 CPU s for a million; 500.0 MB in 3 processes" in text
+    assert FINE.ids == []
 
 
 def test_each_difference_and_each_unknown_is_a_problem() -> None:
     copies = (replace(FINE.copies[0], findings=(MISSING,)), FINE.copies[1])
-    for worse, words in (
-        (replace(FINE, copies=copies), "2 records of MirrorMaker 2's copies differ from the source"),
+    for worse, words, line in (
+        (
+            replace(FINE, copies=copies),
+            "2 records of MirrorMaker 2's copies differ from the source",
+            "    TW-VERIFY-01: 2 records are missing",
+        ),
         (
             replace(FINE, copies=(FINE.copies[0], replace(FINE.copies[1], uncompared=("no leader",)))),
             "a part of twinlog's copies could not be compared",
+            "    TW-VERIFY-03: not compared: no leader",
+        ),
+        (
+            replace(FINE, lags=(FINE.lags[0], LagOverTime(TWINLOG, "silent", (0, None), "TW-NET-02: no answer"))),
+            "the lag of twinlog is unknown",
+            "    TW-NET-02: the lag is unknown: no answer",
         ),
         (
             replace(FINE, lags=(FINE.lags[0], LagOverTime(TWINLOG, "silent", (0, None)))),
             "the lag of twinlog is unknown",
+            f"    TW-CANARY-02: the lag is unknown: {NO_LAG}",
         ),
         (
             replace(FINE, groups=(replace(RESUME, resumes=121),)),
             "consumer groups would skip 3 records by MirrorMaker 2's offsets",
+            (
+                "  TW-AUDIT-01: shop orders-0 (committed 120): MirrorMaker 2 resumes at 121, should be 118: "
+                "0 repeated, 3 skipped; twinlog resumes at 119: 0 repeated, 0 skipped"
+            ),
         ),
-        (replace(FINE, groups_trouble="lacks DESCRIBE"), "the offsets of consumer groups could not be read"),
+        (
+            replace(FINE, groups_trouble="lacks DESCRIBE"),
+            "the offsets of consumer groups could not be read",
+            "  TW-RIGHT-02: not read: lacks DESCRIBE",
+        ),
     ):
         assert not worse.equal
         assert words in worse.verdict
-        assert list(report_lines(worse))
-        json.dumps(worse.as_json())
+        assert line in list(report_lines(worse))
+        found = json.loads(json.dumps(worse.as_json()))
+        assert found["ids"] == [line.strip().partition(": ")[0]]
 
 
 def test_nothing_compared_is_not_equal() -> None:
     nothing = replace(FINE, copies=(FINE.copies[0], replace(FINE.copies[1], records=0)), groups=(), uses=())
     assert not nothing.equal
     assert nothing.verdict == "No record was compared: the canary has yet to copy."
+    assert next(iter(report_lines(nothing))) == f"TW-CANARY-01: {nothing.verdict}"
 
 
 def test_few_records_and_missing_processes_have_no_rate() -> None:

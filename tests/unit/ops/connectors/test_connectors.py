@@ -156,6 +156,57 @@ def test_a_restart_says_what_restarts(worker: ScriptedWorker) -> None:
     assert run(worker, "restart", NAME, "--task", "3", "--tasks")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (("pause", NAME), [f"{NAME}: would be PAUSED, and is RUNNING"]),
+        (("resume", NAME), [f"{NAME}: would be RUNNING, and is RUNNING"]),
+        (("stop", NAME), [f"{NAME}: would be STOPPED, and is RUNNING"]),
+        (("restart", NAME), [f"{NAME}: the connector would restart"]),
+        (("restart", NAME, "--tasks"), [f"{NAME}: the connector, task 0, task 1 would restart"]),
+        (("restart", NAME, "--tasks", "--failed-only"), [f"{NAME}: task 1 would restart"]),
+        (("restart", NAME, "--failed-only"), [f"{NAME}: nothing to restart"]),
+        (("restart", NAME, "--task", "1"), [f"{NAME}: task 1 would restart"]),
+        (("delete", NAME, NAME), [f"{NAME}: would be deleted"]),
+        (
+            ("offsets", "alter", NAME, "t:0=7", "t:1=none", "u:0=1"),
+            [
+                f"{NAME}: cluster=a topic=t partition=0: offset 5 would be 7",
+                f"{NAME}: cluster=a topic=t partition=1: offset 6 would be none",
+                f"{NAME}: cluster=a topic=u partition=0: offset none would be 1",
+            ],
+        ),
+        (("offsets", "reset", NAME), [f"{NAME}: all stored offsets would be deleted: 2"]),
+    ],
+)
+def test_a_dry_run_prints_the_change_and_only_reads(
+    worker: ScriptedWorker, words: tuple[str, ...], lines: list[str]
+) -> None:
+    stored = [
+        {"partition": {"cluster": "a", "topic": "t", "partition": number}, "offset": {"offset": 5 + number}}
+        for number in range(2)
+    ]
+    worker.on(f"GET {PATH}", {"name": NAME}).on(f"GET {PATH}/status", state(NAME, "RUNNING", "RUNNING", "FAILED"))
+    worker.on(f"GET {PATH}/config", source()).on(f"GET {PATH}/offsets", {"offsets": stored})
+    code, out, err = run(worker, *words, "--dry-run")
+    assert (code, out.splitlines()) == (0, lines), err
+    assert {request.split()[0] for request in worker.requests} == {"GET"}
+
+
+def test_a_dry_run_finds_what_the_worker_lacks(worker: ScriptedWorker, tmp_path: Path) -> None:
+    worker.on("GET /connectors/x/status", error(404, "No status found for connector x"))
+    worker.on("GET /connectors/x", error(404, "Connector x not found"))
+    worker.on(f"GET {PATH}/status", state(NAME, "RUNNING", "RUNNING"))
+    worker.on(f"GET {PATH}/offsets", {"offsets": []})
+    assert run(worker, "pause", "x", "--dry-run")[0] == 1
+    code, _, err = run(worker, "restart", NAME, "--task", "1", "--dry-run")
+    assert (code, "task 1 is unknown; known tasks: 0" in err) == (1, True)
+    file = tmp_path / "offsets.json"
+    file.write_text('{"offsets": [7]}')
+    code, _, err = run(worker, "offsets", "alter", NAME, "--file", str(file), "--dry-run")
+    assert (code, "offsets: 7; write" in err) == (2, True), err
+
+
 def test_nothing_is_deleted_unasked(worker: ScriptedWorker) -> None:
     worker.on(f"GET {PATH}", {"name": NAME}).on(f"DELETE {PATH}", Reply(204))
     assert run(worker, "delete", NAME)[0] == 2
@@ -246,13 +297,13 @@ def test_every_error_of_every_file_is_a_line_and_nothing_changes(worker: Scripte
     files[1].write_text(json.dumps(source(name="c")))
     files[2].write_text(json.dumps({"name": "d", "connector.class": "Jdbc"}))
     files[3].write_text(json.dumps({"name": "e"}))
-    wrong = {"name": "topics", "errors": ["not a pattern", "too long"]}
+    wrong = {"name": "topics", "errors": ["not a pattern [TW-FILE-04]", "too long"]}
     worker.on(VALIDATE, GOOD, {"configs": [{"value": wrong}, {"value": None}]})
     worker.on("PUT /connector-plugins/Jdbc/config/validate", error(400, "no such class"))
     code, out, err = run(worker, "create", *map(str, files))
     assert (code, out) == (2, "")
     assert err.splitlines() == [
-        f"{files[1]}: error: topics: not a pattern [TW-FILE-22]",
+        f"{files[1]}: error: topics: not a pattern [TW-FILE-04]",
         f"{files[1]}: error: topics: too long [TW-FILE-22]",
         f"{files[2]}: error: no such class [TW-FILE-22]",
         f"{files[3]}: error: connector.class: missing; write the class of the connector [TW-FILE-26]",

@@ -212,7 +212,7 @@ def test_a_class_that_fails_is_named_with_its_method(
 
     monkeypatch.setattr("twinlog.ops.diff.command._read", read)
     monkeypatch.setattr("twinlog.ops.diff.command.log_checks", lambda: None)
-    done = CliRunner().invoke(app, ["diff", str(file), "a", "b"])
+    done = CliRunner().invoke(app, ["diff", str(file), "--from", "a", "--to", "b"])
     assert done.exit_code == 2
     assert done.stdout == ""
     assert f"accepts('flush.ms') of {name}:Filter raises KeyError: 'flush.ms'; expected an answer" in done.stderr

@@ -59,6 +59,15 @@ def test_the_end_of_a_level_is_printed(here: Scene, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "s->w: the log of host-1 has its usual level again\n")
 
 
+def test_a_dry_run_prints_the_level_and_writes_nothing(here: Scene, tmp_path: Path) -> None:
+    here.report()
+    done = call(tmp_path, "debug", "--for", "5m", "--dry-run")
+    assert (done.exit_code, done.stdout) == (0, "s->w: the log would have level debug for 5m\n"), done.stderr
+    done = call(tmp_path, "default", "--dry-run", "-o", "json")
+    assert json.loads(done.stdout) == {"flow": "s->w", "process": "host-1", "level": "default", "dry_run": True}
+    assert here.target.asked[PRODUCE] == 0
+
+
 def test_nothing_is_written_while_no_process_runs_the_flow(here: Scene, tmp_path: Path) -> None:
     done = call(tmp_path, "debug")
     assert done.exit_code == 1

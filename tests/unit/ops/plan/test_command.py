@@ -41,15 +41,25 @@ def test_a_wrong_file_or_command_line_ends_with_2(tmp_path: Path) -> None:
     assert (code, "there is no flow b->c; the file has a->b" in " ".join(printed.split())) == (2, True)
     code, printed = call(tmp_path, "plan", "--rate", "fast")
     assert (code, "is an unknown rate" in printed) == (2, True)
-    code, printed = call(tmp_path, "diff", "a", "c")
+    code, printed = call(tmp_path, "diff", "--from", "a", "--to", "c")
     assert code == 2
     assert "alias: 'c' is invalid; write two clusters of flows of the file: a, b" in printed
     code, printed = call(tmp_path, "diff", "none.properties", text="bootstrap.servers = a:1\n")
     assert (code, "none.properties: error: No such file" in printed) == (2, True)
     code, printed = call(tmp_path, "diff", "a")
     assert (code, "two of its clusters are compared" in " ".join(printed.split())) == (2, True)
-    code, printed = call(tmp_path, "diff", "a", "a")
+    code, printed = call(tmp_path, "diff", "--from", "a", "--to", "a")
     assert (code, "a twice" in printed) == (2, True)
+    code, printed = call(tmp_path, "diff", text="bootstrap.servers = a:1\n")
+    assert (code, "the client properties of the second cluster" in " ".join(printed.split())) == (2, True)
+    code, printed = call(tmp_path, "diff", "--from", "a")
+    assert (code, "give both options, or leave both out" in " ".join(printed.split())) == (2, True)
+    for words in (("a", "b", "--to", "a"), ("other.properties", "--from", "a", "--to", "b")):
+        code, printed = call(tmp_path, "diff", *words)
+        assert (code, "leave OTHER out" in " ".join(printed.split())) == (2, True)
+    three = f"{FLOWS}c.bootstrap.servers = 127.0.0.1:1\na->c.enabled = true\n".replace("a, b", "a, b, c")
+    code, printed = call(tmp_path, "diff", text=three)
+    assert (code, "FILE has the clusters a, b, c: choose two" in " ".join(printed.split())) == (2, True)
 
 
 def test_a_client_file_lacks_its_brokers(tmp_path: Path) -> None:
@@ -61,7 +71,9 @@ def test_a_client_file_lacks_its_brokers(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_does_not_answer_ends_without_a_trace(tmp_path: Path) -> None:
-    for command, more in (("plan", ()), ("diff", ("a", "b"))):
+    clusters = ("--from", "a", "--to", "b")
+    # The last is the form of earlier versions.
+    for command, more in (("plan", ()), ("diff", ()), ("diff", clusters), ("diff", ("a", "b"))):
         ended, printed = call(tmp_path, command, *more, "--timeout", "0.3")
         assert (ended, "127.0.0.1:1: connection refused" in printed) == (3, True), printed
         assert "Traceback" not in printed
@@ -134,7 +146,7 @@ def test_what_is_done_says_so_and_long_lists_are_cut() -> None:
     assert not unknown.done
     many = tuple(PartitionGrowth(TopicName(f"t{number}"), 1, 2) for number in range(MOST + 5))
     long = FlowPlan("east->west", Alias("east"), WEST, 1.0, grow=many)
-    assert plan_lines(long)[-1] == "    ... and 5 more (--all, --json)"
+    assert plan_lines(long)[-1] == "    ... and 5 more (--all, -o json)"
     assert len(plan_lines(long, everything=True)) == 2 + MOST + 5
 
 

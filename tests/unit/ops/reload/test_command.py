@@ -47,10 +47,10 @@ def test_each_process_tells_what_its_flows_do() -> None:
         "h-1 (f)",
         "  a->b: runs with its new settings",
         "    f:5: topics = x (y before): taken over",
-        "    f:6: tasks.max = 2 (1 before): NEEDS A RESTART",
+        "    f:6: tasks.max = 2 (1 before): NEEDS A RESTART [TW-RELOAD-02]",
         "  b->a: unchanged",
         "  all of the file",
-        "    f:7: twinlog.metrics.listeners = http://:1 (not written before): NEEDS A RESTART",
+        "    f:7: twinlog.metrics.listeners = http://:1 (not written before): NEEDS A RESTART [TW-RELOAD-02]",
         "    f:8: errors.retry.timeout = 1 (not written before): has no effect here",
         "  and 2 more keys, which are in the log of the process",
         "h-2 (g): its file is as before",
@@ -116,6 +116,13 @@ def test_the_flows_of_the_file_are_asked_for(file: Path) -> None:
     assert Asker.asked == (["a->b", "b->a"], "anna on ops-1", True, 7.0)
     (found,) = json.loads(done.stdout)["processes"]
     assert (found["process"], found["flows"]) == ("h-1", {"a->b": "runs with its new settings"})
+
+
+def test_a_key_that_needs_a_restart_has_an_id_in_the_data(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = ReloadAnswers((report(keys=(TOPICS, TASKS)),))
+    monkeypatch.setattr(Asker, "request_reload", lambda _: changed)
+    done = CliRunner().invoke(app, ["reload", str(file), "-o", "json"])
+    assert (done.exit_code, json.loads(done.stdout)["ids"]) == (1, ["TW-RELOAD-02"])
 
 
 def test_a_file_that_is_wrong_reaches_nobody(file: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import sys
 import time
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from twinlog.console.log_options import LogFormat, choose_log
 from twinlog.errors import ClusterError
 from twinlog.message_ids import told
 from twinlog.model.types import Alias
@@ -107,6 +111,45 @@ def test_what_is_waited_for_is_a_line_when_it_changes_and_else_seldom(capsys: py
         "payments",
         "copied",
     ]
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    choose_log(LogFormat.TEXT, verbose=False, quiet=True)
+    yield
+    choose_log(LogFormat.TEXT, verbose=False, quiet=False)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_quiet_command_keeps_the_warnings_of_its_steps(
+    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    clock = VirtualClock()
+    show = StepLines(clock)
+    clock.now += 12.0
+    show("catch-up", "5 records left")
+    show("catch-up", "TW-SWITCH-14: 5 records left; nothing is copied: flow a->b must run")
+    show("settle", "wait until the source stands still")
+    show("settle", "TW-SWITCH-01: producers still write to orders")
+    show("settle", "TW-SWITCH-01: producers still write to orders")
+    assert capsys.readouterr().err.splitlines() == [
+        "TW-SWITCH-14: 12.0 s  catch-up  5 records left; nothing is copied: flow a->b must run",
+        "TW-SWITCH-01: 12.0 s  settle    producers still write to orders",
+    ]
+
+
+def test_a_warning_of_a_step_has_its_level_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    choose_log(LogFormat.JSON, verbose=False, quiet=False)
+    try:
+        show = StepLines(VirtualClock())
+        show("fence", "producers are fenced")
+        show("settle", "TW-SWITCH-01: producers still write to orders")
+    finally:
+        choose_log(LogFormat.TEXT, verbose=False, quiet=False)
+    found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(one["level"], one.get("id")) for one in found] == [("info", None), ("warning", "TW-SWITCH-01")]
 
 
 class SilentJournal:

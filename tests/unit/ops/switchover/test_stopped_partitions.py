@@ -116,7 +116,7 @@ def test_the_steps_show_the_partition_that_they_wait_for() -> None:
     machine(brokers, told=told).run(PLANNED)
     drains = [line for line in told if line.startswith("drain: ") and "left" in line]
     assert "is paused" not in drains[0]
-    assert drains[-1].startswith("drain: orders-0 is paused; ")
+    assert drains[-1].startswith("drain: TW-SWITCH-18: orders-0 is paused; ")
 
 
 def test_the_report_and_the_pauses_are_read_from_the_target() -> None:

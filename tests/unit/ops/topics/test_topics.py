@@ -185,6 +185,8 @@ def test_a_word_is_a_topic_before_it_is_a_partition(here: Scene) -> None:
     assert meant("orders-3") == ["orders-3-0"]
     assert meant("orders", "--partition", "3") == ["orders-3"]
     assert meant("lo.*", "orders-1") == ["logs-0", "orders-1"]
+    assert meant("lo.*", "--topic", "orders-1") == ["logs-0", "orders-1"]
+    assert meant("--topic", "lo.*", "--topic", "orders-1") == ["logs-0", "orders-1"]
     code, _, err = here.call("pause", "rders")
     assert code == 2
     assert "rders matches no topic that s->w mirrors; it mirrors logs, orders, orders-3" in flat(err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twinlog.errors import TwinlogError
+from twinlog.message_ids import with_id
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.journal import Offsets, from_json, to_json
@@ -126,7 +127,7 @@ def words(left: int, eta_s: float | None) -> str:
 def waits_for(stopped: Sequence[str], left: str) -> str:
     """The first held or paused partition that a step waits for, the number of further partitions, and what is left."""
     more = f" (and {len(stopped) - 1} more)" if len(stopped) > 1 else ""
-    return f"{stopped[0]}{more}; {left}"
+    return with_id(f"{stopped[0]}{more}; {left}", "TW-SWITCH-18")
 
 
 def catch_up(context: StepContext) -> Data:
