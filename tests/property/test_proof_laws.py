@@ -61,7 +61,7 @@ def test_all_appends_keep_their_elements_in_a_log(log: SourceLog, how: CopyRules
     for number, append in enumerate(prepared.appends):
         element = element_of(append.data)
         assert element == by_bytes(append.data)
-        assert element.count == append.count
+        assert element.records == append.count
         for identity in (4_000 + number, 9):
             stamp(append.data, identity, 3, number, transactional=bool(number % 2))
             assert element_of(append.data) == element

@@ -29,7 +29,7 @@ EMPTY_CHAIN = bytes(32)
 class Element(NamedTuple):
     """A batch without the fields that brokers or the stamp set; `crc` is the CRC32C of its block of records."""
 
-    count: int
+    records: int
     length: int
     codec: int
     base_timestamp: int
