@@ -124,6 +124,9 @@ class CopierProofs:
         self._call_copier(lambda: self._take_difference(source, difference))
 
     def _crashed(self, error: BaseException) -> None:
+        if self._context.stopped:
+            # The loop of the prover ends with its open coroutines.
+            return
         log.error("TW-FAULT-02: the prover of %s crashed", self._context.settings.name, exc_info=error)
         self._troubled(f"the remote topics are proven no more: internal error: {error!r}")
 
