@@ -7,12 +7,15 @@ from typing import Any
 
 from twinlog.settings.per_topic import PerTopic
 
-POLICIES = ("offsets", "gap_policy", "oversized_record_policy", "refused_record_policy")
+POLICIES = (
+    *("offsets", "gap_policy", "oversized_record_policy", "refused_record_policy"),
+    *("proof", "difference_policy"),
+)
 
 
 def with_policies(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a flow, in which a policy may be one word."""
     return {
-        name: PerTopic(value) if name in POLICIES and isinstance(value, str) else value
+        name: PerTopic(value) if name in POLICIES and isinstance(value, str | bool) else value
         for name, value in settings.items()
     }

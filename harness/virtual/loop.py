@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import select
 import selectors
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Any, Protocol
@@ -237,6 +237,14 @@ class VirtualLoop(Loop):
 
         self.net.call_at = call_at  # type: ignore[method-assign]
         self.net.start = lambda: None  # type: ignore[method-assign]
+
+    def beside(self) -> VirtualLoop:
+        """Another loop of the same world."""
+        return VirtualLoop(self.world)
+
+    def run_on_thread(self, main: Callable[..., Coroutine[Any, Any, None]], name: str) -> None:
+        """Run it as every loop of the world runs, on the one thread."""
+        self.start(main)
 
     @property
     def busy(self) -> bool:

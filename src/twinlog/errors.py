@@ -19,6 +19,7 @@
     │   ├── NotAcknowledgedError a batch is unacknowledged in time
     │   ├── OffsetHoleError      the copies cannot have the offsets of their sources   holds its partition
     │   ├── DivergedError        the target has other records at these offsets         holds its partition
+    │   ├── DifferenceError      the proof of equality found a difference              holds its partition
     │   └── TransformError   a transform is unusable, or fails on a record
     ├── FencedError      another process took over this process's writes   fatal
     │   └── ForgottenError   or the cluster forgot the writer
@@ -228,6 +229,24 @@ class DivergedError(CopyError):
     """The target has another record, or none, at the offset of a record of the source, so no later offset can agree."""
 
     kind_id = "TW-IDENT-01"
+
+
+class DifferenceError(CopyError):
+    """The proof of equality found another record on the target than on the source, or a missing or foreign record.
+
+    `kind` is the kind of the difference (`lease.progress.DifferenceKind`). The offsets are those of the first different
+    record, -1 if unknown.
+    """
+
+    kind_id = "TW-PROOF-01"
+
+    def __init__(
+        self, message: str, *, kind: str = "", source_offset: int = -1, target_offset: int = -1, way_out: str = ""
+    ) -> None:
+        super().__init__(message, way_out=way_out)
+        self.kind = kind
+        self.source_offset = source_offset
+        self.target_offset = target_offset
 
 
 class TransformError(CopyError):

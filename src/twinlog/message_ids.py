@@ -14,6 +14,7 @@ ID = re.compile(r"\bTW-[A-Z]+-\d\d\b")
 
 EVENT_IDS: Mapping[str, str] = {
     "dead-letter": "TW-RECORD-08",
+    "difference": "TW-PROOF-01",
     "fenced": "TW-TARGET-06",
     "foreign": "TW-TARGET-04",
     "gap": "TW-GAP-01",
@@ -22,6 +23,7 @@ EVENT_IDS: Mapping[str, str] = {
     "oversized": "TW-RECORD-09",
     "positions": "TW-TARGET-07",
     "progress": "TW-INTERNAL-06",
+    "proof": "TW-PROOF-02",
     "refused": "TW-RECORD-09",
     "routed": "TW-TRANSFORM-02",
     "syncs": "TW-TARGET-08",

@@ -179,6 +179,11 @@ def join(parts: Sequence[Bodies]) -> Bodies:
     )
 
 
+def runs_from(found: Bodies, first: int) -> bool:
+    """Whether the offsets run from `first` on without a hole."""
+    return bool((found.offsets == np.arange(first, first + len(found))).all())
+
+
 def equal_records(source: Bodies, target: Bodies) -> Flags:
     """Whether the records at each place are equal; both sides must have the same number of records.
 

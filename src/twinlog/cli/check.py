@@ -99,6 +99,7 @@ def _copying(flow: FlowSettings) -> list[str]:
         f"  writes     {_WRITES[flow.exactly_once]}",
         *_transforms(flow.transform),
         *([f"  at offsets {_by_topic(flow.offsets)}"] if flow.may_keep_offsets else []),
+        *([f"  proof      {_proof(flow)}"] if any(flow.proof.values) else []),
         f"  on a gap   {_by_topic(flow.gap_policy)}",
         f"  oversized  {_by_topic(flow.oversized_record_policy)}",
         f"  refused    {_by_topic(flow.refused_record_policy)}",
@@ -125,6 +126,12 @@ def _transforms(transform: TransformSettings | None) -> list[str]:
 def _by_topic(policy: PerTopic[Any]) -> str:
     r"""A policy, and the topics with a policy of their own: `hold, skip for logs\..*`."""
     return ", ".join((policy.default, *(f"{rule.value} for {rule.pattern}" for rule in policy.rules)))
+
+
+def _proof(flow: FlowSettings) -> str:
+    """The proven topics, and the consequence of a difference: `yes, no for logs; on a difference hold`."""
+    words = flow.proof.map(lambda proves: "yes" if proves else "no")
+    return f"{_by_topic(words)}; on a difference {_by_topic(flow.difference_policy)}"
 
 
 def _skipped(transform: TransformSettings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -13,12 +14,14 @@ import typer
 from twinlog.cli.foreground import ExitCodes, MetricsListeners, run_flows, with_listeners
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
+from twinlog.config.load import LoadedFile
 from twinlog.config.queries import checked_file
 from twinlog.config.strimzi import DEFAULT_LISTENER
 from twinlog.console.command_log import end_process, print_refusal
 from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import Conf, Master, Secrets, spark_options
 from twinlog.errors import ConfigError
+from twinlog.settings.per_topic import PerTopic
 from twinlog.worker.reload.reloading import ReloadableFile
 
 EXITS = ExitCodes(failed=FOUND, broken=UNREACHABLE, nothing=FOUND, held=FOUND)
@@ -51,6 +54,14 @@ def run(
         typer.Option("--until-caught-up", help="End once every record that exists at the start is copied."),
     ] = False,
     until: Annotated[Until | None, typer.Option(hidden=True)] = None,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove",
+            help="Prove all copied topics equal while the flows run, as with twinlog.proof = true. Flows with a "
+            "transform are left out.",
+        ),
+    ] = False,
     master: Master = None,
     conf: Conf = None,
     secrets: Secrets = None,
@@ -105,13 +116,14 @@ def run(
     master, settings = spark_options(master, conf)
     caught_up = until_caught_up or until is Until.CAUGHT_UP
     if is_resource(file):
-        _check_options(caught_up, clusters)
+        _check_options(caught_up, clusters, prove=prove)
         from twinlog.cli.run_resource import run_resource  # noqa: PLC0415 - --help must not wait for it
 
         run_resource(file, secrets, listen, master, settings, metrics_listener, offsets, users)
     from twinlog.connect.users import users_in  # noqa: PLC0415
 
-    read = partial(checked_file, file, all_clusters(context, clusters))
+    checked = partial(checked_file, file, all_clusters(context, clusters))
+    read = partial(_proving, checked) if prove else checked
     try:
         loaded = read()
         known = None if users is None else users_in(users)
@@ -126,13 +138,27 @@ def run(
     )
 
 
-def _check_options(caught_up: bool, clusters: list[str] | None) -> None:
+def _proving(read: Callable[[], LoadedFile]) -> LoadedFile:
+    """A file whose flows are all proven, except for flows with a transform. Raises ConfigError."""
+    loaded = read()
+    flows = tuple(
+        flow if flow.transform is not None else replace(flow, proof=PerTopic(default=True))
+        for flow in loaded.config.flows
+    )
+    return replace(loaded, config=replace(loaded.config, flows=flows))
+
+
+def _check_options(caught_up: bool, clusters: list[str] | None, *, prove: bool) -> None:
     """A worker's connectors come and go while it runs, and it runs until it is stopped."""
     if caught_up:
         raise typer.BadParameter(
             "connectors of a resource belong to a group of workers, beyond the reach of a single process: it runs "
             "until it is stopped",
             param_hint="--until-caught-up",
+        )
+    if prove:
+        raise typer.BadParameter(
+            "connectors of a resource are proven by their own key twinlog.proof", param_hint="--prove"
         )
     if clusters is not None:
         raise typer.BadParameter(

@@ -36,6 +36,7 @@ from twinlog.copier.partition.life import (
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.producers import CopierProducer, IdempotentProducer
+from twinlog.copier.proofs import CopierProofs
 from twinlog.copier.recovery import MaxMessageBytes, Recovery
 from twinlog.copier.stalled_partitions import CopierHeldPartitions, DeliveryTimeout, StallReasons
 from twinlog.copier.start.first_look import LogsAtRest
@@ -97,8 +98,10 @@ class Copier:
         self.target.append_only_while(allowed)
         self.context = context = CopierContext(loop, settings, self.source, self.target, listener)
         loop.crashed = self._crashed
+        self.proofs = CopierProofs(context, self.partitions)
         self.memory = CopierMemory(
-            settings.copier_memory_bytes, self.source.frames, self.partitions, loop.clock.monotonic
+            settings.copier_memory_bytes - self.proofs.memory_bytes,
+            *(self.source.frames, self.partitions, loop.clock.monotonic),
         )
         self._reader = SourceReader(
             *(loop, self.source, settings.consumer, self.partitions, self.memory),
@@ -151,7 +154,8 @@ class Copier:
             refused=self._cannot_begin,
         )
         self._releasing = PartitionReleaser(
-            self.partitions, self._routes, self._beginning, self._logs_at_rest, self._producer, self._committer
+            *(self.partitions, self._routes, self._beginning, self._logs_at_rest),
+            *(self._producer, self._committer, self.proofs),
         )
         self._held = CopierHeldPartitions(context, self.partitions, self._releasing)
 
@@ -256,6 +260,7 @@ class Copier:
             sequence=sequence,
             prepare=self._transform.make_preparer(grant) or prepare,
             queue=self._routes.hand_over(grant.remote),
+            proof=self.proofs.open_partition(grant, position, transactional=identity.transactional),
         )
         log.debug(
             "%s: %s begins at source offset %d, target offset %s",
@@ -335,6 +340,7 @@ class Copier:
             part.stop_reading()
             part.close()
         self._reader.stop()
+        self.proofs.stop()
         self._appender.stop()
         self._routes.stop()
         self._transform.close()

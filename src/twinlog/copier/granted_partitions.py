@@ -7,6 +7,7 @@ and its position is stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from twinlog.copier.offset_committer import OffsetCommitter
@@ -15,9 +16,10 @@ from twinlog.copier.partition.life import PartitionLife, PartitionPhase
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.producers import CopierProducer
+from twinlog.copier.proofs import CopierProofs
 from twinlog.copier.start.first_look import LogsAtRest
 from twinlog.copier.start.start_position import StartPosition, StartPositions
-from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
+from twinlog.errors import ClusterError, DifferenceError, EngineLostError, RefusedError, TwinlogError
 from twinlog.kafka.retry import Backoff
 from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
@@ -137,6 +139,10 @@ class PartitionStarter:
             elif (life := self.remove_waiting(source)) is not None:
                 self._refused(life, error)
         found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
+        for grant, position in found.items():
+            unaccepted = self._unaccepted_difference(grant, position)
+            if unaccepted is not None and (life := self.remove_waiting(grant.source)) is not None:
+                self._refused(life, unaccepted)
         stored = await self._store({grant: found[grant] for grant in self._still(found)}, resolved)
         begun: dict[PartitionLife, Position] = {}
         for grant in self._still(found):
@@ -145,6 +151,20 @@ class PartitionStarter:
             begun[life] = stored[grant.source]
         self._begun(begun)
         return bool(begun)
+
+    def _unaccepted_difference(self, grant: Grant, position: Position) -> DifferenceError | None:
+        """The difference that a stored position tells, if the topic is still proven, and the policy asks for more
+        than a report."""
+        settings, stored, topic = self._context.settings, grant.position, grant.source.topic
+        if stored is None or stored.difference is None or not settings.proves(topic):
+            return None
+        if settings.held_policy("difference", topic) == "report" or position.remote_topic_id != stored.remote_topic_id:
+            return None
+        return DifferenceError(
+            f"{grant.source}: {grant.remote} differs at offset {stored.difference}, before source offset "
+            f"{stored.next_source}: the difference waits to be accepted",
+            target_offset=stored.difference,
+        )
 
     async def _find(self, grants: Sequence[Grant], *, refreshed: bool) -> StartPosition:
         """Find the start positions. A missing permission for a topic holds only the topic's partitions back."""
@@ -168,7 +188,9 @@ class PartitionStarter:
         await self._producer.prepare_producer()
         grants = self._still(found)
         positions = {
-            grant.source: replace(found[grant], writer=self._producer.writer(grant.remote, found[grant]))
+            grant.source: replace(
+                found[grant], writer=self._producer.writer(grant.remote, found[grant]), difference=None
+            )
             for grant in grants
         }
         for grant in grants:
@@ -200,6 +222,7 @@ class PartitionReleaser:
         logs_at_rest: LogsAtRest,
         producer: CopierProducer,
         committer: OffsetCommitter,
+        proofs: CopierProofs,
     ) -> None:
         self.undrained: set[TopicPartition] = set()
         """Released partitions whose last appends the target left unanswered in time: they may still arrive."""
@@ -209,6 +232,7 @@ class PartitionReleaser:
         self._logs_at_rest = logs_at_rest
         self._producer = producer
         self._committer = committer
+        self._proofs = proofs
 
     async def release_partitions(
         self, released: Sequence[TopicPartition], *, patient: bool = False
@@ -234,12 +258,22 @@ class PartitionReleaser:
             part.stop_reading()
         drained = await self._producer.drain_partitions(leaving, patient=patient)
         await self._committer.flush_syncs(leaving)
+        await self._proofs.wait_proven(leaving)
+        await self._store_differences(leaving)
         self._logs_at_rest.forget_logs(part.remote for part in leaving)
         for part in leaving:
             self._end(part, drained=part.source in drained)
             if not patient:
                 part.life.enter_phase(PartitionPhase.RELEASED)
         return {part.source: part.durable for part in leaving}
+
+    async def _store_differences(self, leaving: Sequence[PartitionCopy]) -> None:
+        """Store the positions of partitions whose last appends differ on the target, for the next copier."""
+        for part in leaving:
+            if part.acknowledged.difference is not None and not part.transactional:
+                # Otherwise the next copier would continue after these records; the difference was reported.
+                with suppress(ClusterError):
+                    await self._committer.store_position(part)
 
     def note_unbegun(self, grant: Grant) -> None:
         """A granted partition is withdrawn before it has begun."""
@@ -256,6 +290,7 @@ class PartitionReleaser:
         else:
             self.undrained.add(part.source)
         part.close()
+        self._proofs.close_partition(part)
         self._partitions.pop(part.source, None)
         self._routes.remove_owned(part.remote, part.queue)
         self._producer.forget_partition(part)

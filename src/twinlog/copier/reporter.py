@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from twinlog.clock import LONG_AGO, wall_ms
 from twinlog.copier.copier import Copier
 from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.proof.notes import Proven
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
@@ -46,9 +47,9 @@ LAST_S = 1.0
 
 TIMEOUT_S = 5.0
 MOST_EVENTS = 100
-Shown = tuple[SourceOffset, SourceOffset, str | None, int]
-"""The reported values of a partition beside counts: its position, the end of its source if known, its trouble, and the
-timestamp of its first waiting record."""
+Shown = tuple[SourceOffset, SourceOffset, str | None, int, Proven | None, int]
+"""The reported values of a partition beside counts: its position, the end of its source if known, its trouble, the
+timestamp of its first waiting record, the progress of its proof, and the lag of its proof in ms, -1 without a proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +297,7 @@ class Reporter:
 
     def _gather(self) -> None:
         """Note the progress of each partition since the last call, for the driver and for the topic."""
-        now, cpu = self._now(), time.thread_time()
+        now, cpu = self._now(), time.thread_time() + self._copier.proofs.busy_s
         self._busy = min(1.0, (cpu - self._cpu) / max(now - self._cpu_at, 1e-9))
         self._cpu_at, self._cpu = now, cpu
         copied = self._copier.partitions
@@ -305,6 +306,9 @@ class Reporter:
         self._age_s = 0.0
         for part in (*left, *copied.values()):
             shown = self._shown(part, now)
+            if part.copied.proof is not None:
+                proven = part.copied.proof.take_progress()
+                self._copier.tally.add_proven(proven.records, proven.bytes, proven.unproved)
             counts = part.copied.counts
             if shown == self._last_shown.get(part.source) and not counts.records and not counts.read_records:
                 continue
@@ -340,7 +344,9 @@ class Reporter:
         if answered_at is not None and now - answered_at <= OLD_S:
             end = part.read.end
             self._age_s = max(self._age_s, now - answered_at)
-        return part.durable.next_source, end, self._copier.troubles.find_reason(part), _waiting_ms(part)
+        reason, proof = self._copier.troubles.find_reason(part), part.copied.proof
+        proven, lag_ms = (None, -1) if proof is None else (proof.proven, round(proof.lag_s(now) * 1000))
+        return part.durable.next_source, end, reason, _waiting_ms(part), proven, lag_ms
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
         return Report(
@@ -378,7 +384,8 @@ def _not_begun(grant: Grant, trouble: str, end: SourceOffset) -> PartitionProgre
 
 
 def _progress(part: PartitionCopy, shown: Shown, counters: PartitionCounters) -> PartitionProgress:
-    source_offset, end, trouble, waiting_ms = shown
+    source_offset, end, trouble, waiting_ms, known, proof_lag_ms = shown
+    proven = Proven() if known is None else known
     return PartitionProgress(
         topic=part.source.topic,
         partition=part.source.partition,
@@ -388,4 +395,10 @@ def _progress(part: PartitionCopy, shown: Shown, counters: PartitionCounters) ->
         counters=counters,
         trouble=trouble,
         waiting_ms=waiting_ms,
+        proven_source=proven.source,
+        proven_target=proven.target,
+        proof_lag_ms=proof_lag_ms,
+        proven_records=proven.records,
+        proven_bytes=proven.bytes,
+        proof_chain="" if known is None else proven.chain,
     )

@@ -18,6 +18,7 @@ from twinlog.explain.pages import (
     held,
     positions,
     processes,
+    proof,
     spark,
     topics,
     transforms,
@@ -28,6 +29,7 @@ from twinlog.message_ids import ID
 
 PAGES: tuple[Page, ...] = (
     held.PAGE,
+    proof.PAGE,
     flows.PAGE,
     connections.PAGE,
     topics.PAGE,

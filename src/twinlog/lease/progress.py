@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import add
+from typing import Literal, get_args
 
 from twinlog.errors import MessageError
 from twinlog.kafka.producer.appends import Road
@@ -24,6 +25,17 @@ AGE_BOUNDS_MS = (
     *(30_000, 60_000, 300_000, 3_600_000, 86_400_000),
 )
 """Upper bounds of the buckets of record ages, in milliseconds; a further bucket has all older records."""
+
+
+DifferenceKind = Literal["changed", "missing", "foreign", "doubled", "damaged", "built"]
+"""The differences that the proof of equality tells apart.
+
+The target has other records in a batch (`changed`), lacks a batch (`missing`), has a batch of another producer
+(`foreign`), has a batch of our own producer twice (`doubled`), or has a batch with a wrong checksum (`damaged`). A
+copier has built a batch of other records than the source's, and has not sent it (`built`).
+"""
+
+DIFFERENCE_KINDS: tuple[DifferenceKind, ...] = get_args(DifferenceKind)
 
 
 @dataclass(slots=True)
@@ -119,6 +131,9 @@ class CopierCounters:
     partitions. A policy `left_out` records. `dead_letters` records were meant for the dead-letter topic, which failed
     `dead_letter_failures` times. `batches` counts the acknowledged batches since the copier began.
 
+    The proof of equality found `proven_records` equal, in batches of `proven_bytes`; `unproved_records` are out of it.
+    `differences` counts the differences by kind (`DifferenceKind`).
+
     Later counts are added by `+`; the amounts that wait are the later amounts then.
     """
 
@@ -143,6 +158,10 @@ class CopierCounters:
     dead_letters: int = 0
     dead_letter_failures: int = 0
     batches: int = 0
+    proven_records: int = 0
+    proven_bytes: int = 0
+    unproved_records: int = 0
+    differences: dict[str, int] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Begin again at 0, except for `batches`."""
@@ -172,6 +191,16 @@ class CopierCounters:
         self.dropped += dropped
         self.failed += failed
         self.routed += routed
+
+    def add_difference(self, kind: str) -> None:
+        """Count a difference that the proof of equality found."""
+        self.differences[kind] = self.differences.get(kind, 0) + 1
+
+    def add_proven(self, records: int, size: int, unproved: int) -> None:
+        """Count proven records, the bytes of their batches, and records that are out of the proof."""
+        self.proven_records += records
+        self.proven_bytes += size
+        self.unproved_records += unproved
 
     def add_store(self, took_s: float, *, good: bool) -> None:
         """Count a store of positions, or a failed store, after `took_s` seconds."""
@@ -208,6 +237,12 @@ class CopierCounters:
         self.left_out += later.left_out
         self.dead_letters += later.dead_letters
         self.dead_letter_failures += later.dead_letter_failures
+        self.proven_records += later.proven_records
+        self.proven_bytes += later.proven_bytes
+        self.unproved_records += later.unproved_records
+        if later.differences:
+            for kind, count in tuple(later.differences.items()):
+                self.differences[kind] = self.differences.get(kind, 0) + count
         return self
 
     def __add__(self, later: CopierCounters) -> CopierCounters:
@@ -215,6 +250,9 @@ class CopierCounters:
         both += self
         both += later
         return both
+
+
+_NO_SOURCE, _NO_TARGET = SourceOffset(-1), TargetOffset(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +263,11 @@ class PartitionProgress:
     end (-1 unknown). `counters` are those of the interval. `trouble` is the reason why the partition stalls, or None.
     `waiting_ms` is the timestamp of the first record that was read and still waits to be copied for good (Unix time, -1
     if all are copied).
+
+    With a proof the partition is proven up to `proven_source` and `proven_target` (-1 while nothing is known, and
+    without a proof). `proof_lag_ms` is the time since the acknowledgement of the oldest unproven append, -1 without a
+    proof. `proven_records` and `proven_bytes` of batches were found equal since the copier took the partition, and
+    `proof_chain` is the chain over these batches (`copier.proof.notes.Proven`).
     """
 
     topic: str
@@ -235,6 +278,12 @@ class PartitionProgress:
     counters: PartitionCounters = field(default_factory=PartitionCounters, metadata=INLINE)
     trouble: str | None = None
     waiting_ms: int = -1
+    proven_source: SourceOffset = _NO_SOURCE
+    proven_target: TargetOffset = _NO_TARGET
+    proof_lag_ms: int = -1
+    proven_records: int = 0
+    proven_bytes: int = 0
+    proof_chain: str = ""
 
     @property
     def lag(self) -> int:

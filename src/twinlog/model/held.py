@@ -13,6 +13,7 @@ from typing import Literal, get_args
 from twinlog.errors import (
     CopyError,
     CorruptBatchError,
+    DifferenceError,
     DivergedError,
     GapError,
     NoStartError,
@@ -37,6 +38,7 @@ HeldReason = Literal[
     "no start",
     "diverged",
     "hole",
+    "difference",
     "record",
 ]
 """The cause, as logs, metrics and `twinlog status` name it; "record" is any other uncopyable record."""
@@ -54,6 +56,7 @@ _REASONS: tuple[tuple[type[TwinlogError], HeldReason], ...] = (
     (NoStartError, "no start"),
     (DivergedError, "diverged"),
     (OffsetHoleError, "hole"),
+    (DifferenceError, "difference"),
     (CopyError, "record"),
 )
 
@@ -72,6 +75,7 @@ _IDS: dict[str, str] = {
     "no start": "TW-START-01",
     "diverged": "TW-IDENT-01",
     "hole": "TW-IDENT-02",
+    "difference": "TW-PROOF-01",
 }
 """Message ids by reason; a gap has the id of its kind."""
 
@@ -83,6 +87,8 @@ _WAYS_OUT: dict[HeldReason, str] = {
     "no start": "set auto.offset.reset to earliest or latest",
     "diverged": "keep other producers away from the remote topic and delete it, so that it is created and copied again",
     "hole": "set twinlog.offsets = translated for the topic, and its copies get offsets of their own",
+    "difference": "set twinlog.difference.policy = report for the topic to accept the difference, or delete the remote "
+    "topic, so that it is created and copied again",
 }
 """The ways out for errors that lack a way out of their own."""
 

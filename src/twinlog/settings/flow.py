@@ -59,6 +59,9 @@ RenamedTopicPolicy = Literal["stop", "continue", "restart"]
 RecordPolicy = Literal["hold", "skip", "dead-letter", "stop"]
 """The treatment of a record that the target refuses."""
 
+DifferencePolicy = Literal["hold", "report", "stop"]
+"""The consequence of a difference that the proof of equality finds."""
+
 OffsetsMode = Literal["translated", "identical"]
 """Whether a copy gets the next offset of its remote topic, or the offset of its source."""
 
@@ -95,6 +98,7 @@ CONFIG_PROPERTIES_EXCLUDE = (
 
 _HOLD: PerTopic[Any] = PerTopic("hold")
 _TRANSLATED: PerTopic[Any] = PerTopic("translated")
+_UNPROVEN: PerTopic[bool] = PerTopic(default=False)
 
 BY_RESET: PerTopic[Start | None] = PerTopic(None)
 """The default of `twinlog.start`: every topic begins by `auto.offset.reset`."""
@@ -268,6 +272,8 @@ class FlowSettings:
     renamed_topic_policy: Annotated[RenamedTopicPolicy, WrittenAs("twinlog.renamed.topic.policy")] = "stop"
     oversized_record_policy: Annotated[PerTopic[RecordPolicy], out_of("twinlog.oversized.record.policy")] = _HOLD
     refused_record_policy: Annotated[PerTopic[RecordPolicy], out_of("twinlog.refused.record.policy")] = _HOLD
+    proof: Annotated[PerTopic[bool], WrittenAs("twinlog.proof")] = _UNPROVEN
+    difference_policy: Annotated[PerTopic[DifferencePolicy], WrittenAs("twinlog.difference.policy")] = _HOLD
     failed_records: FailedRecordSettings = field(default_factory=FailedRecordSettings)
     lease_seconds: Annotated[int, WrittenAs("twinlog.lease.seconds")] = 300
     position_interval_ms: Annotated[int, WrittenAs("twinlog.position.interval.ms")] = 500
@@ -356,6 +362,12 @@ class FlowSettings:
         """Whether the copies of a source topic have the offsets of their sources; heartbeats never have them."""
         return self.offsets.for_topic(topic) == "identical" and not self.heartbeat_names.is_heartbeats(topic)
 
+    def proves(self, topic: TopicName) -> bool:
+        """Whether the copies of a source topic are proven equal; heartbeats and transformed records never are."""
+        if self.transform is not None or self.heartbeat_names.is_heartbeats(topic):
+            return False
+        return self.proof.for_topic(topic)
+
     def held_policy(self, reason: HeldReason, topic: TopicName) -> str:
         """The rule for a partition of source topic `topic` that is held; `hold` for a reason that lacks a setting."""
         match reason:
@@ -366,6 +378,8 @@ class FlowSettings:
                 return self.record_policy(self.oversized_record_policy, topic)
             case "refused record":
                 return self.record_policy(self.refused_record_policy, topic)
+            case "difference":
+                return self.difference_policy.for_topic(topic)
             case _:
                 return "hold"
 

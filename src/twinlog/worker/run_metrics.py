@@ -71,6 +71,7 @@ def running_facts(flow: FlowRunner, *, ready: int | None = None) -> FlowMetricFa
         meters=status.meters,
         heard_s=status.heard_s(),
         stuck=status.stuck()[0],
+        proven={key: one.proven_target for key, one in status.partitions().items() if one.proven_target >= 0},
     )
 
 

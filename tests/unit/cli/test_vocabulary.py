@@ -85,7 +85,7 @@ OWN = {
     "log-level": {"--connector", "--for"},
     "plan": {"--rate"},
     "replay": {"--into"},
-    "run": {"--clusters", "--listen", "--metrics-listener", "--offsets", "--until-caught-up", "--users"},
+    "run": {"--clusters", "--listen", "--metrics-listener", "--offsets", "--prove", "--until-caught-up", "--users"},
     "status": {"--max-lag", "--watch"},
     "switchback": {
         *("--abort", "--fence", "--near", "--release", "--report", "--sign", "--status", "--take-over", "--wave"),

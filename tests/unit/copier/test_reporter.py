@@ -12,10 +12,12 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.copier import reporter as module
+from twinlog.copier.proof.notes import PartitionProof, ProofNotes, Proven
 from twinlog.copier.reporter import FULL_EVERY_S, QUIET_S, Reporter
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.record.batch import scan
@@ -24,7 +26,7 @@ from twinlog.lease.messages import Grant
 from twinlog.lease.progress import CopierCounters, PartitionCounters, PartitionProgress, Report, in_pieces
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.reach import ClusterReachability
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Part:
     first_uncommitted_ms: int | None = None
     idle: bool = True
     first_timestamp: int = -1
+    proof: PartitionProof | None = None
 
     @property
     def read(self) -> Part:
@@ -117,6 +120,7 @@ class Copier:
         self.held_back: dict[TopicPartition, tuple[Grant, str, int]] = {}
         self.tally = CopierCounters()
         self.memory = SimpleNamespace(room_bytes=1000)
+        self.proofs = SimpleNamespace(busy_s=0.0)
         self.target.loop = loop
         self._clock = clock
 
@@ -167,6 +171,33 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Scene]]:
     monkeypatch.setattr(module.time, "thread_time", clock.monotonic)
     yield lambda partitions: Scene(loop, clock, partitions)
     loop.close()
+
+
+def test_the_proof_of_a_partition_is_told_with_its_lag(scene: Callable[[int], Scene]) -> None:
+    here = scene(2)
+    part = here.copier.parts[0]
+    begin = Position(SourceOffset(0), TargetOffset(5))
+    notes = ProofNotes(here.clock.monotonic)
+    part.proof = proof = notes.open_partition(part.source, part.source, begin, transactional=False, reports=False)
+    here.pass_seconds(1)
+    first, other = here.delivered[-1].partitions
+    assert (first.proven_source, first.proven_target, first.proof_lag_ms, first.proven_records) == (0, 5, 0, 0)
+    assert (other.proven_source, other.proven_target, other.proof_lag_ms, other.proof_chain) == (-1, -1, -1, "")
+    one = SourceOffset(0)
+    proof.add_append(Append(bytearray(9), 1, one, SourceOffset(1), 0, ((one, 1),)), TargetOffset(5))
+    here.pass_seconds(3)
+    assert here.delivered[-1].partitions[0].proof_lag_ms == 3000
+    assert proof.take_note() is not None
+    proof.set_proven(Proven(SourceOffset(1), TargetOffset(6), 1, 9, 2, 0, "ab"))
+    proof.end_note()
+    here.pass_seconds(1)
+    (told,) = here.delivered[-1].partitions
+    assert (told.proven_source, told.proven_target, told.proof_lag_ms, told.proven_records) == (1, 6, 0, 1)
+    assert (told.proven_bytes, told.proof_chain) == (9, "ab")
+    counters = here.delivered[-1].counters
+    assert (counters.proven_records, counters.proven_bytes, counters.unproved_records) == (1, 9, 2)
+    here.pass_seconds(1)
+    assert here.delivered[-1].counters.proven_records == 0
 
 
 def test_the_driver_gets_only_changes_and_every_second(scene: Callable[[int], Scene]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -67,10 +68,25 @@ REPORT = Report(
     1.0,
     0.5,
     partitions=(
-        PartitionProgress("t", 0, 5, 6, 7, PartitionCounters(8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19), "slow", 11),
+        PartitionProgress(
+            "t",
+            0,
+            5,
+            6,
+            7,
+            PartitionCounters(8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19),
+            "slow",
+            11,
+            3,
+            4,
+            5,
+            6,
+            7,
+            "ab",
+        ),
     ),
     events=(("gap", "x"),),
-    counters=CopierCounters([1, 2], 3, {"as it is": 4}, *range(5, 23)),
+    counters=replace(CopierCounters([1, 2], 3, {"as it is": 4}, *range(5, 26)), differences={"changed": 26}),
 )
 
 HELD = HeldPartition("t", 0, "gap", "TW-GAP-01", "x", "y", 7, 8, 9, 10)
@@ -87,8 +103,9 @@ BYTES: list[tuple[Message, str]] = [
         ReportMessage(REPORT),
         (
             '"report":["a->b","c",1,2,1.0,0.5,0.0,[-1.0,-1.0,null],[-1.0,-1.0,null],'
-            '[["t",0,5,6,7,8,9,10,12,13,14,15,16,17,18,19,"slow",11]],[["gap","x"]],'
-            '[[1,2],3,{"as it is":4},5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22]]'
+            '[["t",0,5,6,7,8,9,10,12,13,14,15,16,17,18,19,"slow",11,3,4,5,6,7,"ab"]],'
+            '[["gap","x"]],[[1,2],3,{"as it is":4},5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,'
+            '{"changed":26}]]'
         ),
     ),
     (Event("gap", "x"), '"kind":"gap","text":"x"'),
@@ -101,7 +118,7 @@ BYTES: list[tuple[Message, str]] = [
     (
         Grants(3, (GRANT,)),
         (
-            '"lease":3,"grants":[[["t",0],["t",1],"id",1000,[7,5,1,"id",null,2,"r",[4001,3,17],null],true,'
+            '"lease":3,"grants":[[["t",0],["t",1],"id",1000,[7,5,1,"id",null,2,"r",[4001,3,17],null,null],true,'
             "[2,6,4],true,[8,9,false],false]]"
         ),
     ),
@@ -129,7 +146,8 @@ def test_a_report_in_the_topic_has_the_documented_fields_and_is_read_also_from_a
     reach = '{"heard_s":-1.0,"out_s":-1.0,"why":null}'
     partition = (
         '{"topic":"t","partition":0,"source_offset":5,"target_offset":6,"end":7,"records":8,"bytes":9,"latency_ms":10,'
-        '"trouble":"slow","waiting_ms":11}'
+        '"trouble":"slow","waiting_ms":11,"proven_source":3,"proven_target":4,"proof_lag_ms":5,"proven_records":6,'
+        '"proven_bytes":7,"proof_chain":"ab"}'
     )
     written = (
         '{"flow":"a->b","copier":"c","lease":1,"at_ms":2,"seconds":1.0,"busy":0.5,"age_s":0.0,'

@@ -69,6 +69,7 @@ def test_the_sum_of_all_counters_of_a_copier_is_that_of_their_reports() -> None:
         setattr(later, name, 100 + number)
     first.ages[0], later.ages[0] = 1, 2
     first.roads, later.roads = {"as it is": 1, "holes": 2}, {"holes": 3, "merged": 4}
+    first.differences, later.differences = {"changed": 1}, {"changed": 2, "foreign": 3}
     both = first + later
     most, now = {"most_read", "most_commit_ms", "batches"}, {"waiting_records", "free_bytes"}
     for name in (one.name for one in fields(CopierCounters) if one.type == "int"):
@@ -76,3 +77,4 @@ def test_the_sum_of_all_counters_of_a_copier_is_that_of_their_reports() -> None:
         assert getattr(both, name) == (after if name in most | now else before + after), name
     assert (both.ages[0], both.roads) == (3, {"as it is": 1, "holes": 5, "merged": 4})
     assert first.roads == {"as it is": 1, "holes": 2}
+    assert both.differences == {"changed": 3, "foreign": 3}

@@ -19,11 +19,12 @@ from tests.unit.metrics.measured import ORDERS, REMOTE, REPORT, Scene, report
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connect.worker_metrics import _flow
 from twinlog.connectors.model import ConnectorName, TargetState
+from twinlog.lease.progress import CopierCounters
 from twinlog.metrics.meters import SWEEP_S, FlowMeters
 from twinlog.model.types import GroupId
 from twinlog.worker.run_metrics import _flow_facts
 from twinlog.worker.status.families import FlowMetricFacts, seconds_to_safe_failover
-from twinlog.worker.status.report import DriverReport, GroupsProgress
+from twinlog.worker.status.report import DriverReport, GroupsProgress, ProofProgress
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
 LABELS = {"job": "twinlog", "instance": "127.0.0.1:9404"}
@@ -123,6 +124,13 @@ def event_of(kind: str) -> Any:
     return step
 
 
+def differs(scene: Scene) -> None:
+    busy(scene)
+    if scene.now > 300:
+        found = replace(report(records=1), counters=CopierCounters(differences={"changed": 1}))
+        scene.take(found)
+
+
 def restarts(scene: Scene) -> None:
     busy(scene)
     scene.restarts += 1
@@ -173,6 +181,8 @@ FAULTS: dict[str, Any] = {
     "TwinlogNoReport": silent,
     "TwinlogGap": event_of("gap"),
     "TwinlogForeignWriter": event_of("foreign"),
+    "TwinlogProofDifference": differs,
+    "TwinlogProofBehind": reports(proof=ProofProgress(1, 90.0)),
     "TwinlogNotSafeToFailOver": reports(lag=5, eta_s=0.0, oldest_ms=REPORT.at_ms - 90_000),
     "TwinlogGroupSyncOld": reports(groups=LATE),
     "TwinlogStandbyMissing": stays(ready=0),

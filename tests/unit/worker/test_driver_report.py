@@ -13,7 +13,7 @@ from tests.unit.worker.status.test_flow_status import OLD, ORDERS, Clock, progre
 from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError, NotAppendedError
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import CopierCounters, PartitionProgress, Report
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, LastError
@@ -22,6 +22,7 @@ from twinlog.worker.status.report import (
     DriverReport,
     GroupsProgress,
     LogLevelProgress,
+    ProofProgress,
     Publisher,
     TaskPlace,
     TopicProgress,
@@ -46,6 +47,7 @@ FULL = DriverReport(
     topics=(TopicProgress("orders", 2, 5, 1, 500, 7, 1, 10, 1000, 2.0, 200.0, "stuck"), TopicProgress("old", 1)),
     tasks=(TaskPlace("host-1-2-ab", "host-1", 3, 17, "driver"), TaskPlace("bridge-host-1-3-cd", "host-1", 1)),
     log_level=LogLevelProgress("l1", "debug", 2000),
+    proof=ProofProgress(2, 0.5, 100, 5_000, 3, 1),
 )
 
 
@@ -158,6 +160,18 @@ def test_only_topics_of_which_something_came_are_added_up_again() -> None:
     assert [one.topic for one in status.topics()] == ["old"]
 
 
+def test_the_proofs_of_copiers_are_summed_up() -> None:
+    status = FlowStatus()
+    reporter = FlowReporter(SETTINGS, SYSTEM)
+    status.add_report(report(progress(ORDERS, 5, 5), at_ms=1000))
+    assert reporter.report("running", None, status).proof is None
+    parts = (progress(ORDERS, 5, 5, proof_lag_ms=250, proven_target=4), progress(OLD, 5, 5, proof_lag_ms=0))
+    counters = CopierCounters(proven_records=9, proven_bytes=99, unproved_records=2, differences={"foreign": 1})
+    for _ in range(2):
+        status.add_report(replace(report(*parts, at_ms=2000), counters=counters))
+    assert reporter.report("running", None, status).proof == ProofProgress(2, 0.25, 18, 198, 4, 2)
+
+
 def test_the_same_error_keeps_its_time_and_the_last_one_stays() -> None:
     reporter = FlowReporter(SETTINGS, SYSTEM)
     reporter.last_error.record_error("gap: x")
@@ -247,7 +261,7 @@ def test_rates_of_topics_are_those_since_the_last_report_and_a_target_that_is_aw
 
 def test_a_topic_of_small_records_gets_fewer_topics_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     target = Target()
-    target.most_bytes = 2_000
+    target.most_bytes = 3_000
     found: Any = target
     every = tuple(TopicProgress(f"t{number}", lag=number) for number in range(100))
     publisher = Publisher(SETTINGS, found, lambda: replace(FULL, topics=every))

@@ -180,6 +180,21 @@ def failed_record_settings(
     return settings
 
 
+def _check_proof(connector: ConfigReader, flow: FlowSettings) -> None:
+    """Add a problem for each line that asks for a proof in a flow with a transform: its records differ on purpose."""
+    if flow.transform is None or not any(flow.proof.values):
+        return
+    key = key_of(FlowSettings, "proof")
+    for name, entry in connector.layer.items():
+        if (name == key or name.startswith(f"{key}.")) and entry.value.strip().lower() == "true":
+            connector.problems.refuse(
+                entry,
+                f"{entry.value.strip()!r} together with a transform",
+                "false, or leave out the transform",
+                MistakeKind.CONTRADICTION,
+            )
+
+
 _POLICIES = ("oversized_record_policy", "refused_record_policy")
 
 
@@ -312,6 +327,7 @@ def build_flow(
     )
     if copies:
         check_identical_offsets(connector, flow)
+        _check_proof(connector, flow)
         warn_of_naming(layers, connector, flow, warnings)
     if layers.kind in {"checkpoint", "heartbeat"} and "transforms" in layers.connector:
         entry = layers.connector["transforms"]

@@ -411,6 +411,23 @@ TWINLOG_KEYS = (
         update=PAUSE,
     ),
     _flow_setting(
+        "twinlog.proof",
+        BOOL,
+        "Whether the remote topic is read behind the copying, and [proven equal](proof.md) to the answers of the "
+        "source; without effect on heartbeats, and refused together with a transform.",
+        per_topic=True,
+        update=PAUSE,
+    ),
+    _flow_setting(
+        "twinlog.difference.policy",
+        ENUM,
+        "Action when the proof finds a difference: `hold` the partition, `report` the difference and continue, or "
+        "`stop` the flow.",
+        choices=("hold", "report", "stop"),
+        per_topic=True,
+        update=PAUSE,
+    ),
+    _flow_setting(
         "twinlog.renamed.topic.policy",
         ENUM,
         "Action when a topic was copied to another remote name before: `stop` the flow, `continue` with later "

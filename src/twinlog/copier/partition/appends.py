@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from twinlog.batches.split import isolate, split_append
 from twinlog.copier.partition import refused_appends
 from twinlog.copier.partition.append_memory import AppendMemory
+from twinlog.copier.partition.batch_limit import naming
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.copied_records import ForeignOffsets, MisplacedAppends
 from twinlog.copier.partition.copy_state import CopyState
@@ -31,12 +32,13 @@ from twinlog.copier.partition.refused_appends import (
 )
 from twinlog.copier.partition.routed_records import PendingRoutedFetch
 from twinlog.copier.partition.routes import Routes
-from twinlog.errors import DivergedError, TwinlogError
+from twinlog.errors import DifferenceError, DivergedError, TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity, QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, PreparedFetch
 from twinlog.kafka.producer.produce_errors import SentAppend
+from twinlog.kafka.producer.proof import element_of
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset
@@ -329,8 +331,28 @@ class PartitionAppends:
                 self._state.report_trouble(f"target: it does not take a batch of {append.bytes} bytes as it is")
                 self._state.request(ResolvePosition())
                 return False
+        if self._state.copied.proof is not None and not self._has_same_records(append, parts):
+            return False
         self._services.memory.track_waiting(parts)
         self.queue.replace_first(parts)
+        return True
+
+    def _has_same_records(self, append: Append, parts: list[Append]) -> bool:
+        """Whether an append was cut into parts with its records; otherwise the partition fails, unless it reports."""
+        from twinlog.copier.proof.link import require_parts  # noqa: PLC0415 - numpy
+
+        state = self._state
+        try:
+            require_parts(append, parts)
+        except DifferenceError as error:
+            self._services.context.tally.add_difference(error.kind)
+            named = naming(error, state.source, state.remote)
+            if state.copied.proof is None or not state.copied.proof.reports:
+                state.fail_partition(named)
+                return False
+            self._services.context.report_event("difference", named.message)
+        for part in parts:
+            part.element = None if append.element is None else element_of(part.data)
         return True
 
     def overdue(self, now: float) -> TwinlogError | None:

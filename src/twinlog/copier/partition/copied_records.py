@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.clock import LONG_AGO, Clock, wall_ms
 from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.proof.notes import PartitionProof
 from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.stamp import sequence_after
 from twinlog.lease.messages import Grant
@@ -45,10 +46,12 @@ class CopiedRecords:
     While a transaction is open, `acknowledged` is after `committed`. `runs` are acknowledged runs since the last
     `take_runs`. `counts` and `bytes` count records on the target for good: `counts` since the last report, `bytes`
     since this copier took the partition. While `leeway`, markers and aborted records may lie before the next append.
+    `proof` has notes of the appends, None for an unproven topic.
     """
 
     __slots__ = (
         "_clock",
+        "_difference",
         "_tally",
         "_transactional",
         "_uncommitted",
@@ -58,6 +61,7 @@ class CopiedRecords:
         "committed",
         "counts",
         "leeway",
+        "proof",
         "runs",
     )
 
@@ -69,11 +73,22 @@ class CopiedRecords:
         self.counts = PartitionCounters()
         self.bytes = 0
         self.leeway = transactional
+        self.proof: PartitionProof | None = None
         self._clock = clock
+        self._difference: TargetOffset | None = None
         self._tally = tally
         self._transactional = transactional
         self._uncommitted: list[tuple[int, int, int]] = []
         """For each append in the open transaction: records, bytes, largest timestamp."""
+
+    def set_proof(self, proof: PartitionProof | None) -> None:
+        """Note all appends from now on for the proof of equality."""
+        self.proof = proof
+
+    def mark_difference(self, target: TargetOffset) -> None:
+        """The proof found a difference at a target offset: all positions from now on tell it."""
+        self._difference = target
+        self.acknowledged = replace(self.acknowledged, difference=target)
 
     @property
     def durable(self) -> Position:
@@ -115,6 +130,8 @@ class CopiedRecords:
         self.acknowledged = before.after_append(append.next_source_offset, next_target, leader_epoch, writer)
         if copies:
             self._note(append)
+        if self.proof is not None:
+            self.proof.add_append(append, base_offset)
 
     def routed(self, append: Append) -> None:
         """The target acknowledged records of this partition that a transform routed to another partition."""
@@ -138,7 +155,9 @@ class CopiedRecords:
         self.runs.add_runs(runs)
         if position.next_target is not None and position.next_target != self.acknowledged.next_target:
             self.runs.add_jump(position.next_source, position.next_target)
-        self.acknowledged = position
+        self.acknowledged = position if self._difference is None else replace(position, difference=self._difference)
+        if self.proof is not None:
+            self.proof.move_position(position)
 
     def set_generation(self, generation: int) -> None:
         """The exact map of this partition is in another generation."""
@@ -152,11 +171,15 @@ class CopiedRecords:
             self._count(records, size, max_timestamp)
         self.committed = position
         self.acknowledged = replace(self.acknowledged, next_target=position.next_target, generation=position.generation)
+        if self.proof is not None:
+            self.proof.commit(position)
 
     def abort(self) -> None:
         """The open transaction was aborted; `move_position` to `committed` follows if records were copied since."""
         self._uncommitted.clear()
         self.leeway = True
+        if self.proof is not None:
+            self.proof.abort()
 
     def recommit_records(self, position: Position) -> None:
         """The lost records of committed transactions lie after `position`."""

@@ -24,8 +24,10 @@ from twinlog.copier.partition.life import (
     PauseFetch,
 )
 from twinlog.copier.partition.source_log import ReadAhead, SourcePosition, decide_fetch_error
+from twinlog.copier.proof.notes import PartitionProof
 from twinlog.errors import (
     CorruptBatchError,
+    DifferenceError,
     DivergedError,
     EngineLostError,
     NotAcknowledgedError,
@@ -35,6 +37,7 @@ from twinlog.errors import (
 )
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
+from twinlog.kafka.producer.proof import element_of
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.record.batch import read_last_batch
 from twinlog.lease.messages import Grant
@@ -63,8 +66,12 @@ class PartitionCopy:
         sequence: int = 0,
         prepare: Prepare = copy_as_it_is,
         queue: AppendQueue | None = None,
+        proof: PartitionProof | None = None,
     ) -> None:
-        """`prepare` makes appends of fetches. `sequence` and `queue` are as in `PartitionAppends`."""
+        """`prepare` makes appends of fetches. `sequence` and `queue` are as in `PartitionAppends`.
+
+        `proof` gets notes of the appends if the topic is proven.
+        """
         self.life = life
         self.source: TopicPartition = life.grant.source
         self.remote: TopicPartition = life.grant.remote
@@ -87,9 +94,11 @@ class PartitionCopy:
         self.read: SourcePosition = self.state.read
         self.read_ahead: ReadAhead = self.state.read_ahead
         self.copied: CopiedRecords = self.state.copied
+        self.copied.set_proof(proof)
         self._target = services.context.target
         self._source = services.context.source
         self._now = services.context.loop.clock.monotonic
+        self._context = services.context
         self._prepare = prepare
         self._request_copier = request
         self._appends = PartitionAppends(self.state, identity, services, sequence=sequence, queue=queue)
@@ -208,11 +217,16 @@ class PartitionCopy:
         self.state.pause()
         self.life.fail(error)
         self.state.report_trouble(str(error))
-        arrives = isinstance(error, NotAcknowledgedError | DivergedError)
+        arrives = isinstance(error, NotAcknowledgedError | DivergedError | DifferenceError)
         # Within a transaction, an abort also ends the appends that may still arrive.
         if not self._appends.fail(refused=not arrives) and self.transactional:
             self._request_copier(self, AbortTransaction())
         self._request_copier(self, HoldPartition(error))
+
+    def hold_difference(self, error: DifferenceError) -> None:
+        """The target differs from the source: hold this partition until an operator accepts the difference."""
+        self.copied.mark_difference(TargetOffset(error.target_offset))
+        self.fail_partition(error)
 
     def take_runs(self) -> list[CopiedRun]:
         """Source and target offsets of the records acknowledged since the last call."""
@@ -326,6 +340,9 @@ class PartitionCopy:
             rules = replace(rules, most_records=most)
         try:
             prepared = self._prepare(fetched.records, self.read.offset, rules, fetched.aborted)
+            if self.copied.proof is not None:
+                self._identify(prepared.appends)
+                self._check_built(prepared.appends, fetched)
         except EngineLostError as error:
             self.state.pause()
             self.report_trouble(f"transform: {error}")
@@ -339,6 +356,26 @@ class PartitionCopy:
                 self.fail_partition(naming(error, self.source, self.remote))
             return None
         return None if prepared.oversized and self._must_ask_limit() else prepared
+
+    def _identify(self, appends: Sequence[Append]) -> None:
+        """Give appends their elements, by which the prover finds them in the remote log."""
+        for append in appends:
+            append.element = element_of(append.data)
+
+    def _check_built(self, appends: Sequence[Append], fetched: PartitionResponse) -> None:
+        """Compare built batches with the answer that they were built from. Raises DifferenceError."""
+        if all(type(append.data) is memoryview for append in appends):
+            return
+        from twinlog.copier.proof.link import require_equal  # noqa: PLC0415 - numpy
+
+        committed = self.limit.rules.read_committed
+        try:
+            require_equal(appends, fetched.records, fetched.aborted if committed else None)
+        except DifferenceError as error:
+            self._context.tally.add_difference(error.kind)
+            if self.copied.proof is None or not self.copied.proof.reports:
+                raise
+            self._context.report_event("difference", f"{self.source}: {error.message}")
 
     def free_memory(self, now: float) -> None:
         """Free memory for other partitions.

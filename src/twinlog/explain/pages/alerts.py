@@ -20,6 +20,8 @@ ALERTS: Mapping[str, str] = {
     "TwinlogNoReport": "TW-ALERT-07",
     "TwinlogGap": "TW-GAP-01",
     "TwinlogForeignWriter": "TW-TARGET-04",
+    "TwinlogProofDifference": "TW-PROOF-01",
+    "TwinlogProofBehind": "TW-ALERT-12",
     "TwinlogNotSafeToFailOver": "TW-ALERT-08",
     "TwinlogGroupSyncOld": "TW-ALERT-09",
     "TwinlogStandbyMissing": "TW-ALERT-10",
@@ -165,6 +167,21 @@ _ALERT = Area(
             look=(
                 "dmesg | grep -i 'out of memory'",
                 "kubectl logs POD --previous",
+            ),
+        ),
+        Message(
+            "TW-ALERT-12",
+            "The proof of equality is behind",
+            "warning",
+            lines=("`alert TwinlogProofBehind`",),
+            meaning=(
+                "The oldest unproven append was acknowledged a minute ago: the copiers have too little processor time, "
+                "the target answers slowly, or an open transaction of another program hides the records."
+            ),
+            impact="Records are copied, and proven late.",
+            mend=(
+                "Raise `tasks.max`. Look for a hanging transaction with `kafka-transactions.sh find-hanging`, and for "
+                "`TW-PROOF-02` in the log. See [proof](proof.md)."
             ),
         ),
     ),

@@ -130,6 +130,23 @@ class Loop:
     def lock(self) -> Lock:
         return Lock(self)
 
+    def beside(self) -> Loop:
+        """Another loop with the same clock and the same wire, for another thread."""
+        return Loop(self.clock, self.wire)
+
+    def run_on_thread(self, main: Callable[..., Coroutine[Any, Any, None]], name: str) -> None:
+        """Run `main` to its end on a thread of this loop's own, and close the loop then."""
+
+        def run() -> None:
+            try:
+                self.run(main)
+            except Exception as error:
+                self.crashed(error)
+            finally:
+                self.close()
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+
     @property
     def ended(self) -> bool:
         """Whether the loop's own thread has ended by an error: then all coroutines have stopped."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from twinlog.kafka.producer.proof import Element
 from twinlog.kafka.record.batch import HEADER, LOG_APPEND_TIME
 from twinlog.kafka.record.compression import NONE
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
@@ -150,7 +151,8 @@ class Append:
     `spans` are the source offsets of its records, as runs of (first offset, count). Target offsets run on from the base
     offset that the broker answers. Records that a transform added have the offset `ADDED`. `next_source_offset` is the
     position once the append is acknowledged. `data` may be a part of the fetched buffer. `max_timestamp` is in
-    milliseconds. `route` is set when a transform routed the records to this partition.
+    milliseconds. `route` is set when a transform routed the records to this partition. `element` is set for the proof
+    of equality (`copier.proof`).
     """
 
     data: bytearray | memoryview
@@ -160,6 +162,7 @@ class Append:
     max_timestamp: int
     spans: tuple[tuple[SourceOffset, int], ...]
     route: Route | None = None
+    element: Element | None = None
 
     @property
     def bytes(self) -> int:

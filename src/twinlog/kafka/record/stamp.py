@@ -58,10 +58,11 @@ def replace_head(crc: int, old: bytes, new: bytes, rest: int) -> int:
 
     The tail has `rest` bytes; `old` and `new` have the same length.
     """
-    return crc ^ _past_zeros(value(old) ^ value(new), rest)
+    return crc ^ past_zeros(value(old) ^ value(new), rest)
 
 
-def _past_zeros(crc: int, zeros: int) -> int:
+def past_zeros(crc: int, zeros: int) -> int:
+    """Return the effect of some bytes with this CRC32C on the CRC32C of these bytes and `zeros` bytes after them."""
     place = 0
     while zeros:
         if digit := zeros & 15:
@@ -82,9 +83,9 @@ def _tables_past(digit: int, place: int) -> _Tables:
     for bit in range(32):
         image = 1 << bit
         if digit > 1:
-            image = _past_zeros(_past_zeros(image, digit - 1 << 4 * place), 1 << 4 * place)
+            image = past_zeros(past_zeros(image, digit - 1 << 4 * place), 1 << 4 * place)
         elif place:
-            image = _past_zeros(_past_zeros(image, 8 << 4 * (place - 1)), 8 << 4 * (place - 1))
+            image = past_zeros(past_zeros(image, 8 << 4 * (place - 1)), 8 << 4 * (place - 1))
         else:
             for _ in range(8):
                 image = image >> 1 ^ (_POLYNOMIAL if image & 1 else 0)

@@ -39,6 +39,9 @@ class Position:
 
     `kept_from` is the first source offset to copy if the copies keep the offsets of their sources, otherwise None.
     Before it the remote log has only records that fill offsets, and `next_target` equals `next_source`.
+
+    `difference` is the target offset of a difference that the proof of equality found, and that no operator has
+    accepted, otherwise None.
     """
 
     next_source: SourceOffset
@@ -50,6 +53,7 @@ class Position:
     remote_topic: str | None = None
     writer: Writer | None = None
     kept_from: SourceOffset | None = None
+    difference: TargetOffset | None = None
 
     @property
     def fills(self) -> bool:
@@ -71,6 +75,7 @@ class Position:
             self.remote_topic,
             writer,
             self.kept_from,
+            self.difference,
         )
 
 
@@ -104,6 +109,8 @@ def encode_position(
     }
     if position.kept_from is not None:
         extra["kept_from"] = position.kept_from
+    if position.difference is not None:
+        extra["difference"] = position.difference
     return PositionRecord(
         key=position_key(source, partition, connector),
         value=utf8_json({"offset": position.next_source - 1}),
@@ -155,6 +162,7 @@ def decode_position(
         remote_topic=extra.get("remote_topic"),
         writer=_writer(extra.get("producer")),
         kept_from=extra.get("kept_from"),
+        difference=extra.get("difference"),
     )
 
 

@@ -181,6 +181,15 @@ RUN_ROWS = (
     RightRow(
         "target",
         "topics `east.` (prefix)",
+        (_READ, _SETTINGS),
+        "reading the copies, and whether their topic is compacted, with `twinlog.proof`",
+        remote_topics,
+        lambda flow: flow.copies and any(flow.proof.values),
+        ("data",),
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
         (_READ,),
         "reading the records that arrived before a crash; committing offsets of groups",
         remote_topics,

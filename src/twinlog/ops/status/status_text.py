@@ -42,6 +42,7 @@ def lines(seen: FlowSnapshot) -> list[str]:
         add("missing", _missing(report))
         add("paused", _paused(report))
         add("rate", _rate(report))
+        add("proof", _proof(report))
     holds = seen.held_report
     if holds is not None and holds.held:
         add("held", _held_sum(holds))
@@ -142,6 +143,16 @@ def _rate(report: DriverReport) -> str:
     failed = f", {report.failed:,} skipped because the transform failed on them" if report.failed else ""
     dropped = f", {report.dropped:,} dropped by the transform" if report.dropped else ""
     return f"{rates}, by {tasks}; {report.records:,} records copied since {since}{failed}{dropped}"
+
+
+def _proof(report: DriverReport) -> str | None:
+    """The progress of the proof of equality: `0.3 s behind, 1.2 GB in 6 partitions proven, 0 differences`."""
+    proof = report.proof
+    if proof is None:
+        return None
+    unproved = f", {_records(proof.unproved)} unproved" if proof.unproved else ""
+    proven = f"{shown_bytes(proof.bytes)} in {counted(proof.partitions, 'partition')} proven"
+    return f"{proof.lag_s:.1f} s behind, {proven}, {counted(proof.differences, 'difference')}{unproved}"
 
 
 def _held_sum(report: DriverReport) -> str:
@@ -266,6 +277,7 @@ def flow_figures(seen: FlowSnapshot) -> dict[str, Any]:
         "missing": {} if report is None else {"topics": report.missing, "first": dict(report.missing_topics)},
         "paused": None if report is None else {"partitions": report.paused, "records": report.paused_lag},
         "log_level": _log_level_json(report),
+        "proof": None if report is None or report.proof is None else asdict(report.proof),
     }
 
 

@@ -7,7 +7,7 @@ The readiness for a failover sums up the judgement of `twinlog groups` for the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf, isnan, nan
@@ -22,9 +22,10 @@ from prometheus_client.metrics_core import (
     SummaryMetricFamily,
 )
 
-from twinlog.lease.progress import AGE_BOUNDS_MS
+from twinlog.lease.progress import AGE_BOUNDS_MS, DIFFERENCE_KINDS
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.held import HELD_REASONS
+from twinlog.model.types import TopicPartition
 from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.worker.status.report import DriverReport
 
@@ -83,7 +84,8 @@ class FlowMetricFacts:
     `heard_s` is the longest time since a copier of the flow reported, None if the flow has no copier. `stuck` counts
     partitions whose copying is blocked. `ready` is the number of other warm standby processes, None if flows are
     distributed by other means than the election. A flow that `failed` here has no report. A checkpoint connector
-    follows groups, and its `copies` is false.
+    follows groups, and its `copies` is false. `proven` has the target offset up to which each partition is proven, by
+    its source partition.
     """
 
     flow: str
@@ -95,6 +97,7 @@ class FlowMetricFacts:
     stuck: int = 0
     copies: bool = True
     failed: bool = False
+    proven: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def flow_families(flows: Iterable[FlowMetricFacts]) -> Iterator[Metric]:
@@ -116,6 +119,7 @@ def flow_families(flows: Iterable[FlowMetricFacts]) -> Iterator[Metric]:
     yield from _lag(copying)
     yield from _topics(copying)
     yield from _counts(copying)
+    yield from _proofs(copying)
     yield from _alarms([one for one in all_ if one.copies])
     yield from _groups(here)
 
@@ -284,6 +288,30 @@ def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
     yield from (batches, events, latency)
 
 
+def _proofs(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
+    proofs = [(one, report.proof) for one, report in here if report.proof is not None]
+    yield _gauge(
+        "twinlog_proof_lag_seconds",
+        "Seconds since the target acknowledged the oldest append that is not proven equal yet.",
+        ((one.flow, proof.lag_s) for one, proof in proofs),
+    )
+    for name, about, count_of in (
+        ("records", "Records that were proven equal on the target.", attrgetter("records")),
+        ("bytes", "Bytes of batches that were proven equal on the target.", attrgetter("bytes")),
+        ("unproved_records", "Records that are out of the proof.", attrgetter("unproved")),
+    ):
+        yield _counter(f"twinlog_proof_{name}", about, ((one.flow, count_of(proof)) for one, proof in proofs))
+    offsets = GaugeMetricFamily(
+        "twinlog_proven_offset",
+        "The target offset up to which the copy of a source partition is proven equal.",
+        labels=["flow", "topic", "partition"],
+    )
+    for one, _ in proofs:
+        for source, offset in sorted(one.proven.items()):
+            offsets.add_metric([one.flow, source.topic, str(source.partition)], offset)
+    yield offsets
+
+
 def _alarms(flows: list[FlowMetricFacts]) -> Iterator[Metric]:
     """The metrics of a standby process too: an alert needs a 0 before the 1, and a take-over may meet a gap at once."""
     for name, about, kind in (
@@ -291,6 +319,16 @@ def _alarms(flows: list[FlowMetricFacts]) -> Iterator[Metric]:
         ("twinlog_foreign_writes", "Reports of records by other writers in remote topics.", "foreign"),
     ):
         yield _counter(name, about, ((one.flow, one.meters.events.get(kind, 0)) for one in flows))
+    mismatches = CounterMetricFamily(
+        "twinlog_proof_mismatches",
+        "Differences between both clusters that the proof of equality found, by kind.",
+        labels=["flow", "kind"],
+    )
+    for one in flows:
+        found = one.meters.sum_counters().differences
+        for kind_ in DIFFERENCE_KINDS:
+            mismatches.add_metric([one.flow, kind_], found.get(kind_, 0))
+    yield mismatches
 
 
 def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:

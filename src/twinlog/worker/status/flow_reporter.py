@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from twinlog.clock import Clock, wall_ms
+from twinlog.lease.progress import CopierCounters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicName
@@ -23,6 +24,7 @@ from twinlog.worker.status.report import (
     DriverReport,
     GroupsProgress,
     LogLevelProgress,
+    ProofProgress,
     TaskPlace,
     TopicProgress,
 )
@@ -196,6 +198,23 @@ def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[HeldPart
         held_partitions=tuple(held[:MOST_HELD]),
         paused=sum(topic.paused for topic in topics),
         paused_lag=status.paused.lag,
+        proof=_proof(status, counted),
+    )
+
+
+def _proof(status: FlowStatus, counted: CopierCounters) -> ProofProgress | None:
+    """The proof of a flow; None if no partition is proven and no difference was found."""
+    lags = status.proof_lags_ms()
+    differences = sum(counted.differences.values())
+    if not lags and not differences:
+        return None
+    return ProofProgress(
+        len(lags),
+        max(lags, default=0) / 1000,
+        counted.proven_records,
+        counted.proven_bytes,
+        counted.unproved_records,
+        differences,
     )
 
 

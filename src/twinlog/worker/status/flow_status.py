@@ -281,6 +281,11 @@ class FlowStatus:
         with self._lock:
             return {key: part for key, (part, _) in self._parts.items()}
 
+    def proof_lags_ms(self) -> list[int]:
+        """The lag of the proof of each proven partition."""
+        with self._lock:
+            return [part.proof_lag_ms for part, _ in self._parts.values() if part.proof_lag_ms >= 0]
+
     def heard_s(self) -> float | None:
         """Seconds since the last report of the copier that is silent the longest; None if all copiers have ended."""
         now = self._clock()

@@ -114,6 +114,22 @@ class GroupsProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class ProofProgress:
+    """The proof of equality: `partitions` are proven, each at most `lag_s` seconds behind its acknowledged appends.
+
+    `records` in batches of `bytes` were found equal, `unproved` records are out of the proof, and `differences` were
+    found, all since this process runs the flow.
+    """
+
+    partitions: int
+    lag_s: float
+    records: int = 0
+    bytes: int = 0
+    unproved: int = 0
+    differences: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPlace:
     """A copier of the flow, the host of its process, and the number of its partitions.
 
@@ -151,7 +167,7 @@ class DriverReport:
     topic, or some of its partitions, and are excluded from all other sums; `missing_topics` are the first of them.
     `left_out` has the first topics that the flow leaves to other flows. Both have a reason for each topic. `bridged` is
     true while the bridge copies in place of Spark's tasks. `group` is the group of the flow's processes. `tasks` are
-    the first copiers by name, `MOST_TASKS` at most.
+    the first copiers by name, `MOST_TASKS` at most. `proof` is None for a flow without a proof.
     """
 
     flow: str
@@ -194,6 +210,7 @@ class DriverReport:
     group: str = ""
     tasks: tuple[TaskPlace, ...] = field(default=())
     log_level: LogLevelProgress | None = None
+    proof: ProofProgress | None = None
 
     @property
     def other_log_level(self) -> LogLevelProgress | None:

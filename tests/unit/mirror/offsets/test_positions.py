@@ -76,7 +76,7 @@ def test_a_record_that_is_no_position_is_passed_over(number: str) -> None:
 
 def test_an_append_moves_a_position_and_keeps_all_else() -> None:
     """Each field has a value of its own, so a field that a later version adds is looked at, too."""
-    values = (5, 6, 7, "topic", "remote id", 8, "remote", Writer(1, 2, 3), 4)
+    values = (5, 6, 7, "topic", "remote id", 8, "remote", Writer(1, 2, 3), 4, 9)
     before = Position(*values)
     assert [getattr(before, one.name) for one in fields(Position)] == list(values)
     after = before.after_append(15, 16, 17, Writer(1, 2, 4))

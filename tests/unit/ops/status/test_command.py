@@ -17,7 +17,7 @@ from twinlog.model.types import SourceOffset
 from twinlog.ops.status.command import MaxLag, exit_code, watch
 from twinlog.ops.status.flow import FlowSnapshot, by_report
 from twinlog.ops.status.status_text import flow_json, lines
-from twinlog.worker.status.report import GroupsProgress, LogLevelProgress, TopicProgress
+from twinlog.worker.status.report import GroupsProgress, LogLevelProgress, ProofProgress, TopicProgress
 
 REPORTED = replace(
     REPORT,
@@ -70,6 +70,23 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
 
 def test_the_bridge_is_named_while_it_copies() -> None:
     assert "by the bridge until Spark has a task; " in line(seen(replace(REPORTED, bridged=True)), "rate")
+
+
+def test_the_proof_is_shown_with_its_lag_and_its_differences() -> None:
+    without = seen(replace(REPORTED, proof=None))
+    assert (line(without, "proof"), flow_json(without)["proof"]) == ("", None)
+    found = seen(replace(REPORTED, proof=ProofProgress(3, 0.25, 1000, 5_000_000)))
+    assert line(found, "proof") == "proof       0.2 s behind, 5.0 MB in 3 partitions proven, 0 differences"
+    found = seen(replace(REPORTED, proof=ProofProgress(1, 2.0, 1000, 5_000_000, 7, 1)))
+    assert line(found, "proof").endswith("5.0 MB in 1 partition proven, 1 difference, 7 records unproved")
+    assert flow_json(found)["proof"] == {
+        "partitions": 1,
+        "lag_s": 2.0,
+        "records": 1000,
+        "bytes": 5_000_000,
+        "unproved": 7,
+        "differences": 1,
+    }
 
 
 def test_a_level_of_the_log_is_shown_until_its_end() -> None:

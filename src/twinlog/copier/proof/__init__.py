@@ -1,0 +1,1 @@
+"""The continuous proof that the remote log has the records that the source returned."""

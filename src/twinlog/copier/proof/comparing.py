@@ -1,0 +1,296 @@
+"""Compares the batches of a remote log with the notes of the copier, in the order of their offsets; pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from twinlog.copier.proof.notes import Note, PartitionProof, Proven
+from twinlog.errors import CorruptBatchError, DifferenceError
+from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, element_of, extend_chain
+from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
+from twinlog.kafka.record.batch import AbortedFilter, Batch, check_crc, read_batch
+from twinlog.kafka.record.records import is_abort_marker
+from twinlog.lease.progress import DifferenceKind
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+
+PATIENCE_S = 3.0
+"""A batch that lacks a note, and a note that lacks a batch, is doubted after this time.
+
+An acknowledgement comes some milliseconds after its batch is readable, or before.
+"""
+
+MOST_UNMATCHED = 20_000
+"""The batches of a partition that wait for their notes; then its log waits."""
+
+_SAID: dict[DifferenceKind, str] = {
+    "changed": "has another record",
+    "missing": "lacks the record",
+    "foreign": "has a record of another program",
+    "doubled": "has a record twice",
+    "damaged": "has a batch with a wrong checksum",
+    "built": "was to get another record",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProofDifference:
+    """A confirmed difference, with the offsets of its first record on both sides.
+
+    Of a batch that the source lacks, `source_offset` is the offset up to which the partition is proven.
+    """
+
+    kind: DifferenceKind
+    source_offset: SourceOffset
+    target_offset: TargetOffset
+
+    def as_error(self, source: TopicPartition, remote: TopicPartition) -> DifferenceError:
+        """The error that holds the partition."""
+        before = "after the copies before" if self.kind in ("foreign", "doubled") else "for"
+        return DifferenceError(
+            f"{source}: {remote} differs: at offset {self.target_offset} it {_SAID[self.kind]}, {before} source offset "
+            f"{self.source_offset}",
+            kind=self.kind,
+            source_offset=self.source_offset,
+            target_offset=self.target_offset,
+        )
+
+
+class RemoteBatch(NamedTuple):
+    """A visible batch of the remote log, read at `at` (monotonic seconds); `element` is None if it is damaged."""
+
+    base: TargetOffset
+    end: TargetOffset
+    records: int
+    element: Element | None
+    producer_id: int
+    at: float
+
+
+class LogPart(NamedTuple):
+    """The visible batches of an answer, and the offset to read next; `unreadable` at an impossible header."""
+
+    batches: list[RemoteBatch]
+    position: TargetOffset
+    unreadable: bool
+
+
+def read_stored(answer: PartitionResponse, position: TargetOffset, now: float) -> LogPart:
+    """The batches of an answer from `position` on; markers and aborted records are left out."""
+    hidden = AbortedFilter(answer.aborted)
+    found: list[RemoteBatch] = []
+    at = 0
+    try:
+        while (batch := read_batch(answer.records, at)) is not None:
+            at = batch.end
+            gone = batch.magic == 2 and hidden.hides(batch, abort_marker=is_abort_marker(answer.records, batch))
+            if batch.last_offset < position:
+                continue
+            position = TargetOffset(batch.last_offset + 1)
+            if not gone and not batch.is_control and batch.record_count:
+                found.append(_stored(answer.records, batch, now))
+    except CorruptBatchError:
+        return LogPart(found, position, unreadable=True)
+    return LogPart(found, position, unreadable=False)
+
+
+def _stored(records: memoryview, batch: Batch, now: float) -> RemoteBatch:
+    element: Element | None = None
+    try:
+        check_crc(records, batch)
+    except CorruptBatchError:
+        pass
+    else:
+        element = element_of(records, batch.start) if batch.magic == 2 else None
+    base, end = TargetOffset(batch.base_offset), TargetOffset(batch.last_offset + 1)
+    return RemoteBatch(base, end, batch.record_count, element, batch.producer_id, now)
+
+
+def matches(note: Note, batches: list[RemoteBatch]) -> bool:
+    """Whether some batches are the appends of a note, all of them and in order."""
+    if note.head is None:
+        return len(batches) == 1 and (batches[0].base, batches[0].element) == (note.base, note.element)
+    chain = EMPTY_CHAIN
+    for one in batches:
+        if one.element is None:
+            return False
+        chain = extend_chain(chain, one.element.encode(one.base))
+    return chain == note.head
+
+
+def is_rewritten(note: Note, batches: list[RemoteBatch]) -> bool:
+    """Whether batches with the same records may be the work of a broker.
+
+    A broker compresses a batch again for another codec of its topic (Kafka class LogValidator), and a cleaner writes a
+    batch again with another first timestamp (`MemoryRecords.filterTo`). A batch of the same form is damaged.
+    """
+    sent = note.element
+    if sent is None or len(batches) != 1 or batches[0].element is None:
+        return True
+    there = batches[0].element
+    return (there.codec, there.length, there.base_timestamp) != (sent.codec, sent.length, sent.base_timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A note that lacks its batch, or a `surplus` batch that lacks a note. It may have a harmless cause."""
+
+    note: Note | None
+    surplus: RemoteBatch | None = None
+
+
+class ProofCursor:
+    """The place in a remote log up to which it is read and compared; belongs to the prover's thread.
+
+    `position` is the next target offset to read, None until the first append of a new topic. While `suspended` nothing
+    is read: a suspicion is looked into, or the broker refuses the partition.
+    """
+
+    held_back = False
+
+    def __init__(self, source: TopicPartition, proof: PartitionProof) -> None:
+        self.source = source
+        self.remote = proof.remote
+        self.proof = proof
+        self.position: TargetOffset | None = None
+        self.note: Note | None = None
+        self.suspended = False
+        self.ended = False
+        self._unmatched: deque[RemoteBatch] = deque()
+        self._row: list[RemoteBatch] = []
+        """The batches of the present folded note."""
+        self._chain = EMPTY_CHAIN
+
+    @property
+    def has_work(self) -> bool:
+        """Whether notes or batches wait, or the copier went back."""
+        proof = self.proof
+        waits = self.note is not None or bool(self._unmatched) or bool(proof.waiting) or proof.has_cut
+        return waits or self.position is None
+
+    def fetch_position(self, read_ahead: int) -> FetchPosition | None:
+        """The next fetch position, as `kafka.consumer.partition_reader.Cursor`."""
+        if self.position is None or self.suspended or self.ended or len(self._unmatched) >= MOST_UNMATCHED:
+            return None
+        return FetchPosition(self.position, 0)
+
+    def position_after(self, asked: FetchPosition, answer: PartitionResponse, read_ahead: int) -> FetchPosition | None:
+        """None: the copier comes first on this core, so the log is read in turn."""
+        return None
+
+    def add_answer(self, answer: PartitionResponse, now: float) -> bool:
+        """Take an answer of the log from `position` on; False if a part of it is unreadable."""
+        assert self.position is not None
+        found = read_stored(answer, self.position, now)
+        self._unmatched.extend(found.batches)
+        self.position = found.position
+        return not found.unreadable
+
+    def compare(self, now: float, answered_at: float) -> Suspicion | None:
+        """Compare as far as notes and batches are there; returns the first suspicion, and stays before it.
+
+        The broker of the remote log last answered at `answered_at` (monotonic seconds).
+        """
+        self._follow_cut()
+        if self.position is None:
+            self.position = self.proof.begin
+        while True:
+            if self.note is None:
+                self.note = self.proof.take_note()
+                self._row = []
+            note = self.note
+            if note is None:
+                first = self._unmatched[0] if self._unmatched else None
+                return None if first is None or now - first.at < PATIENCE_S else Suspicion(None, first)
+            if self._unmatched and self._unmatched[0].end <= note.base:
+                return Suspicion(note, self._unmatched[0])
+            while self._unmatched and self._unmatched[0].base < note.end:
+                self._row.append(self._unmatched.popleft())
+            assert self.position is not None
+            if self.position < note.end:
+                return Suspicion(note) if answered_at > note.at + PATIENCE_S else None
+            if note.unproved:
+                self.leave_out_note(note)
+            elif matches(note, self._row):
+                self.accept_note(note)
+            else:
+                return Suspicion(note)
+
+    def accept_note(self, note: Note) -> None:
+        """The log has the records of a note."""
+        part = note.head if note.element is None else note.element.encode(note.base)
+        assert part is not None
+        self._chain = extend_chain(self._chain, part)
+        proven = self.proof.proven
+        self._settle(note, replace(proven, records=proven.records + note.records, bytes=proven.bytes + note.size))
+
+    def leave_out_note(self, note: Note) -> None:
+        """The records of a note are out of the proof: the target deleted them, or they were compared otherwise."""
+        count = note.records or sum(one.records for one in self._row)
+        self._settle(note, replace(self.proof.proven, unproved=self.proof.proven.unproved + count))
+
+    def pass_difference(self, note: Note | None, surplus: RemoteBatch | None) -> None:
+        """Continue after a difference: a note, or a surplus batch."""
+        proven = replace(self.proof.proven, differences=self.proof.proven.differences + 1)
+        if surplus is None:
+            assert note is not None
+            self._settle(note, proven)
+            return
+        self.proof.set_proven(proven)
+        self.drop_surplus(surplus)
+
+    def drop_surplus(self, surplus: RemoteBatch) -> None:
+        """Forget a surplus batch."""
+        if self._unmatched and self._unmatched[0] == surplus:
+            self._unmatched.popleft()
+
+    def wait_again(self, surplus: RemoteBatch, now: float) -> None:
+        """A surplus batch may still get its note: it may be an append in flight."""
+        if self._unmatched and self._unmatched[0] == surplus:
+            self._unmatched[0] = surplus._replace(at=now)
+
+    def read_again(self, offset: TargetOffset) -> None:
+        """Read the log again from an offset on, or from the present note on if it comes first."""
+        self._unmatched.clear()
+        self._row = []
+        self.position = offset if self.note is None else min(offset, self.note.base)
+
+    def skip_deleted(self, log_start: TargetOffset) -> None:
+        """The target has deleted its records before an offset."""
+        if self.position is not None and self.position < log_start:
+            self.position = log_start
+        while (note := self.note or self.proof.take_note()) is not None and note.base < log_start:
+            self.note = note
+            self.leave_out_note(note)
+        self.note = note
+
+    def _settle(self, note: Note, proven: Proven) -> None:
+        assert self.position is not None
+        self.position = max(self.position, note.end)
+        while self._unmatched and self._unmatched[0].base < note.end:
+            self._unmatched.popleft()
+        self.note = None
+        self._row = []
+        self.proof.set_proven(replace(proven, source=note.next_source, target=note.end, chain=self._chain.hex()))
+        self.proof.end_note()
+
+    def _follow_cut(self) -> None:
+        """The target lost records: the proof goes back to the records that are left."""
+        cut = self.proof.take_cut()
+        if cut is None:
+            return
+        target, source = cut
+        proven = self.proof.proven
+        if proven.target > target:
+            self.proof.set_proven(replace(proven, source=min(proven.source, source), target=target))
+        note = self.note
+        if note is not None and note.end > target:
+            # Of a folded row the records before the cut are still there.
+            self.note = Note(note.base, target, source, 0, 0, note.at) if note.base < target else None
+            if self.note is None:
+                self.proof.end_note()
+        if self.position is not None and self.position > target:
+            self.position = target
+        self._unmatched = deque(one for one in self._unmatched if one.end <= target)
+        self._row = [one for one in self._row if one.end <= target]

@@ -1,0 +1,103 @@
+"""Compares the batches that a copier built with the records of their source, before the target gets them.
+
+The records are decoded by another decoder than the preparation uses. So a difference is a defect of the preparation, or
+of the memory of this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from twinlog.arrow.bodies import Bodies, decode_bodies, first_difference, join, runs_from
+from twinlog.errors import DifferenceError
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.record.batch import AbortedFilter, Batch, read_batch
+from twinlog.kafka.record.records import is_abort_marker
+from twinlog.model.types import SourceOffset
+
+
+def visible_batches(records: memoryview, aborted: Iterable[tuple[int, int]] | None, past: int) -> list[Batch]:
+    """The batches of an answer that have records below offset `past`, except for `aborted` transactions.
+
+    Raises CorruptBatchError.
+    """
+    hidden = None if aborted is None else AbortedFilter(aborted)
+    found = []
+    at, last = 0, -1
+    while last < past - 1 and (batch := read_batch(records, at)) is not None:
+        at, last = batch.end, batch.last_offset
+        if batch.magic == 2:
+            gone = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(records, batch))
+            if gone or batch.is_control or not batch.record_count:
+                continue
+        found.append(batch)
+    return found
+
+
+def decode_all(records: memoryview, batches: Sequence[Batch], start: int, end: int) -> Bodies:
+    """The records of all batches with offsets from `start` to below `end`."""
+    parts = []
+    while batches:
+        found, count = decode_bodies(records, batches, start, end)
+        parts.append(found)
+        batches = batches[count:]
+    return join(parts)
+
+
+def within_spans(found: Bodies, spans: Iterable[tuple[SourceOffset, int]]) -> Bodies:
+    """The records whose offsets are in some span."""
+    return join([part for first, count in spans if len(part := found.from_offset(first, first + count))])
+
+
+def require_equal(appends: Iterable[Append], records: memoryview, aborted: Iterable[tuple[int, int]] | None) -> None:
+    """Raise DifferenceError unless each built append has the records of its source, in the answer `records`.
+
+    Appends that pass a batch on as it is are left out. `aborted` has the hidden transactions, None if all records are
+    copied.
+    """
+    built = [append for append in appends if type(append.data) is not memoryview]
+    if not built:
+        return
+    batches = visible_batches(records, aborted, sum(built[-1].spans[-1]))
+    at = 0
+    for append in built:
+        first, past = append.spans[0][0], sum(append.spans[-1])
+        while at < len(batches) and batches[at].last_offset < first:
+            at += 1
+        end = at
+        while end < len(batches) and (end == at or batches[end - 1].last_offset < past - 1):
+            end += 1
+        originals = within_spans(decode_all(records, batches[at:end], first, past), append.spans)
+        _require_same(originals, bodies_of(append), append)
+
+
+def require_parts(append: Append, parts: Iterable[Append]) -> None:
+    """Raise DifferenceError unless the appends that an append was cut into have its records, in their order."""
+    _require_same(bodies_of(append), join([bodies_of(part) for part in parts]), append)
+
+
+def bodies_of(append: Append) -> Bodies:
+    """The records of an append, with the offsets in its batch; empty if these have a hole."""
+    view = memoryview(append.data)
+    batch = read_batch(view, 0)
+    assert batch is not None
+    found = decode_all(view, [batch], batch.base_offset, batch.base_offset + append.count)
+    return found if runs_from(found, batch.base_offset) else found.part(0, 0)
+
+
+def _require_same(originals: Bodies, copies: Bodies, append: Append) -> None:
+    same = first_difference(originals, copies) if len(originals) and len(copies) else 0
+    if same == len(originals) == len(copies) == append.count:
+        return
+    offset = append.first_source_offset
+    for first, count in append.spans:
+        if same < count:
+            offset = SourceOffset(first + same)
+            break
+        same -= count
+    raise DifferenceError(
+        f"the batch that was built for the target has another record than the source at source offset {offset}; it "
+        "stays here",
+        kind="built",
+        source_offset=offset,
+    )

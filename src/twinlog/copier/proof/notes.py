@@ -1,0 +1,347 @@
+"""Notes about the acknowledged appends of a copier: the prover compares the remote logs with these notes.
+
+The copier's thread adds notes, and the prover's thread takes them. Many waiting notes are folded: a row of appends
+becomes a single note with a chain over the elements of the appends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, extend_chain
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+
+MOST_NOTES = 65_536
+"""The waiting notes of a copier; a note has some 200 bytes."""
+
+FOLDED_NOTES = 4_096
+"""The notes of a partition that are folded at once: this takes the copier some 5 ms."""
+
+_NO_SOURCE, _NO_TARGET, _NO_CHAIN = SourceOffset(-1), TargetOffset(-1), EMPTY_CHAIN.hex()
+
+Spans = tuple[tuple[SourceOffset, int], ...]
+"""The source offsets of records, as runs of (first offset, count)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Copied records at the target offsets from `base` to below `end`; markers of transactions may lie between them.
+
+    `spans` are their source offsets, and `next_source` is the position after them. `element` identifies a single
+    append. `head` is the chain over the elements of a row of appends. Without both the records are out of
+    the proof, and `records` is 0. The target acknowledged the records at `at` (monotonic seconds).
+    """
+
+    base: TargetOffset
+    end: TargetOffset
+    next_source: SourceOffset
+    records: int
+    size: int
+    at: float
+    spans: Spans = ()
+    element: Element | None = None
+    head: bytes | None = None
+
+    @property
+    def unproved(self) -> bool:
+        """Whether the records are out of the proof."""
+        return self.element is None and self.head is None
+
+    @property
+    def first_source(self) -> SourceOffset:
+        """The source offset of the first record; else the position after the records."""
+        return self.spans[0][0] if self.spans else self.next_source
+
+    def followed_by(self, later: Note) -> Note:
+        """Fold this note and a single later append."""
+        assert later.element is not None
+        head = self.head
+        if head is None:
+            assert self.element is not None
+            head = extend_chain(EMPTY_CHAIN, self.element.encode(self.base))
+        return Note(
+            self.base,
+            later.end,
+            later.next_source,
+            self.records + later.records,
+            self.size + later.size,
+            self.at,
+            _joined(self.spans, later.spans),
+            head=extend_chain(head, later.element.encode(later.base)),
+        )
+
+
+def _joined(spans: Spans, later: Spans) -> Spans:
+    (first, count), (next_first, next_count) = spans[-1], later[0]
+    if first + count != next_first:
+        return (*spans, *later)
+    return (*spans[:-1], (first, count + next_count), *later[1:])
+
+
+def fold_notes(notes: deque[Note], most: int) -> int:
+    """Fold each row of appends among the first `most` notes; returns the number of notes less."""
+    before = len(notes)
+    folded: list[Note] = []
+    for _ in range(min(most, before)):
+        note = notes.popleft()
+        if folded and not folded[-1].unproved and note.element is not None:
+            folded[-1] = folded[-1].followed_by(note)
+        else:
+            folded.append(note)
+    notes.extendleft(reversed(folded))
+    return before - len(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """How far a partition is proven: up to a source offset and a target offset, -1 while they are unknown.
+
+    `records` and `bytes` of batches were found equal since the begin of the proof, `unproved` records are out of it,
+    and `differences` were found. `chain` is the chain over the equal appends, in hexadecimal digits.
+    """
+
+    source: SourceOffset = _NO_SOURCE
+    target: TargetOffset = _NO_TARGET
+    records: int = 0
+    bytes: int = 0
+    unproved: int = 0
+    differences: int = 0
+    chain: str = _NO_CHAIN
+
+
+class PartitionProof:
+    """The notes of a partition. `proven` belongs to the prover's thread; each thread may read it.
+
+    With `reports` a difference is reported, and leaves the copying alone. Within transactions notes wait for the
+    commit.
+    """
+
+    def __init__(
+        self, notes: ProofNotes, remote: TopicPartition, position: Position, *, transactional: bool, reports: bool
+    ) -> None:
+        self.remote = remote
+        self.reports = reports
+        self.closed = False
+        self.begin = position.next_target
+        """The target offset of the first record in the proof; None until the first append of a new topic."""
+        self.proven = Proven(position.next_source, _NO_TARGET if self.begin is None else self.begin)
+        self.waiting: deque[Note] = deque()
+        self._all = notes
+        self._end = position.next_target
+        self._transactional = transactional
+        self._uncommitted: list[Note] = []
+        self._taken: Note | None = None
+        self._cut: tuple[TargetOffset, SourceOffset] | None = None
+        self._told = self.proven
+
+    # The copier's thread.
+
+    def add_append(self, append: Append, base: TargetOffset) -> None:
+        """The target acknowledged an append at offset `base`."""
+        note = Note(
+            base,
+            TargetOffset(base + append.count),
+            append.next_source_offset,
+            append.count if append.element is not None else 0,
+            append.bytes,
+            self._all.now(),
+            append.spans,
+            append.element,
+        )
+        self._end = note.end
+        if self._transactional:
+            self._uncommitted.append(note)
+        else:
+            self._all.add_notes(self, (note,))
+
+    def commit(self, position: Position) -> None:
+        """The transaction with this position was committed."""
+        notes, self._uncommitted = self._uncommitted, []
+        self._end = position.next_target
+        self._all.add_notes(self, notes)
+
+    def abort(self) -> None:
+        """The open transaction was aborted."""
+        self._uncommitted.clear()
+
+    def move_position(self, position: Position) -> None:
+        """Copying continues at a position.
+
+        Records between the last append and a later position had arrived before. They are out of the proof, because the
+        copier has compared them already. Records from an earlier position on are lost on the target.
+        """
+        target, end = position.next_target, self._end
+        if target is None or target == end:
+            return
+        self._end = target
+        if end is None:
+            self._all.begin_at(self, target)
+        elif target > end:
+            self._all.add_notes(self, (Note(end, target, position.next_source, 0, 0, self._all.now()),))
+        else:
+            self._all.cut_notes(self, target, position.next_source)
+
+    def take_progress(self) -> Proven:
+        """The present progress, with the counts since the last call."""
+        now, before = self.proven, self._told
+        self._told = now
+        return replace(
+            now,
+            records=now.records - before.records,
+            bytes=now.bytes - before.bytes,
+            unproved=now.unproved - before.unproved,
+            differences=now.differences - before.differences,
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether acknowledged appends wait for their proof."""
+        return self._taken is not None or bool(self.waiting)
+
+    def lag_s(self, now: float) -> float:
+        """Seconds since the acknowledgement of the oldest unproven append; 0 if all are proven."""
+        oldest = self._taken
+        if oldest is None:
+            # The prover may take the last note meanwhile.
+            try:
+                oldest = self.waiting[0]
+            except IndexError:
+                return 0.0
+        return max(0.0, now - oldest.at)
+
+    # The prover's thread.
+
+    def take_note(self) -> Note | None:
+        """Take the next note; it counts as unproven until the next call."""
+        self._taken = self._all.pop_note(self)
+        return self._taken
+
+    def set_proven(self, proven: Proven) -> None:
+        """Note the progress of the prover."""
+        self.proven = proven
+
+    def end_note(self) -> None:
+        """The last note is proven, or out of the proof."""
+        self._taken = None
+
+    @property
+    def has_cut(self) -> bool:
+        """Whether the target lost records since the last `take_cut`."""
+        return self._cut is not None
+
+    def take_cut(self) -> tuple[TargetOffset, SourceOffset] | None:
+        """The position from which the target lost records since the last call, or None."""
+        return self._all.take_cut(self)
+
+    # For `ProofNotes`, which has the lock.
+
+    def close(self) -> tuple[int, int]:
+        """Drop all notes, these and later notes; returns their number, and the number of unproven records."""
+        notes, taken = list(self.waiting), self._taken
+        self.closed = True
+        self.waiting.clear()
+        return len(notes), sum(note.records for note in notes) + (0 if taken is None else taken.records)
+
+    def set_begin(self, target: TargetOffset) -> None:
+        """The proof begins at a target offset, unless it has begun."""
+        if self.begin is None:
+            self.begin = target
+
+    def set_cut(self, target: TargetOffset, source: SourceOffset) -> int:
+        """Drop the notes from a target offset on; returns the number of notes less."""
+        before = len(self.waiting)
+        while self.waiting and self.waiting[-1].end > target:
+            last = self.waiting.pop()
+            if last.base < target:
+                # Of a folded row the records before the cut are still there.
+                self.waiting.append(Note(last.base, target, source, 0, 0, last.at))
+        self._cut = (target, source) if self._cut is None else min(self._cut, (target, source))
+        return before - len(self.waiting)
+
+    def pop_cut(self) -> tuple[TargetOffset, SourceOffset] | None:
+        """Take the position of the last cut."""
+        cut, self._cut = self._cut, None
+        return cut
+
+
+class ProofNotes:
+    """The notes of all partitions of a copier, `most` at a time; `now()` are monotonic seconds."""
+
+    def __init__(self, now: Callable[[], float], most: int = MOST_NOTES) -> None:
+        self.now = now
+        self._most = most
+        self._lock = threading.Lock()
+        self._parts: dict[TopicPartition, PartitionProof] = {}
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """The number of waiting notes."""
+        return self._count
+
+    def open_partition(
+        self,
+        source: TopicPartition,
+        remote: TopicPartition,
+        position: Position,
+        *,
+        transactional: bool,
+        reports: bool,
+    ) -> PartitionProof:
+        """Begin with the notes of a partition that is copied from `position` on."""
+        found = PartitionProof(self, remote, position, transactional=transactional, reports=reports)
+        with self._lock:
+            self._parts[source] = found
+        return found
+
+    def close_partition(self, source: TopicPartition) -> int:
+        """Drop the notes of a partition that the copier has released; returns the number of unproven records."""
+        with self._lock:
+            gone = self._parts.pop(source, None)
+            if gone is None:
+                return 0
+            notes, records = gone.close()
+            self._count -= notes
+            return records
+
+    def add_notes(self, part: PartitionProof, notes: tuple[Note, ...] | list[Note]) -> None:
+        """Add notes to a partition; above the limit the partition with the most notes is folded."""
+        if not notes:
+            return
+        with self._lock:
+            if part.closed:
+                return
+            part.set_begin(notes[0].base)
+            part.waiting.extend(notes)
+            self._count += len(notes)
+            if self._count > self._most:
+                longest = max(self._parts.values(), key=lambda one: len(one.waiting), default=part)
+                self._count -= fold_notes(longest.waiting, FOLDED_NOTES)
+
+    def begin_at(self, part: PartitionProof, target: TargetOffset) -> None:
+        """The first record of a partition gets a target offset."""
+        with self._lock:
+            part.set_begin(target)
+
+    def cut_notes(self, part: PartitionProof, target: TargetOffset, source: SourceOffset) -> None:
+        """Drop the notes of a partition from a target offset on: the target lost these records."""
+        with self._lock:
+            self._count -= part.set_cut(target, source)
+
+    def pop_note(self, part: PartitionProof) -> Note | None:
+        """Take the first note of a partition, or None."""
+        with self._lock:
+            if not part.waiting:
+                return None
+            self._count -= 1
+            return part.waiting.popleft()
+
+    def take_cut(self, part: PartitionProof) -> tuple[TargetOffset, SourceOffset] | None:
+        """Take the position from which a partition lost records, or None."""
+        with self._lock:
+            return part.pop_cut()

@@ -1,0 +1,403 @@
+"""Reads the remote logs behind a copier, compares them with its notes, and confirms each difference.
+
+The prover has a loop of its own, on a thread of its own: checksums would delay the appends of the copier. Its methods
+run on that thread. A difference is reported after the batch was read again from the leader, unless the copier recovers
+lost records itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from twinlog.copier.proof.comparing import (
+    ProofCursor,
+    ProofDifference,
+    RemoteBatch,
+    Suspicion,
+    is_rewritten,
+    matches,
+    read_stored,
+)
+from twinlog.copier.proof.notes import Note, PartitionProof
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
+from twinlog.kafka.admin.topics import describe_configs
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.consumer.leader_fetch import LeaderFetch
+from twinlog.kafka.consumer.partition_reader import Memory, SourceReader
+from twinlog.kafka.fetch_session import Fetched
+from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.error_codes import Code, explain, refused
+from twinlog.kafka.protocol.fetch import FetchPosition
+from twinlog.kafka.protocol.offsets import EARLIEST
+from twinlog.kafka.retry import PARTITION_RECOVERY, retry
+from twinlog.lease.progress import DifferenceKind
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+
+LOOK_S = 0.25
+"""How often notes are compared that came after their batches."""
+
+AGAIN_S = 0.5
+"""The pause before a suspicion is looked into again, and before a refused partition is read again."""
+
+MOST_UNREADABLE = 3
+"""An impossible header is damaged on the target, if it is read so often; else on the way."""
+
+
+class CopyView(NamedTuple):
+    """A partition as its copier knows it.
+
+    The next record that counts for good gets the target offset `next_target`. With `idle` every append is acknowledged
+    and committed. `settled` is false while the copier recovers lost records. `producer_id` appends.
+    """
+
+    next_target: TargetOffset | None
+    idle: bool
+    settled: bool
+    producer_id: int
+
+
+class ReadableLog(NamedTuple):
+    """The first offset of a log, the end of its readable records, and the end of all its records."""
+
+    start: TargetOffset
+    stable_end: TargetOffset
+    end: TargetOffset
+
+
+Look = Callable[[TopicPartition, Callable[[CopyView | None], None]], None]
+"""Asks the copier for its view of a source partition; the answer, None after a release, comes on the prover's
+thread."""
+
+
+class Prover:
+    """The prover of a copier.
+
+    `found(source, difference)` reports a confirmed difference, and `troubled(text)` the reason why the proof waits.
+    `memory_of` makes the memory of answers.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: FlowSettings,
+        memory_of: Callable[[FrameMemory], Memory],
+        look: Look,
+        found: Callable[[TopicPartition, ProofDifference], None],
+        troubled: Callable[[str], None],
+    ) -> None:
+        self.busy_s = 0.0
+        """The processor time of the thread so far, in seconds."""
+        self._loop = loop
+        self._now = loop.clock.monotonic
+        self._settings = settings
+        self._look = look
+        self._found = found
+        self._troubled = troubled
+        self._stopped = self._changed = False
+        self._turn = loop.signal()
+        self._cursors: dict[TopicPartition, ProofCursor] = {}
+        self._unreadable: dict[TopicPartition, int] = {}
+        client = settings.producer.client
+        self._target = ClusterClient(loop, settings.target, replace(client, client_id=f"{client.client_id}-prover"))
+        client = settings.consumer.client
+        self._source = ClusterClient(loop, settings.source, replace(client, client_id=f"{client.client_id}-prover"))
+        consumer = settings.consumer
+        reading = ConsumerSettings(
+            settings.producer.client,
+            isolation_level="read_committed",
+            fetch_max_wait_ms=consumer.fetch_max_wait_ms,
+            max_partition_fetch_bytes=consumer.max_partition_fetch_bytes,
+        )
+        self._reading = reading
+        self._reader = SourceReader(
+            loop,
+            self._target,
+            reading,
+            self._cursors,
+            memory_of(self._target.frames),
+            deliver=self._deliver,
+            lost=self._lost,
+        )
+
+    async def run(self) -> None:
+        """Prove until `stop`."""
+        try:
+            await retry(self._loop, PARTITION_RECOVERY, self._connect, stopped=lambda: self._stopped)
+        except TwinlogError:
+            # The copier ends, and the target is still silent.
+            assert self._stopped
+        if not self._stopped:
+            self._reader.start()
+        while not self._stopped:
+            await self._turn.wait(LOOK_S)
+            self.busy_s = time.thread_time()
+            if self._changed:
+                self._changed = False
+                self._reader.wake()
+            for cursor in list(self._cursors.values()):
+                if cursor.has_work:
+                    self._compare(cursor)
+        self._reader.stop()
+        self._target.close()
+        self._source.close()
+
+    async def _connect(self) -> None:
+        try:
+            await self._target.connect()
+        except RefusedError as error:
+            self._lost(error)
+            raise ClusterError(str(error)) from error
+
+    def stop(self) -> None:
+        """End, and report nothing more."""
+        self._stopped = True
+        self._turn.set()
+
+    def add_partition(self, source: TopicPartition, proof: PartitionProof) -> None:
+        """Prove a partition from the begin of its notes on."""
+        self._cursors[proof.remote] = ProofCursor(source, proof)
+        self._changed = True
+        self._turn.set()
+
+    def remove_partition(self, proof: PartitionProof) -> None:
+        """The copier has released a partition."""
+        cursor = self._cursors.get(proof.remote)
+        if cursor is not None and cursor.proof is proof:
+            del self._cursors[proof.remote]
+            self._unreadable.pop(proof.remote, None)
+            self._changed = True
+
+    def _lost(self, error: TwinlogError) -> None:
+        self._troubled(f"the remote topics are not proven: {error}")
+
+    def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
+        cursor, answer = self._cursors.get(fetched.partition), fetched.answer
+        if cursor is None or cursor.suspended or cursor.ended or asked.offset != cursor.position:
+            return
+        if answer.error or answer.diverging_epoch >= 0:
+            cursor.suspended = True
+            self._loop.start(self._recover, cursor, answer.error)
+        elif not cursor.add_answer(answer, self._now()):
+            cursor.suspended = True
+            self._loop.start(self._look_at_unreadable, cursor)
+        else:
+            self._unreadable.pop(cursor.remote, None)
+            self._compare(cursor)
+
+    def _compare(self, cursor: ProofCursor) -> None:
+        if cursor.suspended or cursor.ended:
+            return
+        waited = cursor.fetch_position(0) is None
+        answered_at = self._reader.answered_at(cursor.remote)
+        suspicion = cursor.compare(self._now(), -1.0 if answered_at is None else answered_at)
+        if suspicion is not None:
+            cursor.suspended = True
+            self._loop.start(self._confirm, cursor, suspicion)
+        elif waited and cursor.fetch_position(0) is not None:
+            self._reader.resume(cursor.remote)
+
+    def _has(self, cursor: ProofCursor) -> bool:
+        return not self._stopped and self._cursors.get(cursor.remote) is cursor
+
+    def _continue(self, cursor: ProofCursor) -> None:
+        """Read and compare a suspended partition again."""
+        if self._has(cursor):
+            cursor.suspended = False
+            self._compare(cursor)
+            self._reader.resume(cursor.remote)
+
+    async def _recover(self, cursor: ProofCursor, code: int) -> None:
+        """The broker refuses a fetch: read on later, after the records that the target has deleted."""
+        try:
+            if code == Code.OFFSET_OUT_OF_RANGE:
+                await self._target.refresh_soon([cursor.remote.topic])
+                starts = await self._target.list_offsets([cursor.remote], EARLIEST)
+                if cursor.remote in starts and self._has(cursor):
+                    cursor.skip_deleted(TargetOffset(starts[cursor.remote]))
+            elif refused(code):
+                self._lost(self._target.lacks("READ", f"topic {cursor.remote.topic}", "the proof of equality"))
+        except TwinlogError as error:
+            self._lost(error)
+        self._reader.refresh()
+        await self._loop.sleep(AGAIN_S)
+        self._continue(cursor)
+
+    async def _look_at_unreadable(self, cursor: ProofCursor) -> None:
+        """A header of an answer is impossible: read it again, in case that the network has damaged it."""
+        count = self._unreadable[cursor.remote] = self._unreadable.get(cursor.remote, 0) + 1
+        await self._loop.sleep(AGAIN_S)
+        if not self._has(cursor):
+            return
+        note = cursor.note or cursor.proof.take_note()
+        cursor.note = note
+        if count < MOST_UNREADABLE or note is None:
+            self._continue(cursor)
+            return
+        assert cursor.position is not None
+        self._report(cursor, ProofDifference("damaged", note.first_source, max(note.base, cursor.position)), note, None)
+
+    async def _confirm(self, cursor: ProofCursor, suspicion: Suspicion) -> None:
+        difference: ProofDifference | None = None
+        try:
+            view = await self._ask_copier(cursor.source)
+            if view is None or not view.settled:
+                await self._loop.sleep(AGAIN_S)
+            elif suspicion.surplus is not None:
+                difference = await self._confirm_surplus(cursor, suspicion.surplus, view, suspicion.note)
+            else:
+                assert suspicion.note is not None
+                difference = await self._confirm_note(cursor, suspicion.note)
+        except TwinlogError as error:
+            if not self._stopped:
+                self._lost(error)
+                await self._loop.sleep(AGAIN_S)
+        if difference is None or not self._has(cursor):
+            self._continue(cursor)
+            return
+        # Decisions of the copier come first: it may copy lost records again.
+        view = await self._ask_copier(cursor.source)
+        if view is None or not view.settled or cursor.proof.has_cut:
+            self._continue(cursor)
+        else:
+            self._report(cursor, difference, suspicion.note, suspicion.surplus)
+
+    def _report(
+        self, cursor: ProofCursor, difference: ProofDifference, note: Note | None, surplus: RemoteBatch | None
+    ) -> None:
+        if not self._has(cursor):
+            return
+        cursor.pass_difference(None if surplus is not None else note, surplus)
+        # A held partition is proven again from the begin of its next copy on.
+        cursor.ended = not cursor.proof.reports
+        self._found(cursor.source, difference)
+        self._continue(cursor)
+
+    async def _ask_copier(self, source: TopicPartition) -> CopyView | None:
+        views: list[CopyView | None] = []
+        came = self._loop.signal()
+
+        def answer(view: CopyView | None) -> None:
+            views.append(view)
+            came.set()
+
+        self._look(source, answer)
+        while not views and not self._stopped:
+            await came.wait(1.0)
+        return views[0] if views else None
+
+    async def _confirm_surplus(
+        self, cursor: ProofCursor, surplus: RemoteBatch, view: CopyView, note: Note | None
+    ) -> ProofDifference | None:
+        """Whether a surplus batch is a difference."""
+        if note is None:
+            if cursor.proof.waiting or cursor.proof.has_cut:
+                # The note came meanwhile.
+                return None
+            ours = surplus.producer_id == view.producer_id
+            noted = view.next_target is not None and surplus.base < view.next_target
+            if ours and not view.idle and not noted:
+                cursor.wait_again(surplus, self._now())
+                return None
+        again, _ = await self._read_again(cursor, surplus.base, surplus.end)
+        if not any(one.base == surplus.base and one.element == surplus.element for one in again):
+            cursor.read_again(surplus.base)
+            return None
+        kind: DifferenceKind = "doubled" if surplus.producer_id == view.producer_id else "foreign"
+        return ProofDifference(kind, cursor.proof.proven.source, surplus.base)
+
+    async def _confirm_note(self, cursor: ProofCursor, note: Note) -> ProofDifference | None:
+        """Whether the remote log lacks the records of a note, or has other records."""
+        batches, bounds = await self._read_again(cursor, note.base, note.end)
+        if cursor.note is not note or cursor.proof.has_cut:
+            return None
+        if bounds.start > note.base:
+            cursor.leave_out_note(note)
+            return None
+        if matches(note, batches):
+            cursor.accept_note(note)
+            return None
+        if bounds.stable_end < note.end <= bounds.end:
+            # An open transaction of another program hides the records.
+            await self._loop.sleep(AGAIN_S)
+            return None
+        kind: DifferenceKind = "changed" if batches else "missing"
+        if any(one.element is None for one in batches):
+            return ProofDifference("damaged", note.first_source, _first_damaged(note, batches))
+        if sum(one.records for one in batches) < note.records and await self._is_compacted(cursor.remote):
+            cursor.leave_out_note(note)
+            return None
+        if not batches:
+            return ProofDifference(kind, note.first_source, note.base)
+        first = await self._first_difference(cursor, note)
+        if first is None and is_rewritten(note, batches):
+            cursor.accept_note(note)
+            return None
+        source_offset, target_offset = first or (note.first_source, note.base)
+        if target_offset >= note.end:
+            kind = "missing"
+        return ProofDifference(kind, source_offset, target_offset)
+
+    async def _first_difference(self, cursor: ProofCursor, note: Note) -> tuple[SourceOffset, TargetOffset] | None:
+        from twinlog.copier.proof.difference import find_first_difference, read_bodies  # noqa: PLC0415 - numpy
+
+        committed = self._settings.consumer.isolation_level == "read_committed"
+        theirs = LeaderFetch(self._target, self._reading, read_committed=True)
+        ours = LeaderFetch(self._source, self._settings.consumer, read_committed=committed)
+        past = sum(note.spans[-1])
+        try:
+            return await find_first_difference(
+                read_bodies(ours, cursor.source, note.first_source, past, None, committed=committed),
+                read_bodies(theirs, cursor.remote, note.base, note.end, None, committed=True),
+                note,
+            )
+        except CorruptBatchError:
+            return note.first_source, note.base
+
+    async def _read_again(
+        self, cursor: ProofCursor, start: TargetOffset, end: TargetOffset
+    ) -> tuple[list[RemoteBatch], ReadableLog]:
+        """The batches with offsets from `start` to below `end`, from the present leader. Raises ClusterError."""
+        fetch = LeaderFetch(self._target, self._reading, read_committed=True)
+        found: list[RemoteBatch] = []
+        at, bounds = start, ReadableLog(start, end, end)
+        while at < end:
+            answer = await fetch.fetch_answer(cursor.remote, at, None)
+            if answer is None:
+                await self._loop.sleep(AGAIN_S)
+                continue
+            if answer.error == Code.OFFSET_OUT_OF_RANGE:
+                starts = await self._target.list_offsets([cursor.remote], EARLIEST)
+                if cursor.remote not in starts:
+                    raise ClusterError(f"cluster {self._target.alias}: {cursor.remote} reports no offsets")
+                return found, ReadableLog(TargetOffset(starts[cursor.remote]), at, at)
+            if answer.error:
+                raise ClusterError(f"cluster {self._target.alias}: reading {cursor.remote}: {explain(answer.error)}")
+            bounds = ReadableLog(
+                TargetOffset(max(0, answer.log_start)),
+                TargetOffset(answer.last_stable_offset),
+                TargetOffset(answer.high_watermark),
+            )
+            part = read_stored(answer, at, self._now())
+            found += [one for one in part.batches if one.base < end]
+            if part.unreadable or part.position == at:
+                break
+            at = part.position
+        return found, bounds
+
+    async def _is_compacted(self, remote: TopicPartition) -> bool:
+        """Whether the remote topic may have lost records to its cleaner. Raises RefusedError and ClusterError."""
+        found, codes = await describe_configs(self._target, [remote.topic])
+        if refused(codes.get(remote.topic, 0)):
+            raise self._target.lacks("DESCRIBE_CONFIGS", f"topic {remote.topic}", "the proof of equality")
+        if remote.topic not in found:
+            raise ClusterError(f"cluster {self._target.alias}: {remote.topic} reports no settings")
+        return any(one.name == "cleanup.policy" and "compact" in (one.value or "") for one in found[remote.topic])
+
+
+def _first_damaged(note: Note, batches: list[RemoteBatch]) -> TargetOffset:
+    return next((one.base for one in batches if one.element is None), note.base)

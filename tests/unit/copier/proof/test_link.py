@@ -1,0 +1,85 @@
+"""What a copier builds of batches has their records; anything else is refused before it is sent."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests.any_log import logs, rules
+from tests.source_log import New, SourceLog
+from twinlog.batches.prepare import prepare
+from twinlog.batches.split import isolate, split_append
+from twinlog.copier.proof.link import require_equal, require_parts
+from twinlog.errors import DifferenceError, TwinlogError
+from twinlog.kafka.producer.appends import Append, CopyRules, PreparedFetch
+from twinlog.kafka.record.batch import HEADER_SIZE
+from twinlog.model.types import SourceOffset
+
+
+@given(logs(), rules)
+def test_whatever_is_built_has_the_records_of_its_source(log: SourceLog, how: CopyRules) -> None:
+    fetched = log.fetch()
+    try:
+        prepared = prepare(fetched, SourceOffset(0), how, log.aborted())
+    except TwinlogError:
+        return
+    require_equal(prepared.appends, fetched, log.aborted() if how.read_committed else None)
+
+
+def merged() -> tuple[SourceLog, PreparedFetch]:
+    log = SourceLog(5)
+    for number in range(9):
+        log.batch([New(1_000 + number, b"value %d" % number)])
+    prepared = prepare(log.fetch(), SourceOffset(5), CopyRules(), None)
+    assert all(type(append.data) is not memoryview for append in prepared.appends)
+    return log, prepared
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_changed_byte_is_found(seed: int) -> None:
+    log, prepared = merged()
+    (append,) = prepared.appends
+    chance = random.Random(seed)
+    # Consumers skip the attributes of a record, its second byte.
+    unused, at = set(), HEADER_SIZE
+    while at < len(append.data):
+        unused.add(at + 1)
+        at += 1 + (append.data[at] >> 1)
+    place = chance.choice([one for one in range(HEADER_SIZE, len(append.data)) if one not in unused])
+    append.data[place] ^= 1 << chance.randrange(8)
+    # Of a length the decoder itself refuses some.
+    with pytest.raises(TwinlogError):
+        require_equal(prepared.appends, log.fetch(), None)
+
+
+def test_the_first_other_record_is_named() -> None:
+    log, prepared = merged()
+    (append,) = prepared.appends
+    at = bytes(append.data).index(b"value 6")
+    append.data[at] ^= 1
+    with pytest.raises(DifferenceError, match="at source offset 11;") as refused:
+        require_equal(prepared.appends, log.fetch(), None)
+    assert (refused.value.kind, refused.value.source_offset) == ("built", 11)
+
+
+def test_parts_have_the_records_of_the_whole() -> None:
+    log = SourceLog(0)
+    log.batch([New(1_000 + number, b"v" * 100) for number in range(20)])
+    (append,) = prepare(log.fetch(), SourceOffset(0), CopyRules(), None).appends
+    whole = Append(bytearray(append.data), append.count, append.first_source_offset, *_rest(append))
+    for parts in (
+        split_append(whole, replace(CopyRules(), max_batch_bytes=700)),
+        isolate(whole, (3, 7), CopyRules()),
+    ):
+        assert len(parts) > 2
+        require_parts(whole, parts)
+        with pytest.raises(DifferenceError):
+            require_parts(whole, parts[:-1])
+        parts[1], parts[2] = parts[2], parts[1]
+
+
+def _rest(append: Append) -> tuple[SourceOffset, int, tuple[tuple[SourceOffset, int], ...]]:
+    return append.next_source_offset, append.max_timestamp, append.spans

@@ -1,0 +1,193 @@
+"""Notes of appends: their order, their limit, and what becomes of them when the copying goes back."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from twinlog.copier.proof.comparing import ProofCursor, RemoteBatch, Suspicion, matches
+from twinlog.copier.proof.notes import MOST_NOTES, Note, PartitionProof, ProofNotes, fold_notes
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.proof import Element
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+
+SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
+
+
+def element(number: int, count: int = 2) -> Element:
+    return Element(count, 80, 0, 5, number)
+
+
+def append(source: int, count: int = 2, *, known: bool = True) -> Append:
+    first = SourceOffset(source)
+    made = Append(bytearray(10), count, first, SourceOffset(source + count), 0, ((first, count),))
+    made.element = element(source, count) if known else None
+    return made
+
+
+def opened(
+    next_target: int | None = 0, *, most: int = MOST_NOTES, transactional: bool = False
+) -> tuple[ProofNotes, PartitionProof]:
+    notes = ProofNotes(lambda: 7.0, most)
+    position = Position(SourceOffset(0), None if next_target is None else TargetOffset(next_target))
+    return notes, notes.open_partition(SOURCE, REMOTE, position, transactional=transactional, reports=True)
+
+
+def stored(base: int, of: int, count: int = 2) -> RemoteBatch:
+    return RemoteBatch(TargetOffset(base), TargetOffset(base + count), count, element(of, count), 1, 7.0)
+
+
+def read(cursor: ProofCursor, *batches: RemoteBatch) -> Suspicion | None:
+    """Compare after these batches were read."""
+    cursor._unmatched.extend(batches)
+    if batches:
+        cursor.position = batches[-1].end
+    return cursor.compare(7.0, -1.0)
+
+
+def test_appends_are_proven_in_their_order() -> None:
+    _, proof = opened(10)
+    cursor = ProofCursor(SOURCE, proof)
+    proof.add_append(append(0), TargetOffset(10))
+    assert read(cursor) is None
+    assert cursor.position == 10
+    assert proof.lag_s(9.0) == 2.0
+    assert read(cursor, stored(10, 0), stored(12, 2)) is None
+    assert (proof.proven.source, proof.proven.target, proof.proven.records) == (2, 12, 2)
+    chain = proof.proven.chain
+    proof.add_append(append(2), TargetOffset(12))
+    assert read(cursor) is None
+    assert (proof.proven.source, proof.proven.target, proof.proven.records) == (4, 14, 4)
+    assert proof.proven.chain != chain
+    assert proof.lag_s(9.0) == 0.0
+    assert proof.take_progress().records == 4
+    assert proof.take_progress().records == 0
+
+
+def test_a_new_topic_begins_at_its_first_append() -> None:
+    _, proof = opened(None)
+    cursor = ProofCursor(SOURCE, proof)
+    assert read(cursor) is None
+    assert cursor.fetch_position(0) is None
+    proof.add_append(append(0), TargetOffset(40))
+    assert read(cursor) is None
+    assert cursor.position == 40
+
+
+def test_another_batch_a_missing_one_and_one_too_many_are_suspicious() -> None:
+    _, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    proof.add_append(append(0), TargetOffset(0))
+    proof.add_append(append(2), TargetOffset(2))
+    changed = read(cursor, stored(0, 99))
+    assert changed is not None
+    assert (changed.note, changed.surplus) == (cursor.note, None)
+    cursor.accept_note(cursor.note)  # type: ignore[arg-type]
+    missing = read(cursor, stored(4, 4))
+    assert missing is not None
+    assert missing.note is not None
+    assert missing.note.base == 2
+    cursor.pass_difference(missing.note, None)
+    assert proof.proven.differences == 1
+    assert cursor.compare(7.0, -1.0) is None
+    assert cursor.compare(11.0, -1.0) == Suspicion(None, stored(4, 4))
+
+
+def test_notes_of_a_transaction_wait_for_its_commit() -> None:
+    _, proof = opened(transactional=True)
+    proof.add_append(append(0), TargetOffset(0))
+    assert not proof.waiting
+    proof.abort()
+    proof.move_position(Position(SourceOffset(0), TargetOffset(0)))
+    proof.add_append(append(0), TargetOffset(3))
+    proof.commit(Position(SourceOffset(2), TargetOffset(6)))
+    assert [note.base for note in proof.waiting] == [3]
+    proof.move_position(Position(SourceOffset(2), TargetOffset(6)))
+    assert len(proof.waiting) == 1
+
+
+def test_lost_records_leave_the_proof_and_found_ones_are_unproved() -> None:
+    notes, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    for source in (0, 2, 4):
+        proof.add_append(append(source), TargetOffset(source))
+    assert read(cursor, stored(0, 0), stored(2, 2), stored(4, 4)) is None
+    assert proof.proven.target == 6
+    proof.add_append(append(6), TargetOffset(6))
+    proof.move_position(Position(SourceOffset(4), TargetOffset(4)))
+    assert notes.count == 0
+    assert read(cursor) is None
+    assert (cursor.position, proof.proven.target, proof.proven.source) == (4, 4, 4)
+    # Another copier's records were found there.
+    proof.move_position(Position(SourceOffset(8), TargetOffset(8)))
+    assert read(cursor, stored(4, 77), stored(6, 78)) is None
+    assert (proof.proven.target, proof.proven.source, proof.proven.unproved) == (8, 8, 4)
+
+
+def test_above_the_limit_notes_are_folded_and_prove_the_same() -> None:
+    chance = random.Random(3)
+    notes, proof = opened(most=50)
+    cursor = ProofCursor(SOURCE, proof)
+    batches = []
+    for number in range(0, 400, 2):
+        proof.add_append(append(number), TargetOffset(number))
+        batches.append(stored(number, number))
+        assert notes.count <= 50
+    assert any(note.head is not None for note in proof.waiting)
+    while batches:
+        some = chance.randrange(1, 9)
+        assert read(cursor, *batches[:some]) is None
+        del batches[:some]
+    assert (proof.proven.source, proof.proven.target, proof.proven.records) == (400, 400, 400)
+    assert notes.count == 0
+
+
+def test_a_difference_within_a_folded_row_is_suspicious() -> None:
+    notes = deque(
+        Note(
+            TargetOffset(at),
+            TargetOffset(at + 2),
+            SourceOffset(at + 2),
+            2,
+            9,
+            7.0,
+            ((SourceOffset(at), 2),),
+            element(at),
+        )
+        for at in range(0, 20, 2)
+    )
+    assert fold_notes(notes, 100) == 9
+    (row,) = notes
+    assert (row.base, row.end, row.records, row.spans) == (0, 20, 20, ((0, 20),))
+    rows = [stored(at, at) for at in range(0, 20, 2)]
+    assert matches(row, rows)
+    assert not matches(row, rows[:-1])
+    assert not matches(row, [*rows[1:], rows[0]])
+    assert not matches(row, [*rows[:3], rows[3]._replace(element=None), *rows[4:]])
+
+
+def test_unproved_records_are_not_folded() -> None:
+    notes, proof = opened(most=10)
+    for number in range(0, 60, 2):
+        proof.add_append(append(number, known=number % 10 != 0), TargetOffset(number))
+    unproved = [note.base for note in proof.waiting if note.unproved]
+    assert unproved == [0, 10, 20, 30, 40, 50]
+    assert notes.close_partition(SOURCE) == 48
+
+
+def test_a_released_partition_takes_no_more_notes() -> None:
+    notes, proof = opened()
+    proof.add_append(append(0), TargetOffset(0))
+    assert notes.close_partition(SOURCE) == 2
+    proof.add_append(append(2), TargetOffset(2))
+    assert (notes.count, list(proof.waiting)) == (0, [])
+
+
+def test_a_cut_within_a_row_keeps_what_is_before_it() -> None:
+    notes, proof = opened(most=5)
+    for number in range(0, 20, 2):
+        proof.add_append(append(number), TargetOffset(number))
+    proof.move_position(Position(SourceOffset(3), TargetOffset(3)))
+    assert [(note.base, note.end, note.unproved) for note in proof.waiting][-1] == (0, 3, True)
+    assert notes.count == len(proof.waiting)
