@@ -190,7 +190,7 @@ class Runner:
         self._wanted = WantedFlows(
             *(flows, enabled, self._elected_flow),
             lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect),
-            clock,
+            clock=clock,
         )
         self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
