@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import http.client
+import json
 import re
 import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from html import unescape
+from http.cookiejar import CookieJar
 from pathlib import Path
 from statistics import median
 
@@ -22,59 +26,103 @@ from harness.ports import claim_port, release_port
 
 EVERY_S = 1.0
 REQUEST_S = 10.0
+STREAM_S = 60.0
+"""A stream of events is silent for 15 s at most; a browser waits for ever."""
 FLOW_PAGE = "/ui/flow?" + urllib.parse.urlencode({"flow": f"{ALIASES['twinlog']}->{TARGET}"})
 LIVE = re.compile(r'data-live="([^"]+)"')
+POINTS = re.compile(r'data-points="([^"]+)"')
+LIVE_PART = {"X-Live": "1", "HX-Request": "true", "HX-Target": "div#live"}
+
+
+class WatchingClient:
+    """A client of a watcher: it keeps its cookies and takes compressed answers, as a browser does."""
+
+    def __init__(self, listener: str, ended: threading.Event) -> None:
+        self.ended = ended
+        self._listener = listener
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+
+    def open(self, path: str, headers: Mapping[str, str], timeout_s: float) -> http.client.HTTPResponse:
+        """Raises OSError while the system does not listen."""
+        request = urllib.request.Request(self._listener + path, headers=dict(headers))
+        answer: http.client.HTTPResponse = self._opener.open(request, timeout=timeout_s)
+        return answer
+
+    def ask(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[str, int]:
+        """The text of an answer, and its bytes on the wire."""
+        with self.open(path, {"Accept-Encoding": "gzip", **(headers or {})}, REQUEST_S) as answer:
+            content = answer.read()
+            packed = answer.headers.get("Content-Encoding") == "gzip"
+        return (gzip.decompress(content) if packed else content).decode(), len(content)
 
 
 class Watcher:
-    """Asks a running system for pages, on threads of the bench, from `start` until `stop`."""
+    """Asks a running system for pages, with clients on threads of the bench, from `start` until `stop`."""
 
     def __init__(self, threads: int) -> None:
         self._port = claim_port()
         self.listener = f"http://127.0.0.1:{self._port}"
         self.took_ms: list[float] = []
         """The time of each page."""
+        self.refreshed_at: list[float] = []
+        """When a client showed a page again, as it had news."""
         self.page_bytes = 0
         self._threads = threads
         self._running: list[threading.Thread] = []
-        self.ended = threading.Event()
+        self._ended = threading.Event()
+        self._trouble = ""
 
     def start(self) -> None:
-        self.ended.clear()
-        self._running = [threading.Thread(target=self._run, daemon=True) for _ in range(self._threads)]
+        self._join()
+        # A thread of the run before ends by an event of its own, however late it looks.
+        self._ended = threading.Event()
+        clients = [WatchingClient(self.listener, self._ended) for _ in range(self._threads)]
+        self._running = [threading.Thread(target=self._run, args=(one,), daemon=True) for one in clients]
         for thread in self._running:
             thread.start()
 
     def stop(self) -> None:
-        self.ended.set()
-        for thread in self._running:
-            thread.join(2 * REQUEST_S)
+        """Ask for no more; streams end with the system, which ends next."""
+        self._ended.set()
 
     def close(self) -> None:
         """Give the port back."""
+        self._ended.set()
+        self._join()
         release_port(self._port)
 
-    def ask(self, path: str, headers: dict[str, str] | None = None) -> bytes:
+    def require_watched(self) -> None:
+        """Raises HarnessError when a client has ended early: the others alone cost less than all of them."""
+        if self._trouble:
+            raise HarnessError(self._trouble)
+
+    def ask_page(self, client: WatchingClient, path: str, headers: Mapping[str, str] | None = None) -> str:
         """Ask for a page and keep its time. Raises OSError while the system does not listen."""
         begun = time.monotonic()
-        request = urllib.request.Request(self.listener + path, headers=headers or {})
-        with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
-            page: bytes = answer.read()
+        text, size = client.ask(path, headers)
         self.took_ms.append((time.monotonic() - begun) * 1000)
-        self.page_bytes = len(page)
-        return page
+        self.page_bytes = size
+        return text
 
-    def watch(self) -> None:
+    def watch(self, client: WatchingClient) -> None:
         """Ask once, or for as long as there is something new. Raises OSError while the system does not listen."""
         raise NotImplementedError
 
-    def _run(self) -> None:
-        while not self.ended.wait(EVERY_S):
+    def _join(self) -> None:
+        for thread in self._running:
+            thread.join(STREAM_S)
+        self._running = []
+
+    def _run(self, client: WatchingClient) -> None:
+        while not client.ended.wait(EVERY_S):
             try:
-                self.watch()
-            except OSError:
+                self.watch(client)
+            except (OSError, http.client.HTTPException):
                 # It has not begun to listen, or has ended.
                 continue
+            except Exception as error:
+                self._trouble = f"a client of {self.listener} ended: {type(error).__name__}: {error}"
+                return
 
 
 class Scraper(Watcher):
@@ -83,26 +131,39 @@ class Scraper(Watcher):
     def __init__(self) -> None:
         super().__init__(threads=1)
 
-    def watch(self) -> None:
-        self.ask("/metrics")
+    def watch(self, client: WatchingClient) -> None:
+        self.ask_page(client, "/metrics")
 
 
 class Browsers(Watcher):
-    """Browsers with the console's page of the flow open: each asks for the page again with each event of its stream."""
+    """Browsers with the console's page of the flow open: each asks for the live part of the page, and for new points of
+    its charts, with each event of its stream."""
 
     def __init__(self) -> None:
         super().__init__(threads=5)
 
-    def watch(self) -> None:
-        live = LIVE.search(self.ask(FLOW_PAGE).decode())
-        if live is None:
-            raise HarnessError(f"the page of the flow at {self.listener} has no stream of events")
-        with urllib.request.urlopen(self.listener + unescape(live[1]), timeout=REQUEST_S) as stream:
+    def watch(self, client: WatchingClient) -> None:
+        page = self.ask_page(client, FLOW_PAGE)
+        live, points = LIVE.search(page), POINTS.search(page)
+        if live is None or points is None:
+            raise HarnessError(f"the page of the flow at {self.listener} has no stream of events, or no charts")
+        charts = unescape(points[1])
+        since = shown_until(client, charts, 0)
+        with client.open(unescape(live[1]), {"Accept": "text/event-stream"}, STREAM_S) as stream:
             for line in stream:
-                if self.ended.is_set():
+                if client.ended.is_set():
                     return
                 if line.startswith(b"event: reading"):
-                    self.ask(FLOW_PAGE, {"X-Live": "1", "HX-Request": "true", "HX-Target": "div#live"})
+                    self.ask_page(client, FLOW_PAGE, LIVE_PART)
+                    since = shown_until(client, charts, since)
+                    self.refreshed_at.append(time.monotonic())
+
+
+def shown_until(client: WatchingClient, charts: str, since: int) -> int:
+    """Ask for the points of the charts after a moment (Unix ms); the moment of the last point."""
+    text, _ = client.ask(f"{charts}&since={since}", {"X-Live": "1"})
+    moments = json.loads(text)["at_s"]
+    return int(moments[-1] * 1000) if moments else since
 
 
 WATCHERS: dict[str, type[Scraper | Browsers]] = {"metrics": Scraper, "console": Browsers}
@@ -122,6 +183,7 @@ class WatchedFigures:
     page_ms: float
     pages: int
     page_bytes: int
+    refreshes: int
 
 
 def measure_watched(
@@ -142,18 +204,17 @@ def measure_watched(
         for number in range(item.rounds):
             for way in sorted(setups, reverse=bool(number % 2)):
                 runs[way].append(measure_copy(item.copy, setups[way], source, target, work, talk(way)))
+                watcher.require_watched()
     finally:
         watcher.close()
     if not watcher.took_ms:
         raise HarnessError(f"{item.name}: no page came from {watcher.listener}")
-    return figures_of(runs["plain"], runs["watched"], watcher.took_ms, watcher.page_bytes), {
+    return figures_of(runs["plain"], runs["watched"], watcher), {
         way: [asdict(one) for one in many] for way, many in runs.items()
     }
 
 
-def figures_of(
-    plain: list[CopyFigures], watched: list[CopyFigures], took_ms: list[float], page_bytes: int
-) -> WatchedFigures:
+def figures_of(plain: list[CopyFigures], watched: list[CopyFigures], watcher: Watcher) -> WatchedFigures:
     """What the runs came to."""
     rates = [median(one.records_per_s for one in many) for many in (plain, watched)]
     cpu = [median(one.cpu_s for one in many) for many in (plain, watched)]
@@ -164,7 +225,8 @@ def figures_of(
         cpu_s_plain=cpu[0],
         cpu_s_watched=cpu[1],
         cpu_ratio=cpu[1] / cpu[0],
-        page_ms=median(took_ms),
-        pages=len(took_ms),
-        page_bytes=page_bytes,
+        page_ms=median(watcher.took_ms),
+        pages=len(watcher.took_ms),
+        page_bytes=watcher.page_bytes,
+        refreshes=len(watcher.refreshed_at),
     )

@@ -6,7 +6,9 @@ import itertools
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,6 +28,9 @@ CHEAP_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """For JVMs that live for a minute: a processor spends more on the better compiler than that wins back."""
 LEADS = "I have been elected leader"
 REGISTERED = "Successfully registered with master"
+NAMED = ("unshare", "--uts", "/bin/sh", "-c", 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"')
+"""Runs a program on a machine of another name; the name and the program follow."""
+
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 
 
@@ -37,11 +42,20 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-class SparkWorker:
-    """One worker daemon, which starts executors as its children."""
+def can_name_hosts() -> bool:
+    """Whether this process may start programs on machines of other names: a container may lack the right."""
+    try:
+        return subprocess.run([*NAMED, "rack", "true"], capture_output=True, check=False, timeout=60).returncode == 0
+    except OSError:
+        return False
 
-    def __init__(self, process: Child) -> None:
+
+class SparkWorker:
+    """One worker daemon, which starts executors as its children; `host` is the name of its machine, "" for this one."""
+
+    def __init__(self, process: Child, host: str = "") -> None:
         self.process = process
+        self.host = host
 
     @property
     def executors(self) -> list[psutil.Process]:
@@ -82,11 +96,13 @@ class SparkCluster(Started):
     """Master and workers as child processes; use as a context manager.
 
     Tests may share one: each begins with the number of workers that it needs. A worker has `cores` and `memory_mb` for
-    executors. Executors take the Python that the driver asks for.
+    executors. Executors take the Python that the driver asks for. With `hosts` workers are by turns on machines of
+    these names, see `can_name_hosts`.
     `work_dir` is a temporary directory that `close` removes, with TWINLOG_KEEP=1 it stays.
     """
 
-    def __init__(self, *, cores: int = 1, memory_mb: int = 700) -> None:
+    def __init__(self, *, cores: int = 1, memory_mb: int = 700, hosts: Sequence[str] = ()) -> None:
+        self._hosts = hosts
         self.work_dir = Path(tempfile.mkdtemp(prefix="twinlog-spark-"))
         self._port = claim_port()
         self.master = f"spark://{HOST}:{self._port}"
@@ -105,8 +121,10 @@ class SparkCluster(Started):
         self._numbers = itertools.count(1)
         self.workers: list[SparkWorker] = []
 
-    def _child(self, name: str, main_class: str, *words: str) -> Child:
+    def _child(self, name: str, main_class: str, *words: str, host: str = "") -> Child:
         command = [str(spark_home() / "bin" / "spark-class"), main_class, *words]
+        if host:
+            command = [*NAMED, host, *command]
         # Not this process's settings: a worker's Python is what the driver asks for.
         env = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
         return Child(f"spark-{name}", command, self.work_dir / f"{name}.log", env={**env, **self._env})
@@ -167,7 +185,8 @@ class SparkCluster(Started):
     def _worker(self, number: int) -> SparkWorker:
         name = f"worker-{number}"
         words = ("--host", HOST, "--webui-port", "0", *self._worker_words, "--work-dir", str(self.work_dir / name))
-        return SparkWorker(self._child(name, _WORKER, *words, self.master))
+        host = self._hosts[(number - 1) % len(self._hosts)] if self._hosts else ""
+        return SparkWorker(self._child(name, _WORKER, *words, self.master, host=host), host)
 
     def close(self) -> None:
         """Kill what runs and remove the directory."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 
+from twinlog.config.console import read_console
 from twinlog.config.file_kind import FileKind, is_resource, require_kind
 from twinlog.config.flow.flow import build_flow
 from twinlog.config.flow.shared_topics import SHARED_TOPICS, SharedTopics
@@ -132,7 +133,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems, as_mirror_maker=as_mirror_maker)
     driver = DriverListener(**read_fields(DriverListener, process))
-    console = ServedConsole(**read_fields(ServedConsole, process))
+    console = read_console(found.top, PROCESS, problems, found.warnings)
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
         # From top to bottom, as a user fixes the file; problems that lack a line come last.

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
+from twinlog.config.console import read_console
 from twinlog.config.file_kind import OFFSET_FILE, FileKind, require_kind
 from twinlog.config.flow.clients import read_connection
 from twinlog.config.keys.converter import CONVERTERS_OF
@@ -36,7 +37,6 @@ from twinlog.settings.worker import (
     MetricsSettings,
     OverridePolicy,
     RestSettings,
-    ServedConsole,
     StorageTopic,
     WorkerSettings,
 )
@@ -329,7 +329,7 @@ def _read(
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
         driver=DriverListener(**read_fields(DriverListener, reading)),
-        console=ServedConsole(**read_fields(ServedConsole, reading)),
+        console=read_console(layer, WORKER_FILE, problems, warnings),
         metrics=read_metrics(layer, WORKER_FILE, file, problems, warnings),
         override_policy=_policy(reading),
     )

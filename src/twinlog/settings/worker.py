@@ -6,11 +6,13 @@ settings from a file. All `_ms` are milliseconds.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from twinlog.settings.flow import ClientSettings, ExactlyOnce
+from twinlog.settings.open_id import OpenIdSettings
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of
 
@@ -48,6 +50,18 @@ class ListenerAddress:
         return f"{self.scheme}://{host}:{self.port}"
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is of this machine only."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        found = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return found.is_loopback or (mapped is not None and mapped.is_loopback)
+
+
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
     """The settings of metrics; empty `listeners` turn the metrics server off.
@@ -66,12 +80,14 @@ class MetricsSettings:
 class ServedConsole:
     """The console of a process that runs flows, at `/ui` of its listeners.
 
-    With `actions` False its pages only show. With `records` False it leaves out keys and values of records.
+    With `actions` False its pages only show. With `records` False it leaves out keys and values of records. Users log
+    in by the issuer of `open_id`, if it is set.
     """
 
     enabled: Annotated[bool, WrittenAs("twinlog.console.enabled")] = True
     actions: Annotated[bool, WrittenAs("twinlog.console.actions.enabled")] = True
     records: Annotated[bool, WrittenAs("twinlog.console.records.enabled")] = True
+    open_id: OpenIdSettings | None = None
 
 
 HeaderAction = Literal["set", "add", "setDate", "addDate"]

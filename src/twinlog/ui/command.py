@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.clock import SYSTEM
+from twinlog.config.console import load_open_id
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.text.values import ValueRefusedError, parse_listener
 from twinlog.console import signals
@@ -23,7 +24,8 @@ from twinlog.console.options import FILE_HELP, Secrets
 from twinlog.errors import OptionError
 from twinlog.message_ids import with_id
 from twinlog.ops.connectors.rest import URL, TlsFiles, access
-from twinlog.settings.worker import ListenerAddress
+from twinlog.settings.open_id import OpenIdSettings
+from twinlog.settings.worker import ListenerAddress, is_loopback
 
 if TYPE_CHECKING:
     from twinlog.connect.rest.users import Users
@@ -78,6 +80,16 @@ def console(
             show_default=False,
         ),
     ] = None,
+    oauth: Annotated[
+        Path | None,
+        typer.Option(
+            "--oauth",
+            metavar="FILE",
+            help="Require a login at the issuer of OpenID Connect of this file: properties, keys "
+            "twinlog.console.oauth.*.",
+            show_default=False,
+        ),
+    ] = None,
     tls_cert: Annotated[
         Path | None,
         typer.Option("--tls-cert", metavar="PEM", help="Serve over TLS with this certificate.", show_default=False),
@@ -122,8 +134,8 @@ def console(
     """Show flows in a browser, wherever they run, and steer their topics.
 
     All figures come from the clusters, as for `twinlog status`, also for flows of MirrorMaker 2. Clusters are read only
-    while a browser shows the console. Without --users it serves only this machine. Without FILE the console begins with
-    a migration: it takes the addresses of two clusters, and writes and runs the file.
+    while a browser shows the console. Without --users and --oauth it serves only this machine. Without FILE the console
+    begins with a migration: it takes the addresses of two clusters, and writes and runs the file.
 
     Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the console; 2 a FILE or an option is wrong; 3 another process has
     the address.
@@ -139,17 +151,18 @@ def console(
     with ends_if_wrong(WRONG):
         known = read_files(files or [], secrets)
         login = _users(users)
+        issuer = _issuer(oauth)
         worker = None if connect is None else access(connect, TlsFiles(cacert=connect_cacert), warn=log.warning)
     for one in known:
         print_warnings(one.warnings)
 
-    from twinlog.ui.guards import is_loopback  # noqa: PLC0415 - --help must not wait for a web server
-    from twinlog.ui.site import ConsoleSettings  # noqa: PLC0415
+    from twinlog.ui.site import ConsoleSettings  # noqa: PLC0415 - --help must not wait for a web server
     from twinlog.ui.sources import ConsoleSources  # noqa: PLC0415
 
-    if (login is None or login.everyone) and not is_loopback(address.host):
+    if (login is None or login.everyone) and issuer is None and not is_loopback(address.host):
         raise typer.BadParameter(
-            f"{address.host or 'every address'} is open to other machines: give --users FILE, or listen at 127.0.0.1",
+            f"{address.host or 'every address'} is open to other machines: give --users FILE or --oauth FILE, or "
+            "listen at 127.0.0.1",
             param_hint="--listen",
         )
     try:
@@ -160,7 +173,11 @@ def console(
         text = "all flows of the files are disabled" if files else "a console that only shows needs a file"
         raise typer.BadParameter(text, param_hint="FILE")
     settings = ConsoleSettings(
-        login, actions=not read_only, records=not no_records, migrations=None if read_only else folder.absolute()
+        login,
+        actions=not read_only,
+        records=not no_records,
+        migrations=None if read_only else folder.absolute(),
+        open_id=issuer,
     )
     raise typer.Exit(_serve(sources, address, context, settings))
 
@@ -215,6 +232,15 @@ def _users(path: Path | None) -> Users | None:
     found = users_in(path)
     for warning in found.warnings:
         log.warning("%s", with_id(str(warning), "TW-FILE-22"))
+    return found
+
+
+def _issuer(path: Path | None) -> OpenIdSettings | None:
+    """The login of a file. Raises ConfigError."""
+    if path is None:
+        return None
+    found, warnings = load_open_id(path)
+    print_warnings(warnings)
     return found
 
 

@@ -6,13 +6,13 @@ page of another host could reach it through a name that the attacker's DNS gives
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twinlog.errors import RequestError
+from twinlog.settings.worker import is_loopback
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
@@ -73,18 +73,6 @@ def require_own_machine(request: Request) -> None:
     called = request.headers.get("host", "")
     if not is_loopback(_parts_of(f"//{called}").hostname or ""):
         raise RequestError(403, f"The console is called by the name {called!r}; without a login call it by localhost.")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or an address is of this machine only."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        found = ipaddress.ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return found.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
 def require_same_origin(request: Request) -> None:

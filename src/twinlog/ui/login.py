@@ -1,4 +1,8 @@
-"""The login and the logout of a browser, against the users of the REST API."""
+"""The login and the logout of a browser: by a password of the users of the REST API, or at an issuer of OpenID Connect.
+
+The issuer sends the browser back by a request that began at another site, so a browser leaves out the cookie of its
+session (`SameSite=Strict`) until a page of the console leads it on.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,12 @@ from starlette.routing import Route
 
 from twinlog.connect.rest.users import Credentials
 from twinlog.errors import RequestError
+from twinlog.settings.open_id import CALLBACK
 from twinlog.ui.audit import audit
 from twinlog.ui.guards import port_of
+from twinlog.ui.open_id.code_flow import CodeFlow, IssuerAnswer
 from twinlog.ui.rendering import ConsolePage
-from twinlog.ui.sessions import FORM_COOKIE, cookie_of
+from twinlog.ui.sessions import FORM_COOKIE, ISSUER_COOKIE, SECURE_ISSUER_COOKIE, cookie_of
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import (
     TOKEN_FIELD,
@@ -35,11 +41,17 @@ class LoginPages:
         self._site = site
 
     def routes(self) -> list[Route]:
-        root = self._site.root
-        return [
-            Route(f"{root}/login", ConsoleEndpoint(self._site, self.show, self.log_in, open_to_all=True)),
-            Route(f"{root}/logout", ConsoleEndpoint(self._site, None, self.log_out)),
+        root, site = self._site.root, self._site
+        routes = [
+            Route(f"{root}/login", ConsoleEndpoint(site, self.show, self.log_in, open_to_all=True)),
+            Route(f"{root}/logout", ConsoleEndpoint(site, None, self.log_out)),
         ]
+        if site.open_id is not None:
+            routes += [
+                Route(f"{root}/login/oauth", ConsoleEndpoint(site, self.go_to_issuer, None, open_to_all=True)),
+                Route(CALLBACK, ConsoleEndpoint(site, self.come_back, None, open_to_all=True)),
+            ]
+        return routes
 
     async def show(self, visit: Visit) -> ConsolePage | Response:
         """The form; a browser with a session is sent on."""
@@ -52,7 +64,7 @@ class LoginPages:
         """Begin a session under a new name, whatever name the browser sent."""
         target = self._target(visit.form.get("next", ""))
         user, password = visit.form.get("user", "")[:_LONGEST], visit.form.get("password", "")[:_LONGEST]
-        if not self._site.settings.needs_login:
+        if not self._site.settings.has_passwords:
             return RedirectResponse(target, 303)
         known = visit.request.cookies.get(_form_cookie(visit), "")
         if not self._site.sessions.is_token(known, visit.form.get(TOKEN_FIELD, "")):
@@ -71,8 +83,55 @@ class LoginPages:
         response.delete_cookie(_form_cookie(visit), path=f"{self._site.root}/login", httponly=True, samesite="strict")
         return response
 
+    async def go_to_issuer(self, visit: Visit) -> ConsolePage | Response:
+        """Lead a browser to the issuer; a browser with a session is sent on."""
+        flow, target = self._flow(), self._target(visit.query("next"))
+        if visit.session.user:
+            return RedirectResponse(target, 303)
+        try:
+            begun = await self._site.threads.issuer.run(lambda: flow.begin_login(visit.address, target))
+        except RequestError as error:
+            return self._form(visit, target, error.message, error.status)
+        response = RedirectResponse(begun.url, 303)
+        # The browser sends it with the request by which the issuer sends the browser back.
+        response.set_cookie(
+            _issuer_cookie(visit), begun.name, path=_path(visit), secure=visit.secure, httponly=True, samesite="lax"
+        )
+        return response
+
+    async def come_back(self, visit: Visit) -> ConsolePage | Response:
+        """Begin a session under a new name for a user whom the issuer knows and the settings admit."""
+        flow, cookie = self._flow(), _issuer_cookie(visit)
+        name = visit.request.cookies.get(cookie, "")
+        answer = IssuerAnswer(visit.query("state"), visit.query("code"), visit.query("error"), visit.query("iss"))
+        root = f"{self._site.root}/"
+        issuer = flow.settings.issuer
+        try:
+            found = await self._site.threads.issuer.run(lambda: flow.finish_login(name, answer, visit.address))
+        except RequestError as error:
+            audit("", visit.address, "login", outcome="refused", status=error.status, issuer=issuer)
+            return self._form(visit, root, error.message, error.status)
+        who, facts = found.user, {"issuer": issuer, "subject": found.user.subject}
+        if not who.admitted:
+            audit(who.name, visit.address, "login", outcome="refused", status=403, **facts)
+            text = f"The issuer knows you as {who.name}, whom this console does not admit: ask its operator for access."
+            return self._form(visit, root, text, 403)
+        self._site.sessions.end(session_name(visit.request))
+        session = self._site.sessions.begin(who.name)
+        audit(who.name, visit.address, "login", outcome="done", **facts)
+        page = ConsolePage("logged_in.html", "", "Logged in", {"target": found.target, "user": who.name})
+        response = render(self._site, visit, page)
+        set_session(response, session, visit.request)
+        response.delete_cookie(cookie, path=_path(visit), secure=visit.secure, httponly=True, samesite="lax")
+        return response
+
+    def _flow(self) -> CodeFlow:
+        flow = self._site.open_id
+        assert flow is not None
+        return flow
+
     async def log_out(self, visit: Visit) -> Response:
-        """End the session."""
+        """End the session. The session of the user at the issuer stays."""
         self._site.sessions.end(visit.session.name)
         audit(visit.user, visit.address, "logout", outcome="done")
         response = RedirectResponse(f"{self._site.root}/", 303)
@@ -82,7 +141,14 @@ class LoginPages:
     def _form(self, visit: Visit, target: str, trouble: str, status: int) -> Response:
         """The form with a token for a cookie of its own: a page of another site is unable to log a browser in."""
         name = secrets.token_urlsafe(32)
-        values = {"next": target, "trouble": trouble, "form_token": self._site.sessions.token(name)}
+        flow = self._site.open_id
+        values = {
+            "next": target,
+            "trouble": trouble,
+            "form_token": self._site.sessions.token(name),
+            "passwords": self._site.settings.has_passwords,
+            "issuer": None if flow is None else flow.settings.issuer,
+        }
         headers = {"Retry-After": "5"} if status == 429 else {}
         response = render(self._site, visit, ConsolePage("login.html", "", "Log in", values, status, headers=headers))
         path = f"{self._site.root}/login"
@@ -103,3 +169,13 @@ class LoginPages:
 def _form_cookie(visit: Visit) -> str:
     """The name of the cookie of the form of the login."""
     return cookie_of(FORM_COOKIE, port_of(visit.request))
+
+
+def _issuer_cookie(visit: Visit) -> str:
+    """The name of the cookie of a login that continues at the issuer."""
+    return cookie_of(SECURE_ISSUER_COOKIE if visit.secure else ISSUER_COOKIE, port_of(visit.request))
+
+
+def _path(visit: Visit) -> str:
+    """The path of this cookie: under TLS its name requires the root."""
+    return "/" if visit.secure else "/ui"

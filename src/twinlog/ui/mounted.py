@@ -26,7 +26,8 @@ class MountedConsole:
     """An application for paths below `/ui`; `close` ends its threads and the streams of browsers.
 
     `read_flows()` answers the flows of now, and `find_worker()` the way to the process's own REST API, for the pages of
-    connectors. Without `users`, or with an empty file of users, only browsers of this machine are served.
+    connectors. Only browsers of this machine are served if `users` are missing or an empty file, and the settings lack
+    an issuer.
     """
 
     def __init__(
@@ -75,5 +76,6 @@ class MountedConsole:
             actions_switch="twinlog.console.actions.enabled = false",
             records_switch="twinlog.console.records.enabled = false",
             keeps_logins=self._find_worker is not None,
+            open_id=self._settings.open_id,
         )
         return console_app(ProcessSources(self._read_flows, self._find_worker, self._clock), settings, self._clock)

@@ -22,6 +22,9 @@ SECURE_COOKIE = "__Host-twinlog-console"
 FORM_COOKIE = "twinlog-console-form"
 """The name of the cookie of the form of the login."""
 
+ISSUER_COOKIE, SECURE_ISSUER_COOKIE = "twinlog-console-issuer", "__Host-twinlog-console-issuer"
+"""The names of the cookie of a login that continues at the issuer, the second under TLS."""
+
 MOST_FORMS = 20
 """The forms of a session whose secrets are kept at a time."""
 
@@ -103,10 +106,10 @@ class SessionStore:
                 self._sessions.move_to_end(name)
         return session
 
-    def end(self, name: str) -> None:
-        """End a session; an unknown name is ignored."""
+    def end(self, name: str) -> bool:
+        """End a session; False for an unknown name."""
         with self._lock:
-            self._sessions.pop(name, None)
+            return self._sessions.pop(name, None) is not None
 
     def token(self, name: str) -> str:
         """The token of the forms of a session, or of the login form of a browser with the cookie `name`."""

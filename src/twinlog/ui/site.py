@@ -14,12 +14,14 @@ from twinlog.connect.rest.users import Users
 from twinlog.errors import RequestError
 from twinlog.ops.connectors.rest import ConnectRest
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.open_id import OpenIdSettings
 from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
 from twinlog.ui.live import LivePoller
 from twinlog.ui.live_flows import LiveFlows
 from twinlog.ui.login_check import LoginCheck
 from twinlog.ui.migration.migrations import MigrationStore
+from twinlog.ui.open_id.code_flow import CodeFlow
 from twinlog.ui.rendering import PageRenderer
 from twinlog.ui.sessions import SessionStore
 from twinlog.ui.sources import ConsoleSources
@@ -29,7 +31,8 @@ ROOT = CONSOLE_ROOT
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """The settings of a console. With `users` None it serves only browsers of this machine, without a login.
+    """The settings of a console. With `users` and `open_id` None it serves only browsers of this machine, without a
+    login. Users log in by a password of `users`, or at the issuer of `open_id`.
 
     A session ends `idle_s` seconds after the last request of its user, and `absolute_s` seconds after its login. A form
     has at most `body_bytes` bytes, and `body_s` seconds to arrive. `streams` browsers get live figures at a time. A
@@ -56,11 +59,17 @@ class ConsoleSettings:
     records_switch: str = "--no-records"
     keeps_logins: bool = False
     migrations: Path | None = None
+    open_id: OpenIdSettings | None = None
+
+    @property
+    def has_passwords(self) -> bool:
+        """Whether users log in by passwords; an empty file of users lets everyone in, as the REST API does."""
+        return self.users is not None and not self.users.everyone
 
     @property
     def needs_login(self) -> bool:
-        """Whether a browser has to log in; an empty file of users lets everyone in, as the REST API does."""
-        return self.users is not None and not self.users.everyone
+        """Whether a browser has to log in."""
+        return self.has_passwords or self.open_id is not None
 
 
 ACTIONS_AT_A_TIME = 4
@@ -69,11 +78,13 @@ ACTIONS_AT_A_TIME = 4
 
 @dataclass(frozen=True, slots=True)
 class ConsoleThreads:
-    """The threads of the console: for reads and renders that wait, for passwords, and for actions: on each flow, on
-    connectors, and on migrations. Actions that wait for silent clusters hold up only actions on the same flow."""
+    """The threads of the console: for reads and renders that wait, for passwords, for the issuer of logins, and for
+    actions: on each flow, on connectors, and on migrations. Actions that wait for silent clusters hold up only actions
+    on the same flow, and logins that wait for a silent issuer hold up only logins at the issuer."""
 
     read: ThreadPool = field(default_factory=lambda: ThreadPool("console-read", 8))
     login: ThreadPool = field(default_factory=lambda: ThreadPool("console-login", 2))
+    issuer: ThreadPool = field(default_factory=lambda: ThreadPool("console-issuer", 4))
     connectors: ThreadPool = field(default_factory=lambda: ThreadPool("console-connectors", ACTIONS_AT_A_TIME))
     migrations: ThreadPool = field(default_factory=lambda: ThreadPool("console-migrations", ACTIONS_AT_A_TIME))
     flows: dict[str, ThreadPool] = field(default_factory=dict)
@@ -86,7 +97,8 @@ class ConsoleThreads:
         return found
 
     def close(self) -> None:
-        for pool in (self.read, self.login, self.connectors, self.migrations, *self.flows.values()):
+        pools = (self.read, self.login, self.issuer, self.connectors, self.migrations, *self.flows.values())
+        for pool in pools:
             pool.close()
 
 
@@ -110,6 +122,7 @@ class ConsoleSite:
         self.migrations = None if settings.migrations is None else MigrationStore(sources, settings.migrations)
         self.threads = ConsoleThreads()
         self.logins = LoginCheck(settings.users, self.threads.login, clock)
+        self.open_id = None if settings.open_id is None else CodeFlow(settings.open_id, clock)
         self.assets = ConsoleAssets(ROOT)
         self.renderer = PageRenderer(ROOT, self.assets)
         self.closed = False
@@ -136,9 +149,21 @@ class ConsoleSite:
             return f"`{self.settings.actions_switch}` turned actions off"
         return "" if self.migrations is not None else "a process that runs flows leaves them to `twinlog console`"
 
+    def open_rest(self, authorization: str | None) -> ConnectRest | None:
+        """The REST API of the Connect worker, with the login of a session; None if the console knows none.
+
+        Raises RequestError 403 if the API of the console's own worker has users, and the user of the session has
+        logged in at the issuer.
+        """
+        if self.settings.keeps_logins and self.settings.has_passwords and authorization is None:
+            raise RequestError(
+                403, "The REST API of this worker has users of its own: log out, and log in by the password of a user."
+            )
+        return self.sources.open_rest(authorization)
+
     def require_rest(self, authorization: str | None) -> ConnectRest:
-        """The REST API of the Connect worker, with the login of a session. Raises RequestError 404 if there is none."""
-        found = self.sources.open_rest(authorization)
+        """The same. Raises RequestError 404 if there is none."""
+        found = self.open_rest(authorization)
         if found is None:
             raise RequestError(404, "The console knows no Connect worker: start it with --connect URL.")
         return found

@@ -172,7 +172,7 @@ class ConsoleEndpoint:
     async def _scripted(self, request: Request) -> ConsoleSession | None:
         """A session for a single request of a script with a login in its header. Forms need the session of a page."""
         login = credentials(request.headers.get("authorization"))
-        if login is None or request.method == "POST":
+        if login is None or request.method == "POST" or not self._site.settings.has_passwords:
             return None
         await self._site.logins.check(login, address_of(request))
         session = transient_session()

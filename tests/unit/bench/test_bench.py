@@ -36,7 +36,7 @@ from bench.load import documents
 from bench.machine import require_disk
 from bench.results import Line, alone, compare
 from bench.systems import Setup
-from bench.watched import figures_of
+from bench.watched import Scraper, figures_of
 from harness.errors import HarnessError
 from twinlog.config import load
 
@@ -105,7 +105,10 @@ def test_speeds_of_dataframes_are_those_of_the_best_round_and_none_where_jars_ar
 def test_what_metrics_cost_is_a_ratio_of_medians() -> None:
     plain = [copied(100.0, 2.0), copied(900.0, 9.0), copied(200.0, 4.0)]
     scraped = [copied(150.0, 5.0), copied(190.0, 1.0), copied(10.0, 4.4)]
-    found = figures_of(plain, scraped, [3.0, 9.0, 4.0], 77)
+    watcher = Scraper()
+    watcher.close()
+    watcher.took_ms, watcher.page_bytes = [3.0, 9.0, 4.0], 77
+    found = figures_of(plain, scraped, watcher)
     assert (found.records_ratio, found.cpu_ratio, found.page_ms, found.pages) == (0.75, 1.1, 4.0, 3)
     speed, cpu = (line for line in alone(asdict(found), METRICS.wanted) if line.wanted is not None)
     assert (speed.met, cpu.met) == (False, False)

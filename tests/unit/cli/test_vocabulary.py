@@ -75,7 +75,7 @@ OWN = {
         "--trace",
     },
     "console": {
-        *("--listen", "--users", "--tls-cert", "--tls-key", "--read-only", "--no-records"),
+        *("--listen", "--users", "--oauth", "--tls-cert", "--tls-key", "--read-only", "--no-records"),
         *("--connect", "--connect-cacert"),
     },
     "convert": {"--api-version", "--format"},

@@ -10,6 +10,7 @@ from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODU
 from twinlog.config.text.values import parse_value
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
+from twinlog.settings.open_id import OpenIdSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.tls import TlsSettings
 from twinlog.settings.transform import FailedRecordSettings
@@ -40,6 +41,8 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (DriverListener, (PROCESS,)),
     (ServedConsole, (WORKER_FILE,)),
     (ServedConsole, (PROCESS,)),
+    (OpenIdSettings, (WORKER_FILE,)),
+    (OpenIdSettings, (PROCESS,)),
     (FailedRecordSettings, (CONNECTOR,)),
 ]
 NOT_WRITTEN = {
@@ -50,7 +53,7 @@ NOT_WRITTEN = {
     *("assertion", "lifetime_s", "extensions", "grant_type", "audience", "username", "password", "refresh_token"),
     *("refresh_token_file", "assertion_type", "text", "may_be_opaque", "longest_s", "claims", "ready"),
     *("group", "rest", "metrics", "driver", "console", "https", "admin_https", "client_auth"),
-    "failed_records",
+    *("failed_records", "open_id"),
 }
 
 

@@ -25,9 +25,10 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.clock import SYSTEM
 from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.server import public_app
-from twinlog.connect.rest.users import Users
+from twinlog.connect.rest.users import Credentials, Users
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.ops.connectors.rest import Access
+from twinlog.settings.open_id import OpenIdSettings
 from twinlog.settings.worker import RestSettings, ServedConsole
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.both_sides import RecordPair
@@ -45,14 +46,20 @@ from twinlog.worker.control.model import (
     TopicVerb,
 )
 
-KINDS = ("open", "locked", "read-only", "worker")
-"""`twinlog console` without users, with users and with --read-only, and the console of a worker with users."""
+KINDS = ("open", "locked", "oauth", "read-only", "worker")
+"""`twinlog console` without users, with users, with users beside an issuer that is out of reach, and with --read-only;
+and the console of a worker with users."""
 
 USER, PASSWORD = "alice", "wonder"
 COMMAND = TopicCommand(
     "id-1", TopicVerb.SKIP_TO, (PartitionSelector("a[.]b", (0,)),), LogPlace(LogPlaceKind.TIME, (1 << 63) - 1), by="x"
 )
 """A command that the flow has carried out."""
+
+OUT_OF_REACH = OpenIdSettings(
+    "http://127.0.0.1:1", "console", "hush", "http://localhost:8081/ui/login/callback", subjects=("*",)
+)
+"""An issuer at a port at which nothing listens."""
 
 PASSWORD_FIELDS = ("password", "source_password", "target_password")
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"
@@ -75,6 +82,10 @@ VALUES: Mapping[str, Sequence[str]] = {
     "count": ("10", "50"),
     "since": ("0",),
     "next": ("/ui/topics",),
+    "state": ("x",),
+    "code": ("x",),
+    "error": ("access_denied",),
+    "iss": ("http://127.0.0.1:1",),
     "live": (FLOW, f"topics:{FLOW}", f"rehearsal:{FLOW}"),
     "version": ("1",),
     "name": ("copy",),
@@ -177,7 +188,8 @@ class WatchedConsole:
 
     def log_in(self) -> Browser:
         """A browser with a session of its own."""
-        session = self.site.sessions.begin(USER if self.locked else "")
+        login = Credentials(USER, PASSWORD).authorization if self.site.settings.keeps_logins else None
+        session = self.site.sessions.begin(USER if self.locked else "", login)
         return Browser(self.app, cookies={SESSION_COOKIE: session.name})
 
     def token(self, browser: Browser, path: str) -> str:
@@ -222,7 +234,11 @@ def watching(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         with _of_a_worker(sources, rest, users, monkeypatch) as found:
             yield found
         return
-    settings = ConsoleSettings(users if kind == "locked" else None, actions=kind != "read-only")
+    settings = ConsoleSettings(
+        users if kind in ("locked", "oauth") else None,
+        actions=kind != "read-only",
+        open_id=OUT_OF_REACH if kind == "oauth" else None,
+    )
     console = console_app(sources, settings)
     migrations = WatchedMigrations(sources, folder)
     migrations.planned()

@@ -69,6 +69,26 @@ def test_wrong_files_and_options_end_with_2(file: Path, tmp_path: Path) -> None:
     assert "two files have a flow s->w" in " ".join(twice.output.split())
 
 
+OAUTH = """\
+twinlog.console.oauth.issuer = https://id.example
+twinlog.console.oauth.client.id = console
+twinlog.console.oauth.redirect.uri = https://mirror.example/ui/login/callback
+"""
+
+
+def test_a_login_at_an_issuer_serves_other_machines(file: Path, tmp_path: Path) -> None:
+    login = tmp_path / "oauth.properties"
+    login.write_text(OAUTH)
+    done = call(str(file), "--listen", "0.0.0.0:0", "--oauth", str(login))
+    assert done.exit_code == 2
+    assert "twinlog.console.oauth.allowed.subjects: missing" in done.output
+    login.write_text(f"{OAUTH}twinlog.console.oauth.allowed.groups = ops\n")
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        done = call(str(file), "--listen", f"0.0.0.0:{taken.getsockname()[1]}", "--oauth", str(login))
+    # It would serve.
+    assert done.exit_code == 3
+
+
 def test_a_taken_address_ends_with_3(file: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = call(str(file), "--listen", f"127.0.0.1:{taken.getsockname()[1]}")

@@ -21,6 +21,7 @@ from twinlog.config.keys.key import (
     ValueForm,
     setting,
 )
+from twinlog.settings.open_id import OpenIdSettings
 from twinlog.settings.worker import DriverListener, MetricsSettings, RestSettings, ServedConsole, WorkerSettings
 
 BOOL = KeyType.BOOL
@@ -124,6 +125,94 @@ CONSOLE_KEYS = (
     ),
 )
 
+OAUTH = "twinlog.console.oauth."
+OAUTH_HTTPS = f"{OAUTH}https."
+
+OAUTH_KEYS = (
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}issuer",
+        STRING,
+        "Issuer of OpenID Connect at which users of the console [log in](console.md#log-in-by-openid-connect), for "
+        "example `https://id.example/realms/ops`.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}client.id",
+        STRING,
+        "Id of the console at the issuer.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _process(
+        f"{OAUTH}client.secret",
+        KeyType.PASSWORD,
+        None,
+        "Secret of the console at the issuer; a public client needs none.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}redirect.uri",
+        STRING,
+        "Address to which the issuer sends browsers back, as registered there: `https://HOST:PORT/ui/login/callback`.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}scope",
+        STRING,
+        "Scopes of the request, separated by blanks, `openid` among them.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}user.claim",
+        STRING,
+        "Claim of the ID token that names the user on pages and in the audit log.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}allowed.subjects",
+        LIST,
+        "Users that the console admits, by the claim `sub`; `*` admits each user of the issuer.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}groups.claim",
+        STRING,
+        "Claim of the ID token with the groups of the user.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _setting(
+        OpenIdSettings,
+        f"{OAUTH}allowed.groups",
+        LIST,
+        "Groups whose users the console admits.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+    _process(
+        f"{OAUTH_HTTPS}*",
+        STRING,
+        None,
+        "TLS settings (`ssl.*`) of connections to the issuer.",
+        update=RESTART,
+        in_worker_file=InWorkerFile(),
+    ),
+)
+"""The login to the console by an issuer of OpenID Connect."""
+
 
 DRIVER_KEYS = (
     _setting(
@@ -213,5 +302,6 @@ PROCESS_KEYS = (
     ),
     *METRICS_KEYS,
     *CONSOLE_KEYS,
+    *OAUTH_KEYS,
     *REST_KEYS,
 )

@@ -103,6 +103,23 @@ _REST = Area(
             ),
             look=("twinlog connectors list --url http://HOST:8083",),
         ),
+        Message(
+            "TW-REST-10",
+            "A login to the console failed at the issuer",
+            "warning",
+            lines=("`a login at the issuer URL failed: ...`",),
+            meaning=(
+                "The console asks the issuer of `twinlog.console.oauth.issuer` for its metadata, its keys and an ID "
+                "token. The line has the address that was silent or gave a wrong answer, once until the next good "
+                "login."
+            ),
+            impact="Users fail to log in at the issuer. Sessions that have begun continue, and so do flows.",
+            mend=(
+                "Follow the line: correct the key that it names, the registration of the console at the issuer, or the "
+                "network. Users of a file of users may log in meanwhile."
+            ),
+            look=("curl -s ISSUER/.well-known/openid-configuration",),
+        ),
     ),
 )
 

@@ -66,7 +66,7 @@ class ConnectorsPages:
 
     async def show(self, visit: Visit) -> ConsolePage:
         """All connectors of the worker; without a worker the way to name it."""
-        rest = self._site.sources.open_rest(visit.session.authorization)
+        rest = self._site.open_rest(visit.session.authorization)
         query = ListQuery.of(visit.request.query_params, [one.name for one in COLUMNS])
         rows = [] if rest is None else await self._call(lambda: _rows(rest))
         data = {

@@ -1,0 +1,1 @@
+"""The login to the console by an issuer of OpenID Connect."""
