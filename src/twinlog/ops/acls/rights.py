@@ -104,6 +104,11 @@ class RightRow:
     uses: tuple[str, ...] = ("run",)
 
 
+def _copies_transactions(flow: FlowSettings) -> bool:
+    """Whether copies of transactions may keep their offsets."""
+    return flow.copies and flow.may_keep_offsets and flow.consumer.isolation_level == "read_committed"
+
+
 _BOTH: tuple[Login, ...] = ("data", "admin")
 _OF_SYNCS = "topic `mm2-offset-syncs.west.internal`"
 
@@ -180,6 +185,16 @@ RUN_ROWS = (
     ),
     RightRow(
         "target",
+        "cluster",
+        (_ALTER,),
+        "markers at offsets without a record, with `twinlog.offsets = identical` and `isolation.level = "
+        "read_committed`",
+        cluster,
+        _copies_transactions,
+        ("data",),
+    ),
+    RightRow(
+        "target",
         "topics `east.` (prefix)",
         (_READ,),
         "reading the records that arrived before a crash; committing offsets of groups",
@@ -252,6 +267,15 @@ RUN_ROWS = (
         transactions,
         lambda flow: flow.copies and flow.exactly_once != "disabled",
         _BOTH,
+    ),
+    RightRow(
+        "target",
+        "transactional ids `east-mm2-MirrorSourceConnector-` (prefix)",
+        (_WRITE,),
+        "aborted transactions, with `twinlog.offsets = identical` and `isolation.level = read_committed`",
+        transactions,
+        _copies_transactions,
+        ("data",),
     ),
     RightRow(
         "target",
