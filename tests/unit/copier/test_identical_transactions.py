@@ -182,7 +182,7 @@ def test_brokers_without_the_request_hold_the_partition() -> None:
         here.begin()
         here.until(lambda: bool(here.held))
         assert here.held[0].reason == "missing right"
-        assert "its brokers take no markers of clients" in here.held[0].text
+        assert "its brokers refuse markers of clients" in here.held[0].text
         assert here.held[0].way_out == "set twinlog.offsets = translated for the topic"
         assert here.copied() == [b"a"]
         assert here.failures == []

@@ -152,7 +152,7 @@ class SourceTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """The source has no record at the offsets of an append; a marker of a transaction takes each of them."""
+    """The source lacks a record at the offsets of an append; a marker of a transaction takes each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +170,7 @@ class AbortMarker:
 
 
 OffsetStep: TypeAlias = Markers | AbortedRecords | AbortMarker
-"""An append that an idempotent producer cannot do: it waits for all earlier appends, and all later appends wait for
-it."""
+"""An append out of reach of an idempotent producer: it waits for all earlier appends, and all later appends wait."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -181,8 +180,8 @@ class Append:
     `spans` are the source offsets of its records, as runs of (first offset, count). Target offsets run on from the base
     offset that the broker answers. Records that a transform added have the offset `ADDED`. `next_source_offset` is the
     position once the append is acknowledged. `data` may be a part of the fetched buffer. `max_timestamp` is in
-    milliseconds. `route` is set when a transform routed the records to this partition. `step` is set for offsets that a
-    plain batch cannot have; `data` is empty for markers.
+    milliseconds. `route` is set when a transform routed the records to this partition. `step` is set for offsets out of
+    reach of a plain batch; `data` is empty for markers.
     """
 
     data: bytearray | memoryview

@@ -1,8 +1,8 @@
 """Writes markers of empty transactions: each takes an offset of a log, and consumers leave it out.
 
 The request WriteTxnMarkers belongs to brokers; since Kafka 3.8 a client with ALTER on the cluster may send it
-(KIP-1037; `abortTransaction` of Kafka's Admin does). A broker writes the markers of a request in order, and answers once
-all replicas in sync have them. A marker lacks a sequence number: a repeated request writes further markers. So a
+(KIP-1037; `abortTransaction` of Kafka's Admin does). A broker writes the markers of a request in order, and answers
+once all replicas in sync have them. A marker lacks a sequence number: a repeated request writes further markers. So a
 caller that lacks an answer looks at the end of the log before it repeats the request.
 """
 
@@ -28,7 +28,7 @@ _SINCE = 1
 
 _TRANSLATE = "set twinlog.offsets = translated for the topic"
 
-PURPOSE = "writing markers at offsets of the source that have no record (before Kafka 3.8 CLUSTER_ACTION instead)"
+PURPOSE = "writing markers at offsets of the source that lack a record (before Kafka 3.8 CLUSTER_ACTION instead)"
 
 LAST_EPOCH = 32_000
 """After this epoch of a producer the writer takes a new producer id."""
@@ -44,7 +44,7 @@ class MarkerProducer:
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    """Markers that a caller waits for; `code` is the answer, None without an answer for `error`."""
+    """Markers that a caller waits for; `code` is the answer; if the request fails, `error` is set."""
 
     remote: TopicPartition
     count: int
@@ -75,7 +75,7 @@ class MarkerWriter:
         """
         if not self._client.supports(WriteTxnMarkersRequest.API_KEY, _SINCE):
             text = (
-                f"cluster {self._client.alias}: its brokers take no markers of clients, as brokers from Kafka 3.8 on do"
+                f"cluster {self._client.alias}: its brokers refuse markers of clients, which need Kafka 3.8"
             )
             raise RefusedError(text, resource="the cluster", way_out=_TRANSLATE, message_id="TW-BROKER-04")
         producer = await self._producer(remote)
@@ -102,7 +102,7 @@ class MarkerWriter:
             refusal.way_out = f"grant it, or {_TRANSLATE}"
             raise refusal
         raise ClusterError(
-            f"cluster {self._client.alias}: markers of {remote} are not written yet: {error_codes.explain(code)}"
+            f"cluster {self._client.alias}: markers of {remote} are still to be written: {error_codes.explain(code)}"
         )
 
     async def _producer(self, remote: TopicPartition) -> MarkerProducer:
@@ -115,7 +115,7 @@ class MarkerWriter:
         return MarkerProducer(known, self._epochs.get(remote, 0))
 
     async def _send_all(self, node: int) -> None:
-        """Send the markers that wait for a broker, until none waits."""
+        """Send the markers that wait for a broker, until all are sent."""
         while some := self._waiting[node]:
             self._waiting[node] = []
             try:
@@ -143,8 +143,8 @@ async def write_markers(
 ) -> dict[TopicPartition, int]:
     """Have a broker write a number of markers for each partition that it leads; returns the error code of each.
 
-    Of several markers the code is that of one of them. Raises ClusterError, and RefusedError if the brokers lack the
-    request.
+    The code of several markers is that of the last of them. Raises ClusterError, and RefusedError if the brokers lack
+    the request.
     """
     kind = WriteTxnMarkersRequest.WritableTxnMarker
     rounds = max((count for _, count, _ in markers), default=0)

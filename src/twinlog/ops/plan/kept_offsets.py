@@ -1,6 +1,6 @@
 """What a run does so that copies keep the offsets of their sources: fillers before the first record, and markers.
 
-The last offsets of each source log are read: they show transactions, and offsets without a record.
+The last offsets of each source log are read: they show transactions, and offsets that lack a record.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PARTITION_BYTES, MOST_BYTES = 128 << 10, 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogSample:
-    """The last offsets of a source log: their number, how many of them have no record, and whether some are in a
+    """The last offsets of a source log: their number, how many of them lack a record, and whether some are in a
     transaction."""
 
     offsets: int
@@ -53,7 +53,7 @@ class LogSample:
 async def sample_logs(
     client: ClusterClient, logs: Mapping[TopicPartition, LogOffsets]
 ) -> dict[TopicPartition, LogSample]:
-    """The samples of source logs; a log without an answer is missing. Raises ClusterError."""
+    """The samples of source logs whose leaders answer. Raises ClusterError."""
     begins = {part: max(log.start, log.end - SAMPLE) for part, log in logs.items() if log.offsets}
     if not begins:
         return {}
