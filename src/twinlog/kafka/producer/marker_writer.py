@@ -74,9 +74,7 @@ class MarkerWriter:
         pass.
         """
         if not self._client.supports(WriteTxnMarkersRequest.API_KEY, _SINCE):
-            text = (
-                f"cluster {self._client.alias}: its brokers refuse markers of clients, which need Kafka 3.8"
-            )
+            text = f"cluster {self._client.alias}: its brokers refuse markers of clients, which need Kafka 3.8"
             raise RefusedError(text, resource="the cluster", way_out=_TRANSLATE, message_id="TW-BROKER-04")
         producer = await self._producer(remote)
         leader = self._client.leader(remote)
