@@ -22,6 +22,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.marker_writer import MOST_MARKERS, MarkerWriter
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
+from twinlog.kafka.retry import COPIER_STEP, retry
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
@@ -61,6 +62,8 @@ class MarkerRates:
     def run(self) -> list[MarkerRate]:
         """Every figure; each topic is checked to have a marker for each counted marker."""
         self._loop.run(self._client.connect)
+        # The coordinators of a new cluster are still loading.
+        self._loop.run(retry, self._loop, COPIER_STEP, self._client.init_producer)
         found = []
         for count in PARTITIONS:
             found.append(self._measure("markers alone, WriteTxnMarkers", count, self._mark, 1, 1))

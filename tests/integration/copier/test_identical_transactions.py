@@ -7,20 +7,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from harness.cluster import KafkaCluster
+from harness.acls import Acl, create_acls
+from harness.cluster import USERS, KafkaCluster
 from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import delete_records, offsets
 from harness.wait import wait_for
 from tests.integration.copier.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.copier.test_copy_transactions import LEVELS, wait_until_marked
-from tests.integration.copying import DEADLINE_S, CopyFlow
+from tests.integration.copying import DEADLINE_S, CopyFlow, RunningCopier, flow_settings
 from tests.integration.segments import stored_batches
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import ClientSettings, ProducerSettings
 
 HOW: dict[str, Any] = {"offsets": "identical", "consumer": {"isolation_level": "read_committed"}}
 
@@ -189,3 +193,66 @@ def test_a_transaction_at_the_end_of_the_log(
     copy_flow.copy(topic_name, **HOW)
     require_same(copy_flow, topic_name)
     assert running.heard.held == []
+
+
+def test_the_rights_for_markers_and_aborted_records(
+    source_cluster: KafkaCluster, topic_name: str, new_name: Callable[[str], str]
+) -> None:
+    """ALTER on the cluster is enough for markers, and only topics with transactions need it."""
+    user, plain = "User:mirrormaker", new_name("plain")
+    with KafkaCluster("guarded", acls=True, heap="256m") as target:
+        flow = CopyFlow(source_cluster, target)
+        try:
+            for name in (topic_name, plain):
+                flow.create(name)
+                produce(source_cluster, name, numbered(3, size=40))
+            produce(source_cluster, topic_name, numbered(3, size=40), transactional_id=new_name("tx"))
+            produce(source_cluster, topic_name, numbered(3, size=40), transactional_id=new_name("tx"), abort=True)
+            wait_until_marked(source_cluster, topic_name, 2)
+            create_acls(target, [Acl("*", user, "ALL")])
+            held, copied = copied_by_mirrormaker(flow, topic_name, plain)
+            assert (held.reason, held.source_offset, copied) == ("missing right", 6, 3)
+            assert "User:mirrormaker lacks ALTER on the cluster" in held.text
+
+            create_acls(target, [Acl("kafka-cluster", user, "ALTER", resource="BROKER")])
+            held, copied = copied_by_mirrormaker(flow, topic_name, plain)
+            assert (held.reason, held.source_offset, copied) == ("missing right", 7, 3)
+            assert "User:mirrormaker lacks WRITE on transactional id " in held.text
+
+            create_acls(target, [Acl("*", user, "WRITE", resource="TRANSACTIONAL_ID")])
+            held, copied = copied_by_mirrormaker(flow, topic_name, plain)
+            assert (held, copied) == (None, 3)
+            require_same(flow, topic_name)
+        finally:
+            flow.close()
+
+
+def copied_by_mirrormaker(flow: CopyFlow, topic: str, plain: str) -> tuple[Any, int]:
+    """Copy two topics with a login; returns the held partition of the first, if any, and the copies of the second."""
+    login = ClientSettings(
+        (flow.target.sasl_bootstrap,),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_username="mirrormaker",
+        sasl_password=USERS["mirrormaker"],
+    )
+    settings = replace(flow_settings(flow.source, flow.target, **HOW), producer=ProducerSettings(login))
+    running = RunningCopier(settings)
+    end = offsets(flow.source, topic)[1]
+
+    def copied_or_held() -> bool:
+        part = running.copier.partitions.get(TopicPartition(TopicName(topic), 0))
+        return bool(running.heard.held) or (part is not None and part.acknowledged.next_source == end)
+
+    try:
+        parts = [TopicPartition(TopicName(name), 0) for name in (topic, plain)]
+        running.grant([replace(flow.grant(part), drained=False) for part in parts])
+        running.wait_for_position(plain, 3)
+        wait_for(copied_or_held, DEADLINE_S, "the topic is copied or held")
+        assert running.heard.failures == []
+        running.release()
+    finally:
+        running.crash()
+    held = running.heard.held
+    assert [one.topic for one in held] in ([], [topic])
+    return (held[0] if held else None), offsets(flow.target, flow.remote(plain))[1]

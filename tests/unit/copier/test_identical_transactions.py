@@ -319,10 +319,12 @@ def test_a_begin_after_all_records_of_an_aborted_transaction() -> None:
         assert here.target.asked[END_TXN] == 0
 
 
-def test_without_a_stored_position_it_continues_after_a_marker() -> None:
+@pytest.mark.parametrize("first", [0, 1], ids=["record and marker", "marker alone"])
+def test_without_a_stored_position_it_continues_after_a_marker(first: int) -> None:
     with transactional_world() as here:
         here.write(b"a")
         here.source.log(TOPIC).mark(7, 0, commit=True)
+        here.source.log(TOPIC).delete_before(first)
         copier = here.begin()
         require_same(here)
         here.crash(copier)

@@ -174,7 +174,7 @@ class IdenticalPositions:
         return last
 
     async def _compare(self, grant: Grant, since: int, end: TargetOffset, acknowledged: TargetOffset) -> int:
-        """Compare the records of both logs from offset `since` up to `end`; returns the number of compared records.
+        """Compare the records of both logs from offset `since` up to `end`; returns how many there are on both sides.
 
         Records that the source has lost or compacted meanwhile are left out. `acknowledged` is the end of the remote
         log by the stored position. Raises DivergedError at the first difference.
@@ -195,7 +195,7 @@ class IdenticalPositions:
         return compared
 
     async def _count_equal(self, grant: Grant, since: int, until: int) -> int:
-        """The number of records from offset `since` up to `until`, which are equal. Raises DivergedError.
+        """The number of records and markers from offset `since` up to `until`, which are equal. Raises DivergedError.
 
         An offset that one of the logs lacks was compacted there; the other log may still have its record or a marker.
         """
@@ -216,12 +216,12 @@ class IdenticalPositions:
                 _, sent_at, sent = original
                 if (body is None) != (sent is None):
                     raise _diverged(grant, TargetOffset(offset), "a marker" if body is None else "a record")
+                compared += 1
                 if body is None:
                     continue
                 same_time = copies.batch.is_log_append_time or sent_at == timestamp
                 if sent != body or not same_time:
                     raise _diverged(grant, TargetOffset(offset), "another record")
-                compared += 1
             if copies.batch.last_offset + 1 >= until:
                 return compared
         return compared
