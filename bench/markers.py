@@ -89,7 +89,7 @@ class MarkerRates:
         """Transactions without records: the next transaction of an id waits for the marker of the last."""
         name = f"markers-{part.topic}-{part.partition}"
         coordinator = TransactionCoordinator(self._client, name, 60_000)
-        holder = await coordinator.init()
+        holder = await retry(self._loop, COPIER_STEP, coordinator.init)
 
         async def step(part: TopicPartition) -> None:
             await coordinator.add(holder, [part])

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from harness.acls import Acl, create_acls
 from harness.cluster import USERS, KafkaCluster
 from harness.consume import consume
-from harness.produce import NewRecord, numbered, produce
+from harness.produce import numbered, produce
 from harness.topics import delete_records, offsets
 from harness.wait import wait_for
 from tests.integration.copier.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
@@ -137,6 +137,7 @@ def transactions(
     """Transactions of two producers over all partitions, and plain records, until the end of the block."""
     over = threading.Event()
     producers = [SourceTransactions(cluster, topic, one) for one in ids]
+    plain = Producer({**cluster.client_config(), "linger.ms": 0})
     seeds = [random.Random(chance.random()) for _ in producers]
 
     def write(one: SourceTransactions, drawn: random.Random) -> None:
@@ -146,7 +147,8 @@ def transactions(
                 one.write(b"%d" % number, drawn.randrange(partitions), flush=drawn.random() < 0.3)
                 number += 1
             if drawn.random() < 0.3:
-                produce(cluster, topic, [NewRecord(b"plain %d" % number)], partition=drawn.randrange(partitions))
+                plain.produce(topic, b"plain %d" % number, partition=drawn.randrange(partitions))
+                plain.poll(0)
             one.end(commit=drawn.random() < 0.6)
             time.sleep(0.01)
         one.end(commit=False)
@@ -160,6 +162,7 @@ def transactions(
         over.set()
         for thread in threads:
             thread.join(DEADLINE_S)
+        assert plain.flush(DEADLINE_S) == 0
     wait_until_ended(cluster, topic, partitions)
 
 
