@@ -11,15 +11,18 @@ import argparse
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from harness.cluster import KafkaCluster
 from harness.jars import KAFKA_VERSION
 from harness.topics import create_topic, offsets
+from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import TransactionCoordinator
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.marker_writer import MOST_MARKERS, MarkerWriter
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.kafka.retry import COPIER_STEP, retry
@@ -60,7 +63,7 @@ class MarkerRates:
         stamp(self._batch, -1, -1, -1)
 
     def run(self) -> list[MarkerRate]:
-        """Every figure; each topic is checked to have a marker for each counted marker."""
+        """Print every figure; each topic is checked to have a marker for each counted marker."""
         self._loop.run(self._client.connect)
         # The coordinators of a new cluster are still loading.
         self._loop.run(retry, self._loop, COPIER_STEP, self._client.init_producer)
@@ -97,6 +100,10 @@ class MarkerRates:
 
         return step
 
+    async def _require_there(self, part: TopicPartition) -> None:
+        if part not in await self._client.list_offsets([part], LATEST):
+            raise ClusterError(f"{part} has no leader yet")
+
     def _measure(self, what: str, count: int, step: Step | None, markers: int, taken: int) -> MarkerRate:
         """A figure: each step writes so many markers to a partition, and takes so many offsets of it."""
         self._topics += 1
@@ -115,9 +122,12 @@ class MarkerRates:
             parts = [TopicPartition(topic, number) for number in range(count)]
             steps = [step or await self._coordinated(part) for part in parts]
             spawn = self._loop.spawn
+            pairs = list(zip(parts, steps, strict=True))
+            for part in parts:
+                # A broker leads a new partition only after it has heard of it.
+                await retry(self._loop, COPIER_STEP, partial(self._require_there, part))
             # The first second warms the broker up.
             until = time.monotonic() + 1
-            pairs = list(zip(parts, steps, strict=True))
             await self._loop.gather([spawn(repeat, part, each, until) for part, each in pairs])
             begun, cpu, before = time.monotonic(), time.process_time(), done
             until = begun + self._seconds
@@ -131,6 +141,7 @@ class MarkerRates:
         while (ends := sum(offsets(self._cluster, topic, number)[1] for number in range(count))) < done * taken:
             assert time.monotonic() < until, f"{topic}: {ends} offsets after {done} steps"
             time.sleep(0.1)
+        print(rate, flush=True)
         if ends != done * taken:
             print(f"{topic}: {ends} offsets, {done * taken} expected: markers were doubled", flush=True)
         return rate
@@ -142,10 +153,9 @@ def main() -> None:
     parser.add_argument("--version", default=KAFKA_VERSION, help="Kafka's version (default: %(default)s)")
     asked = parser.parse_args()
     with KafkaCluster("markers", jit="full", version=asked.version) as cluster:
-        rates = MarkerRates(cluster, asked.seconds).run()
-    print("| how | partitions | markers/s | markers/s a partition | CPU s per s of the client |")
-    print("|---|--:|--:|--:|--:|")
-    print("\n".join(map(str, rates)))
+        print("| how | partitions | markers/s | markers/s a partition | CPU s per s of the client |")
+        print("|---|--:|--:|--:|--:|", flush=True)
+        MarkerRates(cluster, asked.seconds).run()
 
 
 if __name__ == "__main__":
