@@ -145,7 +145,10 @@ class IdenticalPositions:
             # Markers may be the last offsets.
             since = end - 1 if last is not None and not last.batch.is_control else end - LOOK_BACK
             since = max(since, start, source_start)
-            if source_start >= end or not await self._compare(grant, since, end, end):
+            compared = 0 if source_start >= end else await self._compare(grant, since, end, end)
+            # A log of markers alone, as after a compaction of the source, fits each source.
+            markers = last is not None and since <= start
+            if not compared and not (markers and not await self._has_records(grant.remote, start, end)):
                 raise DivergedError(
                     f"{grant.source}: {grant.remote} may have diverged: it ends at offset {end}, its position is "
                     "missing, and both logs lack a common record to compare"
@@ -162,6 +165,13 @@ class IdenticalPositions:
         async for found in _batches(self._target, remote, end - 1, most_bytes=1):
             return found
         return None
+
+    async def _has_records(self, remote: TopicPartition, start: TargetOffset, end: TargetOffset) -> bool:
+        """Whether a log has a record between its two bounds."""
+        async for found in _batches(self._target, remote, start):
+            if found.records or found.batch.last_offset + 1 >= end:
+                return bool(found.records)
+        return True
 
     async def _last_of(self, remote: TopicPartition, writer: Writer, since: int, end: TargetOffset) -> Batch | None:
         """The last batch of a writer between two offsets of a log; None if there is none."""
