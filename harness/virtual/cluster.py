@@ -28,6 +28,8 @@ from harness.virtual.requests import (
     DELETE_RECORDS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     FETCH,
     FIND_COORDINATOR,
@@ -44,6 +46,7 @@ from harness.virtual.requests import (
     REQUESTS,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
+    WRITE_TXN_MARKERS,
 )
 from harness.virtual.topics import VirtualTopics
 from harness.virtual.transactions import VirtualTransactions
@@ -68,6 +71,8 @@ class VirtualCluster:
         self.asked: Counter[int] = Counter()
         self.carried_out: Callable[[int, Any], None] = lambda _key, _request: None
         """Called with each request before it is answered, but not with Fetch."""
+        self.hidden = {DESCRIBE_PRODUCERS}
+        """The requests that these brokers do not offer, as brokers before Kafka 2.8."""
         self.nodes = list(range(1, brokers + 1))
         self.down: set[int] = set()
         self.loop = loop
@@ -90,13 +95,16 @@ class VirtualCluster:
             LEAVE_GROUP: self.groups.leave,
             DESCRIBE_GROUPS: self.groups.describe,
             LIST_GROUPS: self.groups.list,
-            API_VERSIONS: _api_versions,
+            API_VERSIONS: self._api_versions,
             CREATE_TOPICS: self.topics.create_topics,
             CREATE_PARTITIONS: self.topics.create_partitions,
             DESCRIBE_CONFIGS: self.topics.describe_configs,
             INIT_PRODUCER_ID: self.transactions.init_producer_id,
             ADD_PARTITIONS: self.transactions.add_partitions,
             END_TXN: self.transactions.end_txn,
+            WRITE_TXN_MARKERS: self._records.write_markers,
+            DESCRIBE_PRODUCERS: self._records.describe_producers,
+            DESCRIBE_TRANSACTIONS: self.transactions.describe,
             ADD_OFFSETS: self.transactions.add_offsets,
             TXN_OFFSET_COMMIT: self.offsets.commit_in_transaction,
             OFFSET_COMMIT: self.offsets.commit,
@@ -199,8 +207,11 @@ class VirtualCluster:
             throttle_time_ms=0, error_code=code, error_message=None, node_id=node, host=f"{self.name}-{node}", port=9092
         )
 
-
-def _api_versions(_node: int, _request: Any, code: int) -> Any:
-    kind = metadata.ApiVersionsResponse
-    keys = [kind.ApiVersion(api_key=key, min_version=0, max_version=newest) for key, (_, newest) in REQUESTS.items()]
-    return kind(error_code=code, api_keys=keys, throttle_time_ms=0)
+    def _api_versions(self, _node: int, _request: Any, code: int) -> Any:
+        kind = metadata.ApiVersionsResponse
+        keys = [
+            kind.ApiVersion(api_key=key, min_version=0, max_version=newest)
+            for key, (_, newest) in REQUESTS.items()
+            if key not in self.hidden
+        ]
+        return kind(error_code=code, api_keys=keys, throttle_time_ms=0)

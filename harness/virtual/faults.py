@@ -14,10 +14,14 @@ from harness.virtual.requests import (
     DESCRIBE_CONFIGS,
     LIST_OFFSETS,
     PRODUCE,
+    WRITE_TXN_MARKERS,
 )
 
 CODED = frozenset(
-    {ADD_PARTITIONS, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_RECORDS, DESCRIBE_CONFIGS, LIST_OFFSETS, PRODUCE}
+    {
+        *(ADD_PARTITIONS, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_RECORDS, DESCRIBE_CONFIGS, LIST_OFFSETS, PRODUCE),
+        WRITE_TXN_MARKERS,
+    }
 )
 """The requests that are answered with codes of single partitions or topics, if a test says so."""
 

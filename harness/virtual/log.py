@@ -96,6 +96,18 @@ class VirtualLog:
         if first is not None and not commit:
             self.aborted.append((producer_id, first, offset))
 
+    def mark_by_client(self, producer_id: int, epoch: int, *, commit: bool) -> int:
+        """Append a marker unless a later epoch of its producer is known (Kafka class ProducerAppendInfo)."""
+        known = self._producers.get(producer_id)
+        if known is not None and epoch < known.epoch:
+            return Code.INVALID_PRODUCER_EPOCH
+        self.mark(producer_id, epoch, commit=commit)
+        return Code.NONE
+
+    def producers(self) -> list[tuple[int, int, int]]:
+        """Each known producer, its epoch and its last sequence number."""
+        return [(who, one.epoch, one.last[-1][1] if one.last else -1) for who, one in self._producers.items()]
+
     def cut(self, end: int) -> None:
         """Lose everything from an offset on, as an unclean election does.
 
@@ -112,6 +124,11 @@ class VirtualLog:
         """DeleteRecords, or retention."""
         self.start = offset
         self.batches = [(batch, data) for batch, data in self.batches if batch.last_offset >= offset]
+
+    def compact(self, offsets: set[int]) -> None:
+        """Remove the batches with these base offsets, as the cleaner; their offsets stay taken, and the last stays."""
+        last = self.batches[-1:]
+        self.batches = [one for one in self.batches[:-1] if one[0].base_offset not in offsets] + last
 
     def read(self, offset: int, most_bytes: int, *, committed: bool, at_least_one: bool) -> bytes:
         """The batches from the one that holds an offset on, as far as a consumer may see them."""

@@ -1,4 +1,4 @@
-"""Produce, Fetch, ListOffsets and DeleteRecords of a virtual cluster."""
+"""Produce, Fetch, ListOffsets, DeleteRecords, markers and producers of a virtual cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.virtual.faults import Faults
-from harness.virtual.requests import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
+from harness.virtual.requests import DELETE_RECORDS, LIST_OFFSETS, PRODUCE, WRITE_TXN_MARKERS
 from harness.virtual.topics import VirtualTopics
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import EARLIEST, MAX_TIMESTAMP
@@ -18,6 +18,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.protocol import admin, consumer, producer
     from kafka.protocol.consumer import offsets
+    from kafka.protocol.producer import transaction
 
 
 class VirtualRecords:
@@ -115,6 +116,70 @@ class VirtualRecords:
                     )
                 )
             topics.append(kind.DeleteRecordsTopicResult(name=topic.name, partitions=parts))
+        return kind(throttle_time_ms=0, topics=topics)
+
+    def write_markers(self, node: int, request: Any, code: int) -> Any:
+        """Markers by a client, one after the other; an answer names each producer once (Kafka class KafkaApis)."""
+        kind = transaction.WriteTxnMarkersResponse.WritableTxnMarkerResult
+        found: dict[int, dict[tuple[str, int], int]] = {}
+        for marker in request.markers:
+            for topic in marker.topics:
+                for number in topic.partition_indexes:
+                    error, log = self._topics.led(node, topic.name, number)
+                    error = code or self._faults.code(WRITE_TXN_MARKERS, topic.name, number) or error
+                    if not error:
+                        commit = bool(marker.transaction_result)
+                        error = log.mark_by_client(marker.producer_id, marker.producer_epoch, commit=commit)
+                    found.setdefault(marker.producer_id, {})[topic.name, number] = error
+        self._news()
+        part = kind.WritableTxnMarkerTopicResult
+        return transaction.WriteTxnMarkersResponse(
+            markers=[
+                kind(
+                    producer_id=producer_id,
+                    topics=[
+                        part(
+                            name=name,
+                            partitions=[
+                                part.WritableTxnMarkerPartitionResult(partition_index=number, error_code=error)
+                                for (other, number), error in errors.items()
+                                if other == name
+                            ],
+                        )
+                        for name in dict.fromkeys(name for name, _ in errors)
+                    ],
+                )
+                for producer_id, errors in found.items()
+            ]
+        )
+
+    def describe_producers(self, node: int, request: Any, code: int) -> Any:
+        kind = admin.DescribeProducersResponse
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for number in topic.partition_indexes:
+                error, log = self._topics.led(node, topic.name, number)
+                part = kind.TopicResponse.PartitionResponse
+                parts.append(
+                    part(
+                        partition_index=number,
+                        error_code=code or error,
+                        error_message=None,
+                        active_producers=[
+                            part.ProducerState(
+                                producer_id=who,
+                                producer_epoch=epoch,
+                                last_sequence=last,
+                                last_timestamp=-1,
+                                coordinator_epoch=0,
+                                current_txn_start_offset=log.open.get(who, -1),
+                            )
+                            for who, epoch, last in log.producers()
+                        ],
+                    )
+                )
+            topics.append(kind.TopicResponse(name=topic.name, partitions=parts))
         return kind(throttle_time_ms=0, topics=topics)
 
     def fetch(self, node: int, request: Any, code: int, *, last: bool) -> Any | None:

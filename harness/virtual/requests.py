@@ -10,14 +10,15 @@ with warnings.catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.protocol import admin, consumer, metadata, producer
-    from kafka.protocol.admin import groups
+    from kafka.protocol.admin import groups, transactions
     from kafka.protocol.consumer import group, offsets
     from kafka.protocol.producer import transaction
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 11, 12, 13, 14, 15, 16
 CREATE_TOPICS, CREATE_PARTITIONS, DESCRIBE_CONFIGS, DELETE_RECORDS = 19, 37, 32, 21
-INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
+INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN, WRITE_TXN_MARKERS = 22, 24, 26, 27
+DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS = 61, 65
 OFFSET_COMMIT, OFFSET_FETCH, ADD_OFFSETS, TXN_OFFSET_COMMIT = 8, 9, 25, 28
 
 REQUESTS: Mapping[int, tuple[Any, int]] = {
@@ -37,6 +38,9 @@ REQUESTS: Mapping[int, tuple[Any, int]] = {
     INIT_PRODUCER_ID: (transaction.InitProducerIdRequest, 4),
     ADD_PARTITIONS: (transaction.AddPartitionsToTxnRequest, 3),
     END_TXN: (transaction.EndTxnRequest, 3),
+    WRITE_TXN_MARKERS: (transaction.WriteTxnMarkersRequest, 1),
+    DESCRIBE_PRODUCERS: (admin.DescribeProducersRequest, 0),
+    DESCRIBE_TRANSACTIONS: (transactions.DescribeTransactionsRequest, 0),
     DESCRIBE_CONFIGS: (admin.DescribeConfigsRequest, 4),
     CREATE_PARTITIONS: (admin.CreatePartitionsRequest, 3),
     DELETE_RECORDS: (admin.DeleteRecordsRequest, 2),
@@ -56,4 +60,6 @@ def topics_of(key: int, request: Any) -> set[str]:
         return {topic.topic for topic in request.topics}
     if key in (LIST_OFFSETS, METADATA, CREATE_TOPICS, CREATE_PARTITIONS, DELETE_RECORDS):
         return {topic.name for topic in request.topics or ()}
+    if key == WRITE_TXN_MARKERS:
+        return {topic.name for marker in request.markers for topic in marker.topics}
     return set()

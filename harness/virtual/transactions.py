@@ -16,6 +16,7 @@ from twinlog.kafka.protocol.error_codes import Code
 with warnings.catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.protocol.admin import transactions
     from kafka.protocol.producer import transaction
 
 
@@ -141,6 +142,30 @@ class VirtualTransactions:
         if not code:
             self._end(self.open[request.transactional_id], commit=request.committed)
         return transaction.EndTxnResponse(throttle_time_ms=0, error_code=code)
+
+    def describe(self, _node: int, request: Any, code: int) -> Any:
+        """The last transactions of ids (KIP-664)."""
+        kind = transactions.DescribeTransactionsResponse
+        states = []
+        for name in request.transactional_ids:
+            known = self.open.get(name)
+            parts = [] if known is None else list(known.unmarked) or list(dict.fromkeys(known.parts))
+            what = "Ongoing" if known is not None and known.parts else "CompleteAbort"
+            states.append(
+                kind.TransactionState(
+                    error_code=code or (Code.TRANSACTIONAL_ID_NOT_FOUND if known is None else Code.NONE),
+                    transactional_id=name,
+                    transaction_state="PrepareAbort" if known is not None and known.unmarked else what,
+                    transaction_timeout_ms=0,
+                    transaction_start_time_ms=-1,
+                    producer_id=-1 if known is None else known.producer_id,
+                    producer_epoch=-1 if known is None else known.epoch,
+                    topics=[
+                        kind.TransactionState.TopicData(topic=topic, partitions=[number]) for topic, number in parts
+                    ],
+                )
+            )
+        return kind(throttle_time_ms=0, transaction_states=states)
 
     def add_offsets(self, _node: int, request: Any, code: int) -> Any:
         code = code or self._holds(request.transactional_id, request.producer_id, request.producer_epoch)

@@ -217,9 +217,10 @@ class NotAcknowledgedError(CopyError):
 
 
 class OffsetHoleError(CopyError):
-    """The next source offset of a partition with identical offsets has no record that a copy can take its offset from.
+    """The copies of a partition with identical offsets cannot have the next offset of their source.
 
-    A marker of a transaction, a record that compaction removed, or a log that the target refuses to begin later.
+    A transaction whose end is unknown, too many offsets without a record, or a log that the target refuses to begin
+    later.
     """
 
     kind_id = "TW-IDENT-02"

@@ -1,4 +1,4 @@
-"""With kept offsets the appends have every offset of the source, up to the first one that no copy can have."""
+"""With kept offsets the appends have every offset of the source, and the records that each consumer sees."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from twinlog.kafka.producer.appends import CopyRules
 
 
 @given(logs(), rules, st.data())
-def test_every_offset_up_to_the_first_hole(log: SourceLog, how: CopyRules, data: st.DataObject) -> None:
-    plain = {record.offset: record for record in log.outside_transactions()}
-    if not plain:
+def test_every_offset_has_its_record_or_a_marker(log: SourceLog, how: CopyRules, data: st.DataObject) -> None:
+    everything = log.visible()
+    if not everything:
         return
-    begin = data.draw(st.sampled_from(sorted(plain)))
-    hole = begin
-    while hole in plain:
-        hole += 1
-    records, end, why = copied_keeping_offsets(log, begin, replace(how, keep_offsets=True))
-    assert end == max([begin, *(past for past in log.ends if past <= hole)])
-    assert records == [plain[offset] for offset in range(begin, end)]
-    # A hole at the end of the log shows with the next batch.
-    assert bool(why) == (end < log.ends[-1])
+    begin = data.draw(st.sampled_from([record.offset for record in everything]))
+    found = copied_keeping_offsets(log, begin, replace(how, keep_offsets=True, read_committed=True))
+    assert (found.end, found.why) == (log.ends[-1], "")
+    assert found.records == log.visible(begin, read_committed=True)
+    seen = sorted([*found.records, *(record for _, record in found.aborted)], key=lambda record: record.offset)
+    assert seen == log.visible(begin)
+    ends = {(end.producer_id, end.first_offset): end.marker for end in log.transactions if end.aborted}
+    assert found.aborts == [
+        (transaction, ends[transaction]) for transaction, _ in found.aborts if ends[transaction] >= begin
+    ]
+    # A transaction whose records come before the begin has its marker only.
+    assert {transaction for transaction, _ in found.aborted} <= {transaction for transaction, _ in found.aborts}
+    records = {record.offset for record in seen}
+    assert {*found.markers, *(marker for _, marker in found.aborts)} == set(range(begin, found.end)) - records

@@ -18,6 +18,7 @@ FETCHES = {
 APPENDS = {
     "kafka/producer/appender.py": "sends the queues of partitions, several batches at a time",
     "kafka/producer/topic_writer.py": "sends records of twinlog's own topics, a batch of a partition at a time",
+    "copier/partition/aborted_transactions.py": "sends records of an aborted transaction, with an id of its own",
 }
 """Where produce requests are made, with the reason."""
 
@@ -129,6 +130,7 @@ RETRIES = {
     "copier/offset_committer.py:OffsetCommitter._keep_positions": "stores newer positions at each turn",
     "copier/offset_fillers.py:OffsetFillers.fill": "ends with the partition",
     "copier/partition/dead_letters.py:DeadLetters.write": "ends with the append that waits",
+    "copier/partition/offset_steps.py:OffsetSteps._do": "ends with the step, and looks at the log before each try",
     "copier/partition/routes.py:Routes._have_it_fail": "ends with the unit",
     "copier/partition/routes.py:Routes._make_ready": "ends with the unit",
     "copier/partition/routes.py:Routes._send_again": "ends with the routes",

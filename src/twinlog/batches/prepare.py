@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from twinlog.batches.holes import add_markers, find_stretches, runs_on
 from twinlog.batches.merge import take_records, take_row
-from twinlog.batches.split import build_appends
-from twinlog.errors import CopyError, CorruptBatchError, OffsetHoleError
-from twinlog.kafka.producer.appends import Append, CopyRules, OversizedRecord, PreparedFetch, Road
+from twinlog.batches.split import build_appends, split_at_holes
+from twinlog.errors import CopyError, CorruptBatchError
+from twinlog.kafka.producer.appends import AbortMarker, Append, CopyRules, OversizedRecord, PreparedFetch, Road
 from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
 from twinlog.kafka.record.compression import CODECS, NONE, compress
-from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_records, record_bodies, records_block
+from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_records, records_block
 from twinlog.model.types import SourceOffset
 
 if TYPE_CHECKING:
@@ -148,22 +150,18 @@ def prepare(
     `rules.read_committed`. An opened batch is checked against its CRC first. An unchanged batch is checked only under
     `rules.check_crcs`, because it keeps its checksum.
 
+    With `rules.keep_offsets` the appends have every offset of the source, in order; a step fills each hole.
+
     Raises `CorruptBatchError` and `RecordTooLargeError`, and with `rules.keep_offsets` `OffsetHoleError`, but only for
     the first batch or record. The batches before a later bad batch are returned with the position of the remaining
     batches, and the next call raises. A batch that overlaps the previous batch raises `CorruptBatchError` at once:
     checksums exclude the offsets, so the correct batch of the two is unknown.
     """
     prepared = _prepare(records, position, rules, aborted)
-    if not rules.keep_offsets or _runs_on(prepared, position):
+    if not rules.keep_offsets or runs_on(prepared, position):
         return prepared
-    # Holes are rare: only a fetch that has one is prepared a second time, up to the hole.
-    end, hole = find_hole(records, position)
-    if not end:
-        raise hole
-    prepared = _prepare(records[:end], position, rules, aborted)
-    if not _runs_on(prepared, position) or prepared.position == position:
-        raise hole
-    return prepared
+    # Only a fetch with a hole is prepared a second time.
+    return _prepare_with_holes(records, position, rules, aborted)
 
 
 def _prepare(
@@ -179,54 +177,43 @@ def _prepare(
     return work.prepared
 
 
-def _runs_on(prepared: PreparedFetch, position: SourceOffset) -> bool:
-    """Whether the appends have every source offset from `position` on, in order."""
-    at = position
-    for append in prepared.appends:
-        past = SourceOffset(at + append.count)
-        if append.spans != ((at, append.count),) or append.next_source_offset != past:
-            return False
-        at = past
-    return at == prepared.position
-
-
-def find_hole(records: memoryview, position: SourceOffset) -> tuple[int, OffsetHoleError]:
-    """The end of the batches that have every offset from `position` on, as a place in `records`, and what follows.
-
-    Raises `CorruptBatchError`.
-    """
-    at, past = 0, int(position)
-    while (batch := read_batch(records, at)) is not None:
-        if batch.last_offset >= past:
-            if batch.is_control:
-                return at, _hole(f"source offset {batch.last_offset} is the marker of a transaction")
-            if batch.is_transactional:
-                return at, _hole(f"the record at source offset {max(past, batch.base_offset)} is in a transaction")
-            past = _end_of_run(records, batch, past)
-            if past <= batch.last_offset:
-                return at, _hole(f"source offset {past} has no record, as after a compaction")
-        at = batch.end
-    return 0, _hole(f"records from source offset {position} on are left out")
-
-
-def _end_of_run(records: memoryview, batch: Batch, first: int) -> int:
-    """The offset after the records of a batch that run on from offset `first`; `first` if none does."""
-    if batch.magic == 2 and batch.base_offset > first:
-        return first
-    if batch.magic == 2 and batch.record_count == batch.last_offset_delta + 1:
-        return batch.last_offset + 1
-    for offset, _, _ in record_bodies(records, batch):
-        if offset > first:
-            break
-        first = max(first, offset + 1)
-    return first
-
-
-def _hole(why: str) -> OffsetHoleError:
-    return OffsetHoleError(
-        f"{why}: the next copy cannot have the offset of its source; this version keeps offsets only in topics without "
-        "transactions and without compaction"
-    )
+def _prepare_with_holes(
+    records: memoryview, position: SourceOffset, rules: CopyRules, aborted: Iterable[tuple[int, int]] | None
+) -> PreparedFetch:
+    """Prepare a fetch whose offsets have holes: the batches between two holes together, and a step for each hole."""
+    prepared = PreparedFetch(position)
+    # The outcome of each transaction is known, so committed records are records like any other.
+    plain = replace(rules, keep_offsets=False, read_committed=False)
+    stretches, error = find_stretches(records, position, rules, aborted)
+    try:
+        for stretch in stretches:
+            prepared.leader_epoch = stretch.leader_epoch
+            if stretch.has_records:
+                part = _prepare(records[stretch.begin : stretch.end], prepared.position, plain, None)
+                for append in part.appends:
+                    for piece in split_at_holes(append, plain):
+                        add_markers(prepared, piece.first_source_offset)
+                        piece.step = stretch.step
+                        prepared.appends.append(piece)
+                        prepared.position = piece.next_source_offset
+                for road, appends in part.roads.items():
+                    prepared.count(road, appends)
+                if part.position < stretch.past:
+                    # The next call raises the error of the next batch.
+                    return prepared
+            elif isinstance(stretch.step, AbortMarker):
+                add_markers(prepared, SourceOffset(stretch.past - 1))
+                marker = SourceOffset(stretch.past - 1)
+                end = Append(bytearray(), 1, marker, stretch.past, -1, ((marker, 1),), step=stretch.step)
+                prepared.appends.append(end)
+                prepared.position = stretch.past
+            add_markers(prepared, stretch.past)
+        if error is not None:
+            raise error
+    except CopyError:
+        if not prepared.appends:
+            raise
+    return prepared
 
 
 class _FetchPreparation:
@@ -294,9 +281,11 @@ class _FetchPreparation:
                 raise corrupt(batch, f"the batch before it ends at source offset {self.past - 1}")
             self.past = past
             aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
-            # With kept offsets a transaction is a hole, which the caller finds.
-            hole = rules.keep_offsets and batch.is_transactional
-            if aborted or hole or batch.is_control or not batch.record_count:
+            if rules.keep_offsets and batch.is_transactional and past > self.position:
+                # The caller prepares the fetch in another way.
+                self.position = past
+                return len(self.records)
+            if aborted or batch.is_control or not batch.record_count:
                 if past > self.position:
                     prepared.aborted += batch.record_count if aborted else 0
                     prepared.control += 0 if aborted else batch.record_count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from twinlog.batches.merge import take_records
 from twinlog.errors import RecordTooLargeError
@@ -63,10 +63,26 @@ def isolate(append: Append, numbers: Sequence[int], rules: CopyRules) -> list[Ap
     bounds = {0, append.count, *numbers, *(number + 1 for number in numbers)}
     if not numbers:
         bounds.add(append.count // 2)
+    return _cut_at(append, sorted(bounds), rules)
+
+
+def split_at_holes(append: Append, rules: CopyRules) -> list[Append]:
+    """Cut an append so that the source offsets of each part have no hole. A part ends after its last record."""
+    parts = [append]
+    if len(append.spans) > 1:
+        parts = _cut_at(append, [0, *accumulate(count for _, count in append.spans)], rules)
+    for part in parts:
+        ((first, count),) = part.spans
+        part.next_source_offset = SourceOffset(first + count)
+    return parts
+
+
+def _cut_at(append: Append, bounds: Sequence[int], rules: CopyRules) -> list[Append]:
+    """Cut an append at the numbers of records in `bounds`, from 0 up to the count of its records."""
     batch, block = _opened(append)
     parts: list[Append] = []
     first_source, at = append.first_source_offset, 0
-    for first, end in pairwise(sorted(bounds)):
+    for first, end in pairwise(bounds):
         past = _skip(block, end - first, at)
         builder = _part(batch.codec, batch.base_timestamp, block[at:past], append.spans, first, end)
         data, spans = builder.build(rules.codec_level), builder.spans()

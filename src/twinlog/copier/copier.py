@@ -33,6 +33,7 @@ from twinlog.copier.partition.life import (
     PauseFetch,
     ResolvePosition,
 )
+from twinlog.copier.partition.offset_steps import OffsetSteps
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.producers import CopierProducer, IdempotentProducer
@@ -132,8 +133,10 @@ class Copier:
         dead_letters = DeadLetters(context)
         self._routes = Routes(context, self._transform, sender, self._appender, self.memory, dead_letters)
         self._foreign = ForeignOffsets(context, self._routes.topics)
+        self._steps = OffsetSteps(context)
         self._services = PartitionServices(
-            context, self._reader, sender, self._appender, self.memory, self._foreign, self._routes, dead_letters
+            *(context, self._reader, sender, self._appender, self.memory, self._foreign, self._routes, dead_letters),
+            steps=self._steps,
         )
         self._producer: CopierProducer
         self.transactions: Transactions | None = None
@@ -249,6 +252,7 @@ class Copier:
 
     def _begin(self, life: PartitionLife, position: Position) -> None:
         grant = life.grant
+        self._steps.forget_partition(grant.remote)
         identity, sequence = self._producer.identity(grant.remote, position)
         copy = PartitionCopy(
             life,

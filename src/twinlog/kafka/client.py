@@ -207,7 +207,7 @@ class ClusterClient:
 
         The permission is checked again when a connection is ready. Raises ClusterError.
         """
-        self._require_allowed()
+        self.require_allowed()
         return await self._send(self._changes, request, node, timeout_s)
 
     async def ask_controller(self, request: Any, timeout_s: float) -> Any:
@@ -220,7 +220,8 @@ class ClusterClient:
             return await self.send_request(request, None, timeout_s)
         return await self._send(self._topic_changes, request, found.controller_id, timeout_s)
 
-    def _require_allowed(self) -> None:
+    def require_allowed(self) -> None:
+        """Raise ClusterError while `append_only_while` forbids changes that other processes can notice."""
         if not self._allowed():
             raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one changes nothing")
 
@@ -284,7 +285,7 @@ class ClusterClient:
         With `control` the request uses a connection beside the data connection, so that appends and fetches run in
         parallel. `transactional_id` belongs to the open transaction that the batches are part of.
         """
-        self._require_allowed()
+        self.require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
         names = list(topics)
         answer: ProducedPartitions = await (self.send_change if control else self.send)(request, node, timeout_s + 5)

@@ -244,6 +244,9 @@ COPIER_STEP = RetryPolicy(0.2, 0.2)
 PARTITION_RECOVERY = RetryPolicy(0.2, 5.0, KAFKA_JITTER)
 """The recovery of a partition after its source or its target lost records: many partitions recover at once."""
 
+OFFSET_STEP = RetryPolicy(0.1, 2.0, KAFKA_JITTER)
+"""A marker or an aborted record at an offset of the source: all later records of the partition wait for it."""
+
 OFFSET_SYNCS = RetryPolicy(0.5, 10.0)
 """The offset syncs of a copier: newer syncs replace waiting syncs, and no record waits for them."""
 

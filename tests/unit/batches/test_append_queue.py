@@ -8,11 +8,11 @@ from harness.virtual.clock import VirtualClock
 from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.append_queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity
-from twinlog.kafka.producer.appends import Append, CopyRules
+from twinlog.kafka.producer.appends import Append, CopyRules, Markers
 from twinlog.kafka.producer.produce_errors import UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import read_batch
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("north.t"), 0)
 NOW = 1000.0
@@ -338,3 +338,53 @@ def test_what_was_refused_as_too_large_counts_once() -> None:
     again = owner.take_all()
     assert [one.unverified for one in again] == [False] * 4
     assert owner.queue.late.bytes == left - sum(one.append.bytes for one in again)
+
+
+def marker_of(first: int, count: int = 1) -> Append:
+    offset = SourceOffset(first)
+    return Append(bytearray(), count, offset, SourceOffset(first + count), -1, ((offset, count),), step=Markers())
+
+
+def test_a_step_waits_for_all_appends_before_it_and_holds_up_all_later_ones(known: Owner) -> None:
+    queue = known.queue
+    queue.drop_pending()
+    known.put(2)
+    step = marker_of(7, 3)
+    queue.put([step])
+    known.put(2)
+    first, second = known.take_all()
+    queue.record_response(second, 0, 4)
+    assert queue.step is None
+    queue.record_response(first, 0, 2)
+    assert queue.step is step
+    assert known.take_all() == []
+    queue.set_first_aside()
+    assert (queue.step, queue.idle, queue.ready, queue.first) == (None, False, False, step)
+    queue.drop_pending()
+    assert list(queue.waiting()) == [step]
+    known.put(1)
+    queue.finish_aside(6)
+    assert known.acknowledged == [0, 2, 4, 6]
+    # A step has no sequence number of this producer.
+    assert [sent.sequence for sent in known.take_all()] == [6]
+
+
+def test_a_step_of_an_ended_queue_does_not_begin() -> None:
+    owner = Owner(0)
+    owner.queue.put([marker_of(0)])
+    assert owner.queue.step is not None
+    owner.queue.end()
+    assert owner.queue.step is None
+
+
+def test_late_appends_are_verified_after_a_step() -> None:
+    owner = Owner(0)
+    owner.queue.late.expect_appends(SourceOffset(5), 1_000)
+    owner.queue.put([marker_of(5)])
+    owner.queue.set_first_aside()
+    owner.queue.finish_aside(5)
+    log = SourceLog(6)
+    log.batch([New(1)])
+    owner.queue.put(prepare(log.fetch(), SourceOffset(6), CopyRules()).appends)
+    (sent,) = owner.take_all()
+    assert not sent.unverified

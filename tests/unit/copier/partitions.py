@@ -74,13 +74,14 @@ class NotedPartition:
             note_offsets=lambda grant, first, end: None,
             append_routed=lambda unit: None,
             start_write=lambda part, refused: None,
+            start_step=lambda step: None,
         )
         self.part = PartitionCopy(
             PartitionLife(grant),
             position,
             rules or CopyRules(max_batch_bytes=1 << 20),
             identity or ProducerIdentity(1, 0),
-            PartitionServices(context, idle, idle, idle, memory or idle, idle, idle, idle),
+            PartitionServices(context, idle, idle, idle, memory or idle, idle, idle, idle, idle),
             self._note,
         )
 

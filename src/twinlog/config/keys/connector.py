@@ -396,7 +396,7 @@ TWINLOG_KEYS = (
         "twinlog.offsets",
         ENUM,
         "Offsets of copies: `translated` are the next offsets of the remote topic, `identical` are [the offsets of the "
-        "source](identical-offsets.md), in topics without transactions and without compaction.",
+        "source](identical-offsets.md).",
         choices=("translated", "identical"),
         per_topic=True,
         update=PAUSE,

@@ -18,6 +18,7 @@ from twinlog.copier.partition.copied_records import ForeignOffsets, MisplacedApp
 from twinlog.copier.partition.copy_state import CopyState
 from twinlog.copier.partition.dead_letters import DeadLetters, RefusedAppend
 from twinlog.copier.partition.life import ResolvePosition
+from twinlog.copier.partition.offset_steps import OffsetSteps, WaitingStep
 from twinlog.copier.partition.refused_appends import (
     Accept,
     Appending,
@@ -56,6 +57,7 @@ class PartitionServices:
     foreign: ForeignOffsets
     routes: Routes
     dead_letters: DeadLetters
+    steps: OffsetSteps
 
 
 class PartitionAppends:
@@ -129,6 +131,7 @@ class PartitionAppends:
         if own:
             self.queue.put(own)
             self._services.sender.offer_queue(self.queue)
+            self._begin_step()
         else:
             self._catch_up()
 
@@ -206,6 +209,22 @@ class PartitionAppends:
         self._catch_up()
         self._services.context.notify_progress()
         self._state.take_acknowledgement(self.queue.queued_bytes)
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        """Begin the step of the queue, if all appends before it are acknowledged."""
+        append = self.queue.step
+        if append is None:
+            return
+        self.queue.set_first_aside()
+
+        def finish(base_offset: TargetOffset) -> None:
+            self.queue.finish_aside(base_offset)
+            self._services.sender.offer_queue(self.queue)
+
+        self._services.steps.start_step(
+            WaitingStep(self._state, self.queue, append, finish, self._state.fail_partition)
+        )
 
     def _has_diverged(self, append: Append, base_offset: TargetOffset) -> bool:
         """Whether an append, or an append before it, got other offsets than its source records have.

@@ -119,12 +119,13 @@ class CopiedRecords:
         """The target acknowledged an append, at `base_offset`."""
         self.leeway = False
         before, count = self.acknowledged, append.count
-        # Records that only fill offsets are left out of counts and maps.
-        copies = before.kept_from is None or append.next_source_offset > before.kept_from
+        # Records and markers that only fill offsets are left out of counts and maps.
+        copies = bool(append.data) and (before.kept_from is None or append.next_source_offset > before.kept_from)
         if copies:
             self.runs.add(append.spans, base_offset)
         writer = before.writer
-        if writer is not None:
+        # A step has another producer.
+        if writer is not None and append.step is None:
             writer = Writer(writer.producer_id, writer.epoch, sequence_after(writer.sequence, count))
         next_target = TargetOffset(base_offset + count)
         self.acknowledged = before.after_append(append.next_source_offset, next_target, leader_epoch, writer)
@@ -190,6 +191,8 @@ class CopiedRecords:
         now, records = wall_ms(self._clock), 0
         counts = self.counts
         for append in appends:
+            if not append.data:
+                continue
             records += append.count
             if append.max_timestamp >= 0:
                 counts.add_read(append.count, max(0, now - append.max_timestamp))

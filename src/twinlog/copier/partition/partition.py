@@ -358,19 +358,24 @@ class PartitionCopy:
         return None if prepared.oversized and self._must_ask_limit() else prepared
 
     def _identify(self, appends: Sequence[Append]) -> None:
-        """Give appends their elements, by which the prover finds them in the remote log."""
+        """Give appends their elements, by which the prover finds them in the remote log.
+
+        The prover reads committed records: markers and records of aborted transactions are out of the proof.
+        """
         for append in appends:
-            append.element = element_of(append.data)
+            if append.step is None:
+                append.element = element_of(append.data)
 
     def _check_built(self, appends: Sequence[Append], fetched: PartitionResponse) -> None:
         """Compare built batches with the answer that they were built from. Raises DifferenceError."""
-        if all(type(append.data) is memoryview for append in appends):
+        built = [append for append in appends if append.step is None and type(append.data) is not memoryview]
+        if not built:
             return
         from twinlog.copier.proof.link import require_equal  # noqa: PLC0415 - numpy
 
         committed = self.limit.rules.read_committed
         try:
-            require_equal(appends, fetched.records, fetched.aborted if committed else None)
+            require_equal(built, fetched.records, fetched.aborted if committed else None)
         except DifferenceError as error:
             self._context.tally.add_difference(error.kind)
             if self.copied.proof is None or not self.copied.proof.reports:

@@ -1,13 +1,13 @@
 """Finds the position of a partition whose copies keep the offsets of their sources: the end of its remote log.
 
 The next record of the target has the next offset of the source, so the end of the log is the position. Both logs are
-compared from the stored position on; if the position is missing, at the last record. A difference holds the partition,
-because every later offset would be wrong.
+compared from the stored position on; if the position is missing, at the last record. Markers and aborted records have
+the same offsets on both sides, too. A difference holds the partition, because every later offset would be wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
 from twinlog.batches.fillers import is_filler
@@ -28,13 +28,22 @@ from twinlog.mirror.gaps import find_gap
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
+LOOK_BACK = 1_000
+"""How many offsets before the end of a log are searched for a record, if the last offset is a marker."""
+
 
 @dataclass(frozen=True, slots=True)
 class _LoggedBatch:
-    """A batch of records, and the records as (offset, timestamp in ms, body)."""
+    """A batch of a log, and its records as (offset, timestamp in ms, body); a marker has no record."""
 
     batch: Batch
     records: list[tuple[int, int, bytes]]
+
+    def places(self) -> Iterator[tuple[int, int, bytes | None]]:
+        """The records, and in the place of a marker None."""
+        if self.batch.is_control:
+            yield self.batch.last_offset, -1, None
+        yield from self.records
 
     @property
     def fills(self) -> bool:
@@ -81,46 +90,101 @@ class IdenticalPositions:
             gap = find_gap(stored.next_source, source_start, SourceOffset(0), recreated=True)
             assert gap is not None
             self._gap_check.handle_gap(gap, grant, stored, topic_id)
-        last = await self._last_batch(grant.remote, end) if start < end else None
         if stored is None:
-            begun = SourceOffset(start)
-            if last.fills if last is not None else end <= (first or 0):
-                # The first copy is still to come.
-                begun = max(SourceOffset(end), first or SourceOffset(0), source_start)
-            elif grant.position is not None and _has_translated(grant.position, remote_id, end):
-                before = end if grant.position.next_target is None else grant.position.next_target
-                raise DivergedError(
-                    f"{grant.source}: {grant.remote} has diverged: it has copies with translated offsets, with the "
-                    f"copy of source offset {grant.position.next_source - 1} before offset {before}"
-                )
-            elif last is None or source_start >= end or not await self._compare(grant, end - 1, end, end):
+            return await self._without_stored(grant, now, first, remote_id, source_start, start)
+        assert stored.kept_from is not None
+        assert stored.next_target is not None
+        now = replace(now, kept_from=stored.kept_from)
+        if stored.next_target == end:
+            now = replace(now, leader_epoch=stored.leader_epoch)
+        if end <= stored.kept_from:
+            last = await self._last_batch(grant.remote, end) if start < end else None
+            if last is not None and not last.fills:
+                raise _diverged(grant, TargetOffset(end - 1), "before the first record that is copied")
+            writer = _writer_at(stored, end, last)
+            return replace(now, writer=writer, kept_from=max(stored.kept_from, source_start))
+        if grant.drained and stored.next_target == end:
+            return replace(now, writer=stored.writer)
+        since = max(min(stored.next_target, end - 1), start, source_start, stored.kept_from)
+        await self._compare(grant, since, end, stored.next_target)
+        if stored.writer is None or stored.next_target == end:
+            return replace(now, writer=stored.writer)
+        if end < stored.next_target:
+            # Its former appends are fenced, because the log has lost records.
+            return replace(now, writer=fencing(stored.writer))
+        last_own = await self._last_of(grant.remote, stored.writer, max(stored.next_target, start), end)
+        if last_own is not None:
+            return replace(now, writer=writer_after(stored.writer, last_own))
+        # Only markers and aborted records follow the position, or the target deleted the records that follow.
+        return replace(now, writer=stored.writer if start <= stored.next_target else fencing(stored.writer))
+
+    async def _without_stored(
+        self,
+        grant: Grant,
+        now: Position,
+        first: SourceOffset | None,
+        remote_id: str | None,
+        source_start: SourceOffset,
+        start: TargetOffset,
+    ) -> Position:
+        """The position at the end of a remote log that has no stored position, and begins at `start`."""
+        end = TargetOffset(now.next_source)
+        begun = SourceOffset(start)
+        last = await self._last_batch(grant.remote, end) if start < end else None
+        writer = _writer_of(last)
+        if last.fills if last is not None else end <= (first or 0):
+            # The first copy is still to come.
+            begun = max(SourceOffset(end), first or SourceOffset(0), source_start)
+        elif grant.position is not None and _has_translated(grant.position, remote_id, end):
+            before = end if grant.position.next_target is None else grant.position.next_target
+            raise DivergedError(
+                f"{grant.source}: {grant.remote} has diverged: it has copies with translated offsets, with the "
+                f"copy of source offset {grant.position.next_source - 1} before offset {before}"
+            )
+        else:
+            # Markers may be the last offsets.
+            since = end - 1 if last is not None and not last.batch.is_control else end - LOOK_BACK
+            since = max(since, start, source_start)
+            compared = 0 if source_start >= end else await self._compare(grant, since, end, end)
+            # A log of markers alone, as after a compaction of the source, fits each source.
+            markers = last is not None and since <= start
+            if not compared and not (markers and not await self._has_records(grant.remote, start, end)):
                 raise DivergedError(
                     f"{grant.source}: {grant.remote} may have diverged: it ends at offset {end}, its position is "
                     "missing, and both logs lack a common record to compare"
                 )
-            return replace(now, kept_from=begun, writer=_writer_of(last))
-        assert stored.kept_from is not None
-        assert stored.next_target is not None
-        now = replace(now, writer=_writer_at(stored, end, last), kept_from=stored.kept_from)
-        if stored.next_target == end:
-            now = replace(now, leader_epoch=stored.leader_epoch)
-        if end <= stored.kept_from:
-            if last is not None and not last.fills:
-                raise _diverged(grant, TargetOffset(end - 1), "before the first record that is copied")
-            now = replace(now, kept_from=max(stored.kept_from, source_start))
-        elif not (grant.drained and stored.next_target == end):
-            since = max(min(stored.next_target, end - 1), start, source_start, stored.kept_from)
-            await self._compare(grant, since, end, stored.next_target)
-        return now
+            if writer is None:
+                async for found in _batches(self._target, grant.remote, max(end - LOOK_BACK, start)):
+                    writer = _writer_of(found) or writer
+                    if found.batch.last_offset + 1 >= end:
+                        break
+        return replace(now, kept_from=begun, writer=writer)
 
     async def _last_batch(self, remote: TopicPartition, end: TargetOffset) -> _LoggedBatch | None:
-        """The batch before the end of a log; None for a marker."""
+        """The batch before the end of a log; None if compaction removed it."""
         async for found in _batches(self._target, remote, end - 1, most_bytes=1):
             return found
         return None
 
+    async def _has_records(self, remote: TopicPartition, start: TargetOffset, end: TargetOffset) -> bool:
+        """Whether a log has a record between its two bounds."""
+        async for found in _batches(self._target, remote, start):
+            if found.records or found.batch.last_offset + 1 >= end:
+                return bool(found.records)
+        return True
+
+    async def _last_of(self, remote: TopicPartition, writer: Writer, since: int, end: TargetOffset) -> Batch | None:
+        """The last batch of a writer between two offsets of a log; None if there is none."""
+        last = None
+        async for found in _batches(self._target, remote, since):
+            if found.batch.producer_id == writer.producer_id and not found.batch.is_control:
+                last = found.batch
+            if found.batch.last_offset + 1 >= end:
+                break
+        return last
+
     async def _compare(self, grant: Grant, since: int, end: TargetOffset, acknowledged: TargetOffset) -> int:
-        """Compare the records of both logs from offset `since` up to `end`; returns the number of compared records.
+        """Compare the records of both logs from offset `since` up to `end`; returns how many there are on both sides.
 
         Records that the source has lost or compacted meanwhile are left out. `acknowledged` is the end of the remote
         log by the stored position. Raises DivergedError at the first difference.
@@ -141,34 +205,41 @@ class IdenticalPositions:
         return compared
 
     async def _count_equal(self, grant: Grant, since: int, until: int) -> int:
-        """The number of records from offset `since` up to `until`, which are equal. Raises DivergedError."""
+        """The number of records and markers from offset `since` up to `until`, which are equal. Raises DivergedError.
+
+        An offset that one of the logs lacks was compacted there; the other log may still have its record or a marker.
+        """
         at, compared = since, 0
         if at >= until:
             return 0
         originals = self._originals(grant.source, at)
         original = await anext(originals, None)
         async for copies in _batches(self._target, grant.remote, at):
-            for offset, timestamp, body in copies.records:
-                if offset < at or at >= until:
+            for offset, timestamp, body in copies.places():
+                if offset < at or offset >= until:
                     continue
-                if offset > at:
-                    raise _diverged(grant, TargetOffset(at), "a hole")
-                while original is not None and original[0] < at:
+                while original is not None and original[0] < offset:
                     original = await anext(originals, None)
-                if original is not None and original[0] == at:
-                    same_time = copies.batch.is_log_append_time or original[1] == timestamp
-                    if original[2] != body or not same_time:
-                        raise _diverged(grant, TargetOffset(at), "another record")
-                    compared += 1
-                at += 1
-            if at >= until:
+                at = offset + 1
+                if original is None or original[0] != offset:
+                    continue
+                _, sent_at, sent = original
+                if (body is None) != (sent is None):
+                    raise _diverged(grant, TargetOffset(offset), "a marker" if body is None else "a record")
+                compared += 1
+                if body is None:
+                    continue
+                same_time = copies.batch.is_log_append_time or sent_at == timestamp
+                if sent != body or not same_time:
+                    raise _diverged(grant, TargetOffset(offset), "another record")
+            if copies.batch.last_offset + 1 >= until:
                 return compared
-        raise _diverged(grant, TargetOffset(at), "a hole")
+        return compared
 
-    async def _originals(self, source: TopicPartition, begin: int) -> AsyncIterator[tuple[int, int, bytes]]:
+    async def _originals(self, source: TopicPartition, begin: int) -> AsyncIterator[tuple[int, int, bytes | None]]:
         async for found in _batches(self._source, source, begin):
-            for record in found.records:
-                yield record
+            for place in found.places():
+                yield place
 
 
 async def _batches(
@@ -180,10 +251,9 @@ async def _batches(
         for batch in scan(fetched.records):
             if batch.last_offset >= at:
                 at = batch.last_offset + 1
-                if not batch.is_control:
-                    view = fetched.records
-                    records = [(offset, sent_at, bytes(body)) for offset, sent_at, body in record_bodies(view, batch)]
-                    yield _LoggedBatch(batch, records)
+                view = fetched.records
+                bodies = () if batch.is_control else record_bodies(view, batch)
+                yield _LoggedBatch(batch, [(offset, sent_at, bytes(body)) for offset, sent_at, body in bodies])
         go_on(at)
 
 

@@ -442,13 +442,14 @@ _IDENT = Area(
             "error",
             lines=("`T-0 is held at source offset N: ... cannot have the offset of its source ...`",),
             meaning=(
-                "The topic has transactions or is compacted: markers and removed records take offsets that no producer "
-                "can leave out."
+                "The topic has transactions, and the source is read with `isolation.level = read_uncommitted`. Or more "
+                "than 100,000 offsets in a row lack a record, as after a compaction. Or the remote topic keeps its "
+                "first records, because `cleanup.policy` lacks `delete`."
             ),
             impact=ONE_PARTITION_WAITS,
             mend=(
-                "Set `twinlog.offsets.T = translated` and run `twinlog reload mm2.properties`: copying continues with "
-                "translated offsets."
+                "Take the way out in the line. Or set `twinlog.offsets.T = translated` and run `twinlog reload "
+                "mm2.properties`: copying continues with translated offsets."
             ),
         ),
     ),

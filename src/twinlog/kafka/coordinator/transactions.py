@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
-from kafka.protocol.admin.transactions import ListTransactionsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.producer.transaction import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -43,6 +43,24 @@ class ProducerEpoch(NamedTuple):
 
 
 NOBODY = ProducerEpoch(-1, -1)
+
+
+class TransactionState(NamedTuple):
+    """The last transaction of a transactional id: its state, as Kafka names it, its producer and its partitions."""
+
+    state: str
+    holder: ProducerEpoch
+    partitions: frozenset[TopicPartition]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the transaction has begun and may still end in either way."""
+        return self.state == "Ongoing"
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether markers of the transaction are on their way."""
+        return self.state.startswith("Prepare")
 
 
 class TransactionCoordinator:
@@ -148,6 +166,27 @@ class TransactionCoordinator:
             return False
         self._check(response.error_code)
         return True
+
+    async def describe(self) -> TransactionState | None:
+        """The last transaction of the id (KIP-664); None for an id that the coordinator does not know.
+
+        Leaves the transaction and its producer unchanged, other than `init`.
+        """
+        request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id], max_version=0)
+        response = await self._coordinator.send_request(request, self._client.settings.request_timeout_ms / 1000)
+        (found,) = response.transaction_states
+        if found.error_code == Code.TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        if found.error_code in MOVED:
+            self._coordinator.reset_node()
+        self._check(found.error_code)
+        return TransactionState(
+            found.transaction_state,
+            ProducerEpoch(found.producer_id, found.producer_epoch),
+            frozenset(
+                TopicPartition(TopicName(one.topic), number) for one in found.topics for number in one.partitions
+            ),
+        )
 
     async def _call(self, request: Any) -> Any:
         """Call the coordinator; retry while it still ends the previous transaction."""

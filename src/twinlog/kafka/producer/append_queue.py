@@ -71,6 +71,11 @@ class LateAppends:
         first = refused[0]
         self._next_source = -1 if first.unverified else first.append.spans[0][0]
 
+    def pass_over(self, first: SourceOffset, past: SourceOffset) -> None:
+        """Source offsets from `first` up to `past` are on the target without an append of this producer."""
+        if self._next_source == first:
+            self._next_source = past
+
     def clear(self) -> None:
         """Stop expecting late appends."""
         self.bytes = 0
@@ -117,8 +122,9 @@ class AppendQueue:
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has the append on all
     in-sync replicas. `troubled(sent)` is called when the first batch in the window failed and no batch is in flight.
     The owner then calls `retry_failed`, `accept_first`, `replace_first`, `set_first_aside` or `clear`. `troubled` is
-    called only before `end`. `few_replicas` is True from an answer that the partition has too few replicas in sync,
-    until the next acknowledgement.
+    called only before `end`. The owner does each `step`: it calls `set_first_aside`, then `finish_aside`.
+    `few_replicas` is True from an answer that the partition has too few replicas in sync, until the next
+    acknowledgement.
 
     `sequence` belongs to the first append: 0, unless this producer epoch appended to the partition before. `late` are
     appends of an earlier copier that may still arrive. An append whose records may be the earlier copier's gets the
@@ -204,8 +210,19 @@ class AppendQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether an unsent append waits only for its turn; behind an append that was set aside it waits longer."""
-        return bool(self.pending) and self.pending[0] is not self._aside
+        """Whether an unsent append waits only for its turn.
+
+        It waits longer behind an append that was set aside, and behind an `OffsetStep`, which the owner of the queue
+        does.
+        """
+        return bool(self.pending) and self.pending[0] is not self._aside and self.pending[0].step is None
+
+    @property
+    def step(self) -> Append | None:
+        """The first append, if it is an `OffsetStep` that all earlier appends have made way for; otherwise None."""
+        if self._window or not self.pending or self._aside is not None or self._ended:
+            return None
+        return None if self.pending[0].step is None else self.pending[0]
 
     @property
     def unsent(self) -> list[Append]:
@@ -348,12 +365,23 @@ class AppendQueue:
     def set_first_aside(self) -> None:
         """Take the first append, which the target refused, out of the window; all later appends wait until it leaves.
 
-        It leaves by `replace_first`, `clear` or a drop. A transaction may end meanwhile. The later appends of the
-        window, which the target refused, too, wait behind it.
+        An `OffsetStep` is set aside while it is done. The append leaves by `finish_aside`, `replace_first`, `clear` or
+        a drop. A transaction may end meanwhile. The later appends of the window, which the target refused, too, wait
+        behind it.
         """
         self._take_back_window()
         self._aside = self.pending[0]
         self.stopped = self._ended
+
+    def finish_aside(self, base_offset: TargetOffset) -> None:
+        """Acknowledge the append that was set aside, which is on the target at `base_offset`."""
+        done = self.pending.popleft()
+        assert done is self._aside
+        self._aside = None
+        self.waits_since = self._now()
+        self.queued_bytes -= done.bytes
+        self.late.pass_over(done.first_source_offset, done.next_source_offset)
+        self._acknowledged(done, base_offset)
 
     def drop_all(self) -> None:
         """Drop all waiting appends: the target refused the first append of the window, and so all later appends."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from twinlog.kafka.producer.proof import Element
 from twinlog.kafka.record.batch import HEADER, LOG_APPEND_TIME
@@ -49,8 +49,8 @@ class CopyRules:
     `merge_batch_bytes`; `merge_below` 0 turns merging off. Uncompressed neighbours of up to `join_records` records are
     joined into batches of up to `join_batch_bytes`; `join_records` 0 turns joining off.
 
-    With `keep_offsets` the copies get the offsets of their sources: a hole in these offsets ends a batch, and the
-    copying.
+    With `keep_offsets` the copies get the offsets of their sources: a hole in these offsets ends a batch, and an
+    `OffsetStep` fills the hole.
 
     `oversized` is the policy for a record that exceeds the limit even in a batch of its own. `refused` is the policy
     for a record that the target refuses for another reason. A transform gets the first `most_records` records of a
@@ -144,6 +144,36 @@ class Route(Protocol):
         """Note that a routed append became so many more appends."""
 
 
+class SourceTransaction(NamedTuple):
+    """An aborted transaction of a source partition: the id of its producer, and the offset of its first record."""
+
+    producer_id: int
+    begin: SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """The source lacks a record at the offsets of an append; a marker of a transaction takes each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedRecords:
+    """The records of an append are in an aborted transaction, which consumers of committed records leave out."""
+
+    transaction: SourceTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class AbortMarker:
+    """The append is the marker that ends an aborted transaction."""
+
+    transaction: SourceTransaction
+
+
+OffsetStep: TypeAlias = Markers | AbortedRecords | AbortMarker
+"""An append out of reach of an idempotent producer: it waits for all earlier appends, and all later appends wait."""
+
+
 @dataclass(slots=True, weakref_slot=True)
 class Append:
     """A batch for a produce request, before it is stamped.
@@ -152,7 +182,7 @@ class Append:
     offset that the broker answers. Records that a transform added have the offset `ADDED`. `next_source_offset` is the
     position once the append is acknowledged. `data` may be a part of the fetched buffer. `max_timestamp` is in
     milliseconds. `route` is set when a transform routed the records to this partition. `element` is set for the proof
-    of equality (`copier.proof`).
+    of equality (`copier.proof`). `step` is set for offsets out of reach of a plain batch; `data` is empty for markers.
     """
 
     data: bytearray | memoryview
@@ -163,6 +193,7 @@ class Append:
     spans: tuple[tuple[SourceOffset, int], ...]
     route: Route | None = None
     element: Element | None = None
+    step: OffsetStep | None = None
 
     @property
     def bytes(self) -> int:
@@ -175,7 +206,9 @@ class Append:
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp of the first record in ms; with LogAppendTime the timestamp of all records."""
+        """The timestamp of the first record in ms; with LogAppendTime the timestamp of all records; -1 for markers."""
+        if not self.data:
+            return self.max_timestamp
         header = HEADER.unpack_from(self.data, 0)
         return self.max_timestamp if header[5] & LOG_APPEND_TIME else int(header[7])
 

@@ -227,15 +227,25 @@ class AbortedFilter:
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
         self._waiting = sorted(aborted, key=itemgetter(1), reverse=True)
-        self._active: set[int] = set()
+        self._active: dict[int, int] = {}
+        """The first offset of each producer's aborted transaction."""
 
     def hides(self, batch: Batch, *, abort_marker: bool) -> bool:
         """Whether the batch holds aborted records; `abort_marker` is true for a control batch that aborts."""
+        begin = self.begin_of(batch)
+        if abort_marker:
+            self._active.pop(batch.producer_id, None)
+            return False
+        return begin is not None
+
+    def begin_of(self, batch: Batch) -> int | None:
+        """The first offset of the aborted transaction that has this batch, or its marker; None outside of them.
+
+        Called for the next batch of a fetch before `hides`.
+        """
         waiting = self._waiting
         last_offset = batch.last_offset
         while waiting and waiting[-1][1] <= last_offset:
-            self._active.add(waiting.pop()[0])
-        if abort_marker:
-            self._active.discard(batch.producer_id)
-            return False
-        return batch.is_transactional and batch.producer_id in self._active
+            producer_id, first = waiting.pop()
+            self._active[producer_id] = first
+        return self._active.get(batch.producer_id) if batch.is_transactional else None

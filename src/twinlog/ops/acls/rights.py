@@ -104,6 +104,11 @@ class RightRow:
     uses: tuple[str, ...] = ("run",)
 
 
+def _copies_transactions(flow: FlowSettings) -> bool:
+    """Whether copies of transactions may keep their offsets."""
+    return flow.copies and flow.may_keep_offsets and flow.consumer.isolation_level == "read_committed"
+
+
 _BOTH: tuple[Login, ...] = ("data", "admin")
 _OF_SYNCS = "topic `mm2-offset-syncs.west.internal`"
 
@@ -176,6 +181,16 @@ RUN_ROWS = (
         "the first offset of a remote topic, with `twinlog.offsets = identical`",
         remote_topics,
         lambda flow: flow.copies and flow.may_keep_offsets,
+        ("data",),
+    ),
+    RightRow(
+        "target",
+        "cluster",
+        (_ALTER,),
+        "markers at offsets without a record, with `twinlog.offsets = identical` and `isolation.level = "
+        "read_committed`",
+        cluster,
+        _copies_transactions,
         ("data",),
     ),
     RightRow(
@@ -261,6 +276,15 @@ RUN_ROWS = (
         transactions,
         lambda flow: flow.copies and flow.exactly_once != "disabled",
         _BOTH,
+    ),
+    RightRow(
+        "target",
+        "transactional ids `east-mm2-MirrorSourceConnector-` (prefix)",
+        (_WRITE,),
+        "aborted transactions, with `twinlog.offsets = identical` and `isolation.level = read_committed`",
+        transactions,
+        _copies_transactions,
+        ("data",),
     ),
     RightRow(
         "target",

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.console.table import shown_duration
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -25,9 +24,6 @@ from twinlog.ops.plan.flow_plan import Problem
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
 RETENTION = "retention.ms"
-
-FILLED_A_SECOND, FILLER_BYTES = 6_000_000, 0.35
-"""Offsets that a copier fills in a second, on two cores, and bytes of a filler on each replica, with zstd."""
 
 _Configs = Mapping[TopicName, Sequence[ConfigEntry]]
 
@@ -110,48 +106,6 @@ def written_by_others(
                         "TW-PLAN-02",
                     )
                 )
-    return problems, notes
-
-
-def unkept_offsets(
-    flow: FlowSettings,
-    pairs: Iterable[TopicPair],
-    here: Inventory,
-    logs: Mapping[TopicPartition, LogOffsets],
-    positions: Mapping[TopicPartition, Position],
-) -> tuple[list[Problem], list[str]]:
-    """Topics whose copies are to keep their offsets and cannot, and notes on the offsets that a run fills.
-
-    `here` is the source, `logs` are the target's logs.
-    """
-    problems, notes = [], []
-    for pair in pairs:
-        name = pair.source.name
-        if not flow.keeps_offsets(name):
-            continue
-        way_out = f"set {flow.key('offsets')}.{name} = translated"
-        if "compact" in (value_of(here.configs.get(name, ()), "cleanup.policy") or ""):
-            text = f"{name} is compacted: each partition with identical offsets is held at its first removed record"
-            problems.append(Problem("offsets", f"{text}; {way_out}", "TW-IDENT-02"))
-        fills = 0
-        for number in range(pair.source.partitions):
-            part = TopicPartition(name, number)
-            position, log = positions.get(part), here.logs.get(part)
-            end = logs[remote].end if (remote := TopicPartition(pair.remote, number)) in logs else 0
-            if end and position is not None and position.kept_from is None:
-                text = f"{pair.remote} has copies with translated offsets, so identical offsets may not follow"
-                problems.append(Problem("offsets", f"{text}; delete it on {flow.target}, or {way_out}"))
-                break
-            if log is not None and (position is None or position.fills):
-                fills += max(0, log.start - end)
-        else:
-            filled = ""
-            if fills:
-                takes = (
-                    f"about {shown_duration(fills / FILLED_A_SECOND)} and {shown_bytes(fills * FILLER_BYTES)} of disk"
-                )
-                filled = f"; {fills} offsets before its first records are filled, and deleted again ({takes})"
-            notes.append(f"{name} keeps its offsets: it is held at the first transaction{filled}")
     return problems, notes
 
 

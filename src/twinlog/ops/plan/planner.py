@@ -30,6 +30,7 @@ from twinlog.ops.inventory import Content, Inventory, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
+from twinlog.ops.plan.kept_offsets import marker_right, sample_logs, unkept_offsets
 from twinlog.ops.plan.obstacles import (
     ClusterRights,
     after_last_copy,
@@ -39,7 +40,6 @@ from twinlog.ops.plan.obstacles import (
     shorter_retention,
     too_full,
     too_small_limits,
-    unkept_offsets,
     unreadable_groups,
     unwritable_topics,
     written_by_others,
@@ -202,7 +202,7 @@ class FlowPlanner:
             plan = replace(plan, copy=tuple(copy))
             others = running_others(self._target, flow, there)
             findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
-            findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions))
+            self._look_at_kept_offsets(pairs, here, there, positions, findings)
             if others is None:
                 findings.notes += after_last_copy(pairs, there.logs, positions, flow)
             self._look_at_starts(pairs, here, positions, starts, findings)
@@ -229,6 +229,29 @@ class FlowPlanner:
         findings.add(hidden_topics(self._target, new))
         findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
         return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
+
+    def _look_at_kept_offsets(
+        self,
+        pairs: Sequence[TopicPair],
+        here: Inventory,
+        there: Inventory,
+        positions: Mapping[TopicPartition, Position],
+        findings: PlanFindings,
+    ) -> None:
+        """Note what a run fills so that copies keep their offsets, and what prevents it."""
+        flow = self._flow
+        names = {pair.source.name for pair in pairs if flow.keeps_offsets(pair.source.name)}
+        if not names:
+            return
+        logs = {part: log for part, log in here.logs.items() if part.topic in names}
+        try:
+            samples = self._source.call(sample_logs, self._source.client, logs)
+        except ClusterError as error:
+            samples = {}
+            findings.notes.append(f"the last records of topics that keep their offsets are unread: {error}")
+        findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions, samples))
+        if any(sample.markers for sample in samples.values()):
+            findings.add(marker_right(there, self._target.client.lacks))
 
     def _read(self, findings: PlanFindings) -> tuple[Inventory, Inventory]:
         """The inventories of both clusters: of the source the topics that may be mirrored, of the target their

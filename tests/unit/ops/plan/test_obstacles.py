@@ -13,7 +13,7 @@ from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType
 from twinlog.model.amounts import shown_bytes
 from twinlog.model.topics import ConfigEntry, ConfigSource, Disk, Topic
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory import Inventory, LogOffsets
+from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.obstacles import (
     after_last_copy,
     colliding,
@@ -21,7 +21,6 @@ from twinlog.ops.plan.obstacles import (
     shorter_retention,
     too_full,
     too_small_limits,
-    unkept_offsets,
     written_by_others,
 )
 from twinlog.settings.per_topic import PerTopic
@@ -184,34 +183,3 @@ def test_what_may_be_allowed(acls: list[Acl]) -> None:
 )
 def test_what_is_surely_not(acls: list[Acl]) -> None:
     assert forbidden(acls, ANN, TopicName("east.t"), AclOperation.WRITE)
-
-
-def unkept(
-    *, here: LogOffsets, there: LogOffsets | None = None, position: Position | None = None, policy: str = "delete"
-) -> tuple[list[str], list[str]]:
-    """The ids of the problems, and the notes, of a topic with identical offsets."""
-    keeping = replace(flow("a", "b"), offsets=PerTopic("identical"))
-    part = TopicPartition(TOPIC, 0)
-    source = Inventory("a", None, (1,), configs={TOPIC: entries(cleanup_policy=policy)}, logs={part: here})
-    pair = TopicPair(Topic(TOPIC, 1), REMOTE)
-    logs = {} if there is None else {TopicPartition(REMOTE, 0): there}
-    problems, notes = unkept_offsets(keeping, [pair], source, logs, {} if position is None else {part: position})
-    return [problem.id for problem in problems], notes
-
-
-def test_the_offsets_that_a_run_fills_are_told() -> None:
-    assert unkept(here=LogOffsets(0, 50)) == ([], ["t keeps its offsets: it is held at the first transaction"])
-    problems, (note,) = unkept(here=LogOffsets(40, 50))
-    assert problems == []
-    assert "; 40 offsets before its first records are filled, and deleted again (about " in note
-    assert unkept(here=LogOffsets(10**9, 10**9))[1][0].endswith("deleted again (about 2 min 47 s and 350.0 MB of disk)")
-    kept = Position(SourceOffset(15), TargetOffset(15), kept_from=SourceOffset(40))
-    assert "; 25 offsets" in unkept(here=LogOffsets(40, 50), there=LogOffsets(0, 15), position=kept)[1][0]
-    kept = Position(SourceOffset(45), TargetOffset(45), kept_from=SourceOffset(40))
-    assert "filled" not in unkept(here=LogOffsets(44, 50), there=LogOffsets(40, 45), position=kept)[1][0]
-
-
-def test_topics_that_cannot_keep_their_offsets_are_problems() -> None:
-    assert unkept(here=LogOffsets(0, 50), policy="compact,delete")[0] == ["TW-IDENT-02"]
-    translated = Position(SourceOffset(45), TargetOffset(40))
-    assert unkept(here=LogOffsets(0, 50), there=LogOffsets(0, 40), position=translated) == (["TW-IDENT-01"], [])

@@ -1,0 +1,151 @@
+"""What a run does so that copies keep the offsets of their sources: fillers before the first record, and markers.
+
+The last offsets of each source log are read: they show transactions, and offsets that lack a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.console.table import shown_duration
+from twinlog.errors import CorruptBatchError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.consumer.leader_fetch import fetch_once
+from twinlog.kafka.producer.marker_writer import PURPOSE
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.batch import scan
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.topics.changes import TopicPair
+from twinlog.model.acls import AclOperation
+from twinlog.model.amounts import shown_bytes
+from twinlog.model.topics import value_of
+from twinlog.model.types import TopicPartition
+from twinlog.ops.inventory import Inventory, LogOffsets
+from twinlog.ops.plan.flow_plan import Problem
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.written import key_of
+
+FILLED_A_SECOND, FILLER_BYTES = 6_000_000, 0.35
+"""Offsets that a copier fills in a second, on two cores, and bytes of a filler on each replica, with zstd."""
+
+SAMPLE = 1_000
+"""How many offsets at the end of a source log are read."""
+
+PARTITION_BYTES, MOST_BYTES = 128 << 10, 8 << 20
+"""The size of an answer for a partition, and of an answer for all partitions of a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSample:
+    """The last offsets of a source log: their number, how many of them lack a record, and whether some are in a
+    transaction."""
+
+    offsets: int
+    markers: int
+    transactions: bool
+
+    def markers_in(self, offsets: int) -> int:
+        """The number of markers for so many offsets, if all of them are as the sample."""
+        return -(-self.markers * offsets // self.offsets) if self.offsets else 0
+
+
+async def sample_logs(
+    client: ClusterClient, logs: Mapping[TopicPartition, LogOffsets]
+) -> dict[TopicPartition, LogSample]:
+    """The samples of source logs whose leaders answer. Raises ClusterError."""
+    begins = {part: max(log.start, log.end - SAMPLE) for part, log in logs.items() if log.offsets}
+    if not begins:
+        return {}
+    await client.refresh({part.topic for part in begins})
+    answers = await fetch_once(
+        client, begins, read_committed=False, partition_bytes=PARTITION_BYTES, most_bytes=MOST_BYTES
+    )
+    return {
+        part: _sample(answer.records, begins[part]) for part, answer in answers.items() if answer.error == Code.NONE
+    }
+
+
+def _sample(records: memoryview, begin: int) -> LogSample:
+    """The sample of an answer of a leader, from offset `begin` on. A damaged batch ends it."""
+    past, markers, transactions = begin, 0, False
+    try:
+        batches = scan(records)
+    except CorruptBatchError:
+        batches = []
+    for batch in batches:
+        if batch.last_offset < begin:
+            continue
+        if batch.magic == 2:
+            markers += max(0, batch.base_offset - past)
+            first = max(begin, batch.base_offset)
+            there = 0 if batch.is_control else batch.record_count
+            # Of a batch that begins before the sample, the later records count.
+            markers += max(0, batch.last_offset + 1 - first - there)
+            transactions = transactions or batch.is_transactional
+        past = batch.last_offset + 1
+    return LogSample(past - begin, markers, transactions)
+
+
+def unkept_offsets(
+    flow: FlowSettings,
+    pairs: Iterable[TopicPair],
+    here: Inventory,
+    logs: Mapping[TopicPartition, LogOffsets],
+    positions: Mapping[TopicPartition, Position],
+    samples: Mapping[TopicPartition, LogSample],
+) -> tuple[list[Problem], list[str]]:
+    """Topics whose copies are to keep their offsets and cannot, and notes on the offsets that a run fills.
+
+    `here` is the source, `logs` are the target's logs.
+    """
+    problems, notes = [], []
+    for pair in pairs:
+        name = pair.source.name
+        if not flow.keeps_offsets(name):
+            continue
+        way_out = f"set {flow.key('offsets')}.{name} = translated"
+        fills = markers = 0
+        transactions = False
+        for number in range(pair.source.partitions):
+            part = TopicPartition(name, number)
+            position, log = positions.get(part), here.logs.get(part)
+            end = logs[remote].end if (remote := TopicPartition(pair.remote, number)) in logs else 0
+            if end and position is not None and position.kept_from is None:
+                text = f"{pair.remote} has copies with translated offsets, so identical offsets may not follow"
+                problems.append(Problem("offsets", f"{text}; delete it on {flow.target}, or {way_out}"))
+                break
+            if log is not None and (position is None or position.fills):
+                fills += max(0, log.start - end)
+            if log is not None and (sample := samples.get(part)) is not None:
+                markers += sample.markers_in(max(0, log.end - max(log.start, end)))
+                transactions = transactions or sample.transactions
+        else:
+            key = key_of(ConsumerSettings, "isolation_level")
+            if transactions and flow.consumer.isolation_level != "read_committed":
+                text = f"{name} has transactions, and its partitions are held at the next transaction"
+                problems.append(Problem("offsets", f"{text}; set {key} = read_committed, or {way_out}", "TW-IDENT-02"))
+            notes.append(f"{name} keeps its offsets{_markers(flow, here, pair, markers)}{_fillers(fills)}")
+    return problems, notes
+
+
+def _markers(flow: FlowSettings, here: Inventory, pair: TopicPair, markers: int) -> str:
+    compacted = "compact" in (value_of(here.configs.get(pair.source.name, ()), "cleanup.policy") or "")
+    why = "transactions and removed records" if compacted else "transactions"
+    if not markers:
+        return f": a marker on {flow.target} fills each offset of {why}"
+    return f": about {markers} markers on {flow.target} fill the offsets of {why} that wait for a copy"
+
+
+def _fillers(fills: int) -> str:
+    if not fills:
+        return ""
+    takes = f"about {shown_duration(fills / FILLED_A_SECOND)} and {shown_bytes(fills * FILLER_BYTES)} of disk"
+    return f"; {fills} offsets before its first records are filled, and deleted again ({takes})"
+
+
+def marker_right(there: Inventory, lacks: Callable[[str, str, str], RefusedError]) -> list[Problem]:
+    """The missing right to write markers on the target `there`; empty if the right is there, or unknown."""
+    if there.may(AclOperation.ALTER) is not False:
+        return []
+    return [Problem.of("permission", lacks("ALTER", "the cluster", PURPOSE))]
