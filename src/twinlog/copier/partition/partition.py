@@ -368,14 +368,14 @@ class PartitionCopy:
 
     def _check_built(self, appends: Sequence[Append], fetched: PartitionResponse) -> None:
         """Compare built batches with the answer that they were built from. Raises DifferenceError."""
-        built = [append for append in appends if append.step is None and type(append.data) is not memoryview]
-        if not built:
+        plain = [append for append in appends if append.step is None]
+        if all(type(append.data) is memoryview for append in plain):
             return
         from twinlog.copier.proof.link import require_equal  # noqa: PLC0415 - numpy
 
         committed = self.limit.rules.read_committed
         try:
-            require_equal(built, fetched.records, fetched.aborted if committed else None)
+            require_equal(plain, fetched.records, fetched.aborted if committed else None)
         except DifferenceError as error:
             self._context.tally.add_difference(error.kind)
             if self.copied.proof is None or not self.copied.proof.reports:
