@@ -26,12 +26,13 @@ from twinlog.settings.tls import TlsSettings
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.login_check import FREE_OF_USER
 from twinlog.ui.open_id.code_flow import LOGIN_S, MOST_OF_ADDRESS
-from twinlog.ui.open_id.issuer import KEPT_S, KEYS_EVERY_S
+from twinlog.ui.open_id.issuer import FAILED_S, KEPT_S, KEYS_EVERY_S
 from twinlog.ui.sessions import ISSUER_COOKIE, SECURE_ISSUER_COOKIE
 from twinlog.ui.site import ConsoleSettings
 
 COOKIE = f"{ISSUER_COOKIE}-8081"
 WAY_OUT = "Log in at http://127.0.0.1:"
+TRIES = 5
 FIRST, SECOND = SigningKey.of_rsa("k1"), SigningKey.of_ec("k2")
 
 
@@ -399,8 +400,9 @@ def test_subjects_and_groups_decide_who_is_admitted(
 def test_the_claim_of_the_name_is_required_and_an_address_is_verified(make: Made, issuer: OpenIdIssuer) -> None:
     browser = Browser(make(user_claim="email"))
     require_refusal(browser, walk(browser, issuer), 401, "it lacks the claim email, which names the user")
-    issuer.claims |= {"email": "ann@id.example", "email_verified": False}
-    require_refusal(browser, walk(browser, issuer), 401, "has not verified the address")
+    for unverified in (False, "false"):
+        issuer.claims |= {"email": "ann@id.example", "email_verified": unverified}
+        require_refusal(browser, walk(browser, issuer), 401, "has not verified the address")
     issuer.claims["email_verified"] = True
     assert "logged in as ann@id.example" in walk(browser, issuer).text
 
@@ -444,11 +446,11 @@ def test_cookies_are_kept_from_scripts_and_under_tls_from_neighbours(make: Made,
 
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys", "/token"])
 def test_an_issuer_in_trouble_gets_a_page_with_the_way_out(
-    make: Made, issuer: OpenIdIssuer, path: str, caplog: pytest.LogCaptureFixture
+    make: Made, issuer: OpenIdIssuer, clock: MovableClock, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer.fails[path] = 503
     browser = Browser(make())
-    for _ in range(FREE_OF_USER + 2):
+    for _ in range(TRIES):
         answer = browser.get("/ui/login/oauth")
         if answer.status == 303:
             answer = browser.get(path_of(issuer.visit(answer.headers["location"])))
@@ -457,7 +459,27 @@ def test_an_issuer_in_trouble_gets_a_page_with_the_way_out(
     (line,) = [one.getMessage() for one in caplog.records if "TW-REST-10" in one.getMessage()]
     assert f"a login at the issuer {issuer.url} failed: {issuer.url}{path} answers 503" in line
     issuer.fails.clear()
+    clock.ahead_s += FAILED_S
     assert walk(browser, issuer).status == 200
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys"])
+def test_logins_that_wait_for_an_issuer_in_trouble_fail_together(
+    make: Made, issuer: OpenIdIssuer, clock: MovableClock, path: str
+) -> None:
+    issuer.fails[path] = 503
+    app = make()
+
+    def log_in_once() -> int:
+        browser = Browser(app)
+        answer = browser.get("/ui/login/oauth")
+        back = answer if answer.status != 303 else browser.get(path_of(issuer.visit(answer.headers["location"])))
+        require_refusal(browser, back, 502, "was silent")
+        return [asked for asked, _ in issuer.asked].count(path)
+
+    assert [log_in_once() for _ in range(TRIES)] == [1] * TRIES
+    clock.ahead_s += FAILED_S
+    assert log_in_once() == 2
 
 
 def test_a_console_that_the_issuer_does_not_know_says_so_in_its_log(
@@ -505,6 +527,8 @@ def test_metadata_of_another_issuer_or_in_the_clear_is_refused(
     require_refusal(browser, browser.get("/ui/login/oauth"), 502, "gave a wrong answer")
     assert "TW-REST-10" in caplog.text
     assert "\nset-cookie" not in caplog.text
+    if "issuer" in metadata:
+        assert "twinlog.console.oauth.issuer has to equal this text" in caplog.text
 
 
 def test_a_client_may_be_public_or_post_its_secret(sources: FakeSources, clock: MovableClock) -> None:
@@ -528,6 +552,11 @@ def test_the_issuer_shows_a_certificate_that_is_trusted(
             app = console_app(sources, ConsoleSettings(open_id=settings), clock)
             assert Browser(app).get("/ui/login/oauth").status == status
             app.close()
+        issuer.metadata["jwks_uri"] = "http://127.0.0.1:9/keys"
+        app = console_app(sources, ConsoleSettings(open_id=trusting), clock)
+        assert Browser(app).get("/ui/login/oauth").status == 502
+        app.close()
+    assert "its metadata lacks an https address as jwks_uri" in caplog.text
     assert "is untrusted: " in caplog.text
     assert "twinlog.console.oauth.https.ssl.truststore.location names an authority" in caplog.text
 
