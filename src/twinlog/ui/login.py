@@ -7,7 +7,7 @@ session (`SameSite=Strict`) until a page of the console leads it on.
 from __future__ import annotations
 
 import secrets
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -84,12 +84,20 @@ class LoginPages:
         return response
 
     async def go_to_issuer(self, visit: Visit) -> ConsolePage | Response:
-        """Lead a browser to the issuer; a browser with a session is sent on."""
+        """Lead a browser to the issuer; a browser with a session is sent on.
+
+        The login begins at the address to which the issuer sends the browser back: under a different name of this host,
+        for example 127.0.0.1 for localhost, the browser would keep the cookie of the login for that name.
+        """
         flow, target = self._flow(), self._target(visit.query("next"))
         if visit.session.user:
             return RedirectResponse(target, 303)
         if len(target.encode()) > MOST_TARGET_BYTES:
             target = f"{self._site.root}/"
+        own = flow.settings.redirect_uri.removesuffix(CALLBACK)
+        # A proxy may hide the address by which the browser calls the console: the browser is led on once.
+        if not visit.query("led") and urlsplit(own).netloc.lower() != visit.request.headers.get("host", "").lower():
+            return RedirectResponse(f"{own}{self._site.root}/login/oauth?led=1&next={quote(target, safe='')}", 303)
         cookie = visit.request.cookies.get(_issuer_cookie(visit), "")
         try:
             begun = await self._site.threads.issuer.run(lambda: flow.begin_login(cookie, target))
@@ -127,14 +135,14 @@ class LoginPages:
         audit(who.name, visit.address, "login", outcome="done", **facts)
         page = ConsolePage("logged_in.html", "", "Logged in", {"target": found.target, "user": who.name})
         response = render(self._site, visit, page)
-        set_session(response, session, visit.request)
+        set_session(response, session, visit.request, behind_tls=flow.settings.behind_tls)
         self._set_logins(response, visit, found.cookie)
         return response
 
     def _set_logins(self, response: Response, visit: Visit, cookie: str) -> None:
         """Bring the browser the cookie with the logins that continue at the issuer; it drops an empty cookie."""
         name, path = _issuer_cookie(visit), "/" if visit.secure else "/ui"
-        secure = visit.secure
+        secure = visit.secure or self._flow().settings.behind_tls
         # The browser sends a lax cookie with the request by which the issuer sends the browser back.
         if cookie:
             response.set_cookie(name, cookie, path=path, secure=secure, httponly=True, samesite="lax")

@@ -460,6 +460,37 @@ def test_cookies_are_kept_from_scripts_and_under_tls_from_neighbours(make: Made,
         assert not any(part.startswith(("max-age", "expires", "domain")) for part in parts), cookie
 
 
+def test_behind_a_proxy_with_tls_no_cookie_crosses_the_network_in_the_clear(
+    sources: FakeSources, clock: MovableClock
+) -> None:
+    with OpenIdIssuer(key=FIRST, redirect_uri="https://mirror.example/ui/login/callback") as issuer:
+        app = console_app(sources, ConsoleSettings(open_id=settings_of(issuer)), clock)
+        browser = Browser(app, host="mirror.example")
+        begun = browser.get("/ui/login/oauth")
+        ended = browser.get(path_of(issuer.visit(begun.headers["location"])))
+        app.close()
+    assert ended.status == 200
+    assert len(begun.cookies) == 1
+    assert len(ended.cookies) == 2
+    for cookie in (*begun.cookies, *ended.cookies):
+        assert "secure" in [part.strip().lower() for part in cookie.split(";")], cookie
+
+
+def test_a_login_begins_under_the_name_to_which_the_issuer_sends_back(make: Made, issuer: OpenIdIssuer) -> None:
+    """The cookie of 127.0.0.1 would be missing at localhost."""
+    app = make()
+    answer = Browser(app, host="127.0.0.1:8081").get("/ui/login/oauth?next=/ui/topics?search=x")
+    assert answer.status == 303
+    assert answer.headers["location"] == "http://localhost:8081/ui/login/oauth?led=1&next=%2Fui%2Ftopics%3Fsearch%3Dx"
+    assert answer.cookies == ()
+    browser = Browser(app)
+    led = browser.get(path_of(answer.headers["location"])).headers["location"]
+    assert "0;url=/ui/topics?search=x" in browser.get(path_of(issuer.visit(led))).text
+    # A proxy that hides the name leads a browser into no circle.
+    hidden = Browser(app, host="console:8081").get(path_of(answer.headers["location"]))
+    assert hidden.headers["location"].startswith(f"{issuer.url}/authorize?")
+
+
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys", "/token"])
 def test_an_issuer_in_trouble_gets_a_page_with_the_way_out(
     make: Made, issuer: OpenIdIssuer, clock: MovableClock, path: str, caplog: pytest.LogCaptureFixture
