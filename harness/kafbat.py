@@ -22,7 +22,8 @@ from harness.errors import HarnessError
 VERSION = "1.5.0"
 REQUEST_S = 100.0
 MAX_RETRIES, RETRIES_DELAY_S = 5, 0.2
-"""RetryingKafkaConnectClient: after 409, and after 500 with the word of a rebalance."""
+"""RetryingKafkaConnectClient: after 500 with the word of a rebalance, and after 409 except to the requests that create,
+change or resume a connector: a user of the UI reads that 409."""
 
 REBALANCE = "Request cannot be completed because a rebalance is expected"
 AGENT = "ReactorNetty/1.2.16"
@@ -236,12 +237,15 @@ class KafbatUi:
         """The form of a new connector: a name that exists is refused by kafbat itself."""
         if name in self._expanded():
             raise RefusedByWorkerError(400, f"Connector with name {name} already exists")
-        made = self._ask("POST", "/connectors", CONNECTOR, {"name": name, "config": dict(config)})
+        made = self._ask(
+            "POST", "/connectors", CONNECTOR, {"name": name, "config": dict(config)}, again_after_conflict=False
+        )
         return self.show_connector(made["name"])
 
     def change_config(self, name: str, config: Mapping[str, str]) -> dict[str, Any]:
         """The form of a configuration is sent."""
-        found: dict[str, Any] = self._ask("PUT", f"{path_of(name)}/config", CONNECTOR, dict(config))
+        path = f"{path_of(name)}/config"
+        found: dict[str, Any] = self._ask("PUT", path, CONNECTOR, dict(config), again_after_conflict=False)
         return found
 
     def act(self, name: str, action: Action) -> None:
@@ -250,7 +254,7 @@ class KafbatUi:
         if action == "RESTART":
             self._ask("POST", f"{path}/restart?includeTasks=false&onlyFailed=false")
         elif action in ("PAUSE", "STOP", "RESUME"):
-            self._ask("PUT", f"{path}/{action.lower()}")
+            self._ask("PUT", f"{path}/{action.lower()}", again_after_conflict=action != "RESUME")
         else:
             for number, state in self.list_tasks(name).items():
                 if action == "RESTART_ALL_TASKS" or state == "FAILED":
@@ -291,7 +295,15 @@ class KafbatUi:
         topics: list[str] = found[name]["topics"]
         return topics
 
-    def _ask(self, method: str, path: str, shape: Shape | None = None, body: Any = None) -> Any:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        shape: Shape | None = None,
+        body: Any = None,
+        *,
+        again_after_conflict: bool = True,
+    ) -> Any:
         """The body of an answer in its shape; a refusal for now is asked again as kafbat does."""
         for again in range(MAX_RETRIES + 1):
             status, kind, content = self._send(method, path, body, reads=shape is not None)
@@ -299,7 +311,9 @@ class KafbatUi:
             if status < 400:
                 return None if shape is None else require(shape, kind, content, f"{method} {path}")
             error = require(ERROR, kind, content, f"{method} {path} {status}")
-            waits = status == 409 or (status == 500 and error["message"].lower() == REBALANCE.lower())
+            waits = (status == 409 and again_after_conflict) or (
+                status == 500 and error["message"].lower() == REBALANCE.lower()
+            )
             if not waits or again == MAX_RETRIES:
                 raise RefusedByWorkerError(status, error["message"])
             time.sleep(RETRIES_DELAY_S)

@@ -38,3 +38,8 @@ class OpenIdSettings:
     groups_claim: Annotated[str, WrittenAs("twinlog.console.oauth.groups.claim")] = "groups"
     groups: Annotated[tuple[str, ...], WrittenAs("twinlog.console.oauth.allowed.groups")] = ()
     tls: TlsSettings | None = None
+
+    @property
+    def behind_tls(self) -> bool:
+        """Whether browsers come back over TLS, which a proxy in front of the console may end."""
+        return self.redirect_uri.lower().startswith("https://")

@@ -7,7 +7,7 @@ session (`SameSite=Strict`) until a page of the console leads it on.
 from __future__ import annotations
 
 import secrets
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -17,7 +17,7 @@ from twinlog.errors import RequestError
 from twinlog.settings.open_id import CALLBACK
 from twinlog.ui.audit import audit
 from twinlog.ui.guards import port_of
-from twinlog.ui.open_id.code_flow import CodeFlow, IssuerAnswer
+from twinlog.ui.open_id.code_flow import MOST_TARGET_BYTES, CodeFlow, IssuerAnswer
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.sessions import FORM_COOKIE, ISSUER_COOKIE, SECURE_ISSUER_COOKIE, cookie_of
 from twinlog.ui.site import ConsoleSite
@@ -84,46 +84,70 @@ class LoginPages:
         return response
 
     async def go_to_issuer(self, visit: Visit) -> ConsolePage | Response:
-        """Lead a browser to the issuer; a browser with a session is sent on."""
+        """Lead a browser to the issuer; a browser with a session is sent on.
+
+        The login begins at the address to which the issuer sends the browser back: under a different name of this host,
+        for example 127.0.0.1 for localhost, the browser would keep the cookie of the login for that name.
+        """
         flow, target = self._flow(), self._target(visit.query("next"))
         if visit.session.user:
             return RedirectResponse(target, 303)
+        if len(target.encode()) > MOST_TARGET_BYTES:
+            target = f"{self._site.root}/"
+        own = flow.settings.redirect_uri.removesuffix(CALLBACK)
+        # A proxy may hide the address by which the browser calls the console: the browser is led on once.
+        if not visit.query("led") and urlsplit(own).netloc.lower() != visit.request.headers.get("host", "").lower():
+            return RedirectResponse(f"{own}{self._site.root}/login/oauth?led=1&next={quote(target, safe='')}", 303)
+        cookie = visit.request.cookies.get(_issuer_cookie(visit), "")
         try:
-            begun = await self._site.threads.issuer.run(lambda: flow.begin_login(visit.address, target))
+            begun = await self._site.threads.issuer.run(lambda: flow.begin_login(cookie, target))
         except RequestError as error:
             return self._form(visit, target, error.message, error.status)
         response = RedirectResponse(begun.url, 303)
-        # The browser sends it with the request by which the issuer sends the browser back.
-        response.set_cookie(
-            _issuer_cookie(visit), begun.name, path=_path(visit), secure=visit.secure, httponly=True, samesite="lax"
-        )
+        self._set_logins(response, visit, begun.cookie)
         return response
 
     async def come_back(self, visit: Visit) -> ConsolePage | Response:
         """Begin a session under a new name for a user whom the issuer knows and the settings admit."""
-        flow, cookie = self._flow(), _issuer_cookie(visit)
-        name = visit.request.cookies.get(cookie, "")
+        flow = self._flow()
+        cookie = visit.request.cookies.get(_issuer_cookie(visit), "")
         answer = IssuerAnswer(visit.query("state"), visit.query("code"), visit.query("error"), visit.query("iss"))
         root = f"{self._site.root}/"
         issuer = flow.settings.issuer
         try:
-            found = await self._site.threads.issuer.run(lambda: flow.finish_login(name, answer, visit.address))
+            found = await self._site.threads.issuer.run(lambda: flow.finish_login(cookie, answer))
         except RequestError as error:
+            if error.status == 403 and visit.session.user:
+                # The user is logged in, and loads the address of an earlier login again.
+                return RedirectResponse(root, 303)
             audit("", visit.address, "login", outcome="refused", status=error.status, issuer=issuer)
             return self._form(visit, root, error.message, error.status)
         who, facts = found.user, {"issuer": issuer, "subject": found.user.subject}
         if not who.admitted:
             audit(who.name, visit.address, "login", outcome="refused", status=403, **facts)
-            text = f"The issuer knows you as {who.name}, whom this console does not admit: ask its operator for access."
+            text = (
+                f"The issuer knows you as {who.name}, whom this console does not admit: ask its operator for access, "
+                "or log out at the issuer and log in as another user."
+            )
             return self._form(visit, root, text, 403)
         self._site.sessions.end(session_name(visit.request))
         session = self._site.sessions.begin(who.name)
         audit(who.name, visit.address, "login", outcome="done", **facts)
         page = ConsolePage("logged_in.html", "", "Logged in", {"target": found.target, "user": who.name})
         response = render(self._site, visit, page)
-        set_session(response, session, visit.request)
-        response.delete_cookie(cookie, path=_path(visit), secure=visit.secure, httponly=True, samesite="lax")
+        set_session(response, session, visit.request, behind_tls=flow.settings.behind_tls)
+        self._set_logins(response, visit, found.cookie)
         return response
+
+    def _set_logins(self, response: Response, visit: Visit, cookie: str) -> None:
+        """Bring the browser the cookie with the logins that continue at the issuer; it drops an empty cookie."""
+        name, path = _issuer_cookie(visit), "/" if visit.secure else "/ui"
+        secure = visit.secure or self._flow().settings.behind_tls
+        # The browser sends a lax cookie with the request by which the issuer sends the browser back.
+        if cookie:
+            response.set_cookie(name, cookie, path=path, secure=secure, httponly=True, samesite="lax")
+        else:
+            response.delete_cookie(name, path=path, secure=secure, httponly=True, samesite="lax")
 
     def _flow(self) -> CodeFlow:
         flow = self._site.open_id
@@ -174,8 +198,3 @@ def _form_cookie(visit: Visit) -> str:
 def _issuer_cookie(visit: Visit) -> str:
     """The name of the cookie of a login that continues at the issuer."""
     return cookie_of(SECURE_ISSUER_COOKIE if visit.secure else ISSUER_COOKIE, port_of(visit.request))
-
-
-def _path(visit: Visit) -> str:
-    """The path of this cookie: under TLS its name requires the root."""
-    return "/" if visit.secure else "/ui"

@@ -271,11 +271,12 @@ def is_secure(request: Request) -> bool:
     return bool(request.scope.get("scheme", "http") == "https")
 
 
-def set_session(response: Response, session: ConsoleSession, request: Request) -> None:
-    """Bring the browser the name of its session; the browser forgets it at its end."""
+def set_session(response: Response, session: ConsoleSession, request: Request, *, behind_tls: bool = False) -> None:
+    """Bring the browser the name of its session; the browser forgets it at its end. With `behind_tls` a proxy ends the
+    TLS of the browser."""
     name, secure = session_cookie(request), is_secure(request)
     path = "/" if secure else "/ui"
-    response.set_cookie(name, session.name, path=path, secure=secure, httponly=True, samesite="strict")
+    response.set_cookie(name, session.name, path=path, secure=secure or behind_tls, httponly=True, samesite="strict")
 
 
 def drop_session(response: Response, request: Request) -> None:

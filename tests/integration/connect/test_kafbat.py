@@ -12,7 +12,7 @@ import pytest
 
 from harness import kafbat
 from harness.cluster import KafkaCluster
-from harness.kafbat import KafbatError, KafbatUi, RefusedByWorkerError
+from harness.kafbat import MAX_RETRIES, REBALANCE, KafbatError, KafbatUi, RefusedByWorkerError
 from harness.produce import numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for
@@ -140,6 +140,29 @@ def test_a_user_of_kafbats_ui_keeps_all_pages_and_buttons(
         if exchange.method != "GET" and exchange.status != 409:
             statuses.setdefault(f"{exchange.method} {kind}", set()).add(exchange.status)
     assert statuses == expected
+
+
+class RebalancingWorker(KafbatUi):
+    """The UI with a worker that answers each request by a conflict."""
+
+    def _send(self, method: str, path: str, body: Any, *, reads: bool) -> tuple[int, str, bytes]:
+        return 409, "application/json", json.dumps({"error_code": 409, "message": REBALANCE}).encode()
+
+
+@pytest.mark.parametrize(
+    ("ask", "count"),
+    [
+        (lambda ui: ui.show_config("c"), 1 + MAX_RETRIES),
+        (lambda ui: ui.act("c", "PAUSE"), 1 + MAX_RETRIES),
+        (lambda ui: ui.act("c", "RESUME"), 1),
+        (lambda ui: ui.change_config("c", {}), 1),
+    ],
+)
+def test_a_user_of_kafbats_ui_reads_some_conflicts_at_once(ask: Callable[[KafbatUi], Any], count: int) -> None:
+    ui = RebalancingWorker("127.0.0.1", 1)
+    with pytest.raises(RefusedByWorkerError) as refused:
+        ask(ui)
+    assert (refused.value.status, len(ui.log)) == (409, count)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from twinlog.clock import LONG_AGO
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.ui.app import console_app
 from twinlog.ui.kept_readings import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints
-from twinlog.ui.live import CLOSE_S, LOOKS_S, STALE_LEAST_S, LivePoller, LiveStep, next_step
+from twinlog.ui.live import CLOSE_S, LOOKS_S, STALE_LEAST_S, LivePoller, LiveReading, LiveStep, next_step
 from twinlog.ui.live_flows import MOST_TOPICS, LiveFlow
 from twinlog.ui.rendering import quoted
 from twinlog.ui.site import ConsoleSettings
@@ -90,6 +90,23 @@ def test_a_later_look_waits_for_a_reading_of_now(sources: FakeSources) -> None:
     poller._read_at = LONG_AGO
     before = poller.reading.version
     assert poller.wait_fresh(DEADLINE_S).version > before
+    app.close()
+
+
+def test_the_first_page_of_a_flow_waits_for_state_and_topics_at_the_same_time(
+    sources: FakeSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = console_app(sources)
+    flow = app.site.live.flow(FLOW)
+    wait, begun = LivePoller.wait_fresh, list[bool]()
+
+    def watch(poller: LivePoller[Any, Any], timeout_s: float) -> LiveReading[Any]:
+        begun.append(flow.topics.runs)
+        return wait(poller, timeout_s)
+
+    monkeypatch.setattr(LivePoller, "wait_fresh", watch)
+    assert Browser(app).get(f"/ui/flow?flow={quoted(FLOW)}").status == 200
+    assert False not in begun
     app.close()
 
 

@@ -98,7 +98,8 @@ def _user_of(claims: Mapping[str, Any], settings: OpenIdSettings) -> IssuerUser:
     subject, user = str(claims["sub"]), claims.get(settings.user_claim)
     if not isinstance(user, str) or not user.strip():
         raise _refused(f"it lacks the claim {settings.user_claim}, which names the user")
-    if settings.user_claim == "email" and claims.get("email_verified") is False:
+    # Some issuers write the claim as a text.
+    if settings.user_claim == "email" and str(claims.get("email_verified", "")).lower() == "false":
         raise _refused("the issuer has not verified the address of the claim email")
     groups = claims.get(settings.groups_claim)
     listed = groups if isinstance(groups, list) else [groups]

@@ -11,10 +11,10 @@ import http.client
 import json
 import logging
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from twinlog.clock import LONG_AGO, Clock
@@ -32,11 +32,17 @@ KEPT_S = 3600.0
 KEYS_EVERY_S = 5.0
 """The least time between two looks for new keys."""
 
+FAILED_S = 2.0
+"""The time for which a failure of metadata or keys counts for further logins: logins that waited for a silent issuer
+fail together, in place of a further wait for each login."""
+
 _MOST_BYTES = 1 << 20
 _SHOWN = 200
 _WELL_KNOWN = "/.well-known/openid-configuration"
 
 _LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +71,14 @@ class Issuer:
         self._keys: Sequence[Mapping[str, Any]] = ()
         self._keys_at = LONG_AGO
         self._trouble = ""
+        self._failed_at = LONG_AGO
 
     def read_metadata(self) -> IssuerMetadata:
         """The metadata, asked for again once an hour."""
         with self._lock:
             now = self._clock.monotonic()
             if self._metadata is None or now - self._metadata_at >= KEPT_S:
-                self._metadata = self._asked_metadata()
+                self._metadata = self._shared(self._asked_metadata)
                 self._metadata_at = now
             return self._metadata
 
@@ -82,11 +89,7 @@ class Issuer:
         with self._lock:
             now = self._clock.monotonic()
             if now - self._keys_at >= (KEYS_EVERY_S if again else KEPT_S):
-                status, fields = self._ask(metadata.keys_uri)
-                keys = fields.get("keys")
-                if status != 200 or not isinstance(keys, list):
-                    raise self.failure(f"{metadata.keys_uri} answers {status} without keys")
-                self._keys = [key for key in keys if isinstance(key, dict)]
+                self._keys = self._shared(lambda: self._asked_keys(metadata.keys_uri))
                 self._keys_at = now
             return self._keys
 
@@ -130,18 +133,40 @@ class Issuer:
         if reason != self._trouble:
             self._trouble = reason
             _LOG.warning("TW-REST-10: a login at the issuer %s failed: %s", self.settings.issuer, ascii(reason)[1:-1])
+        return self._refusal()
+
+    def _refusal(self) -> RequestError:
         return RequestError(
             502,
             f"The issuer {self.settings.issuer} gave a wrong answer, or was silent. Try again; the log of the console "
             "has the reason (TW-REST-10).",
         )
 
+    def _shared(self, ask: Callable[[], T]) -> T:
+        """The answer to a question of all logins; a failure of the last seconds is the answer, too."""
+        if self._clock.monotonic() - self._failed_at < FAILED_S:
+            raise self._refusal()
+        try:
+            return ask()
+        except RequestError:
+            self._failed_at = self._clock.monotonic()
+            raise
+
+    def _asked_keys(self, url: str) -> Sequence[Mapping[str, Any]]:
+        status, fields = self._ask(url)
+        keys = fields.get("keys")
+        if status != 200 or not isinstance(keys, list):
+            raise self.failure(f"{url} answers {status} without keys")
+        return [key for key in keys if isinstance(key, dict)]
+
     def _asked_metadata(self) -> IssuerMetadata:
         url = self.settings.issuer.removesuffix("/") + _WELL_KNOWN
         status, fields = self._ask(url)
-        if status != 200 or fields.get("issuer") != self.settings.issuer:
+        if status != 200:
+            raise self.failure(f"{url} answers {status}")
+        if fields.get("issuer") != self.settings.issuer:
             named = str(fields.get("issuer", ""))[:_SHOWN]
-            raise self.failure(f"{url} answers {status} for the issuer {named!r}")
+            raise self.failure(f"{url} is of the issuer {named!r}: twinlog.console.oauth.issuer has to equal this text")
         methods = fields.get("token_endpoint_auth_methods_supported")
         return IssuerMetadata(
             self._address(fields, "authorization_endpoint"),
@@ -151,11 +176,11 @@ class Issuer:
         )
 
     def _address(self, fields: Mapping[str, Any], name: str) -> str:
-        """An address of the metadata: https, or of this machine, as the issuer may be."""
-        found = fields.get(name)
+        """An address of the metadata: https, or of this machine if the issuer itself is at http."""
+        found, clear = fields.get(name), self.settings.issuer.lower().startswith("http:")
         try:
             parts = urlsplit(found if isinstance(found, str) else "")
-            good = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+            good = parts.scheme == "https" or (clear and parts.scheme == "http" and is_loopback(parts.hostname or ""))
             good = good and bool(parts.hostname) and parts.port != 0
         except ValueError:
             good = False

@@ -13,8 +13,8 @@ from twinlog.ops.status.status_text import flow_figures
 from twinlog.ui.kept_readings import columns_of, points_of_reports
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions
-from twinlog.ui.pages.overview import flow_row, wait_states
-from twinlog.ui.pages.topics import topics_list, wait_topics
+from twinlog.ui.pages.overview import flow_row
+from twinlog.ui.pages.topics import topics_list
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
@@ -48,8 +48,7 @@ class FlowPage:
     async def show(self, visit: Visit) -> ConsolePage:
         """A flow by its newest readings."""
         flow = self._site.live.flow(visit.query("flow"))
-        await wait_states(self._site, [flow])
-        await wait_topics(self._site, flow)
+        await self._site.wait_fresh(flow.state, flow.topics)
         name = flow.settings.name
         reading = flow.state.reading
         data = {
