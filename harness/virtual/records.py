@@ -74,6 +74,7 @@ class VirtualRecords:
             for part in topic.partition_data:
                 error, log = self._topics.led(node, topic.name, part.index)
                 error, base = code or self._faults.code(PRODUCE, topic.name, part.index) or error, -1
+                end, repeated_ms = log.end, -1
                 owner = request.transactional_id
                 if not error and owner is not None and not self._in_transaction(owner, topic.name, part.index):
                     error = Code.INVALID_TXN_STATE
@@ -81,12 +82,17 @@ class VirtualRecords:
                     error = Code.INVALID_RECORD
                 if not error:
                     error, base = log.append(bytes(part.records))
+                if not error and base < end:
+                    # A broker that had the batch already answers with the time of the batch (class UnifiedLog).
+                    batch = read_batch(bytes(part.records), 0)
+                    assert batch is not None
+                    repeated_ms = batch.max_timestamp
                 parts.append(
                     kind.TopicProduceResponse.PartitionProduceResponse(
                         index=part.index,
                         error_code=error,
                         base_offset=base,
-                        log_append_time_ms=-1,
+                        log_append_time_ms=repeated_ms,
                         log_start_offset=log.start,
                         record_errors=[],
                         error_message=None,

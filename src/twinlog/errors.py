@@ -272,6 +272,10 @@ class ForgottenError(FencedError):
     """A coordinator has forgotten a producer: its transactional id expired, or has another producer id by now."""
 
 
+class OutOfSequenceError(ClusterError):
+    """The target has other records of a transaction under the next sequence numbers: only its log names them."""
+
+
 class GapError(TwinlogError):
     """Source records are gone before they were copied: retention, truncation, or a recreated topic.
 

@@ -12,7 +12,7 @@ from twinlog.kafka.producer.appends import Append, CopyRules, Markers
 from twinlog.kafka.producer.produce_errors import UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import read_batch
-from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("north.t"), 0)
 NOW = 1000.0
@@ -286,7 +286,7 @@ def expecting_late_appends(*spans: tuple[int, int]) -> tuple[Owner, list[SentApp
     """A queue that goes on after source offset 9 with sequence number 5, and what it sends of these source offsets."""
     owner = Owner(0)
     owner.queue.clear(ProducerIdentity(7, 0), 5)
-    owner.queue.late.expect_appends(10, 1000)
+    owner.queue.late.expect_appends(10, 0, 1000)
     sent = []
     for first, count in spans:
         owner.queue.put([replace(batch_of(count), spans=((first, count),))])
@@ -379,7 +379,7 @@ def test_a_step_of_an_ended_queue_does_not_begin() -> None:
 
 def test_late_appends_are_verified_after_a_step() -> None:
     owner = Owner(0)
-    owner.queue.late.expect_appends(SourceOffset(5), 1_000)
+    owner.queue.late.expect_appends(SourceOffset(5), TargetOffset(5), 1_000)
     owner.queue.put([marker_of(5)])
     owner.queue.set_first_aside()
     owner.queue.finish_aside(5)

@@ -435,8 +435,12 @@ FAULTS = (
 )
 
 
+REPEATED_EPOCH = 1543055029
+"""A copier takes an epoch of its producer that an earlier copier has used for fillers."""
+
+
 def test_crashes_and_faults_at_any_moment() -> None:
-    for seed in range(100):
+    for seed in (*range(100), REPEATED_EPOCH):
         crash_again_and_again(seed)
 
 

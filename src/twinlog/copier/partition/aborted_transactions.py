@@ -8,12 +8,14 @@ marker would have a wrong offset.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from twinlog.copier.partition.context import CopierContext
-from twinlog.errors import ClusterError, CopyError, FencedError, RefusedError
+from twinlog.errors import ClusterError, CopyError, FencedError, OutOfSequenceError, RefusedError
 from twinlog.kafka.admin.partition_states import open_transactions
-from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator, TransactionState
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import Append, SourceTransaction
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
@@ -26,8 +28,9 @@ OPEN_MS = 900_000
 """The longest transaction that brokers allow by default (`transaction.max.timeout.ms`): the next copier has so much
 time to continue it."""
 
-MOST_IDS = 64
-"""The most transactional ids of a remote partition."""
+MOST_IDS = 1_000
+"""The most transactional ids of a remote partition: an application ends the transactions of all its instances at
+once."""
 
 _TOO_LONG = "TW-TARGET-10"
 _PURPOSE = "copying aborted transactions"
@@ -37,7 +40,8 @@ _PURPOSE = "copying aborted transactions"
 class _CopiedTransaction:
     """An open transaction on the target: the number of its id, its producer, and the next sequence number.
 
-    `begin` is the offset of its first record, None before the first append.
+    `begin` is the offset of its first record, None before the first append. `added`: its coordinator has it, too. After
+    an unclean election the log may have an open transaction that its coordinator has ended.
     """
 
     number: int
@@ -45,6 +49,7 @@ class _CopiedTransaction:
     holder: ProducerEpoch
     sequence: int = 0
     begin: SourceOffset | None = None
+    added: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -89,24 +94,29 @@ class AbortedTransactions:
         """A partition begins: another copier may have changed its transactions."""
         self._of.pop(remote, None)
 
-    async def append(self, remote: TopicPartition, transaction: SourceTransaction, append: Append) -> TargetOffset:
+    async def append(
+        self, remote: TopicPartition, transaction: SourceTransaction, append: Append, still: Callable[[], bool]
+    ) -> TargetOffset:
         """Append records of an aborted transaction; returns their base offset.
 
-        The target takes a repeated append once. Raises RefusedError for a missing right, CopyError if the target
-        refuses the records, FencedError if the transaction has ended, ClusterError for an error that may pass.
+        The target takes a repeated append once. Nothing is sent unless `still()`. Raises RefusedError for a missing
+        right, CopyError if the target refuses the records, FencedError if the transaction has ended,
+        OutOfSequenceError if the target has other records of it, ClusterError for an error that may pass.
         """
-        there = await self._there(remote)
+        there = await self._there(remote, still)
         own = there.find(transaction, append.first_source_offset)
         if own is None:
-            own = await self._begin(remote, there)
+            own = await self._begin(remote, there, still)
             own.begin = append.first_source_offset
             there.known[transaction] = own
+        await self._continue(remote, own, still)
         leader = self._client.leader(remote)
         if leader is None:
             raise ClusterError(f"cluster {self._client.alias}: {remote} lacks a leader")
         identity = ProducerIdentity(own.holder.producer_id, own.holder.epoch, transactional=True)
         identity.stamp_batch(append.data, own.sequence, append.count)
         name = own.coordinator.transactional_id
+        self._require_allowed(remote, still)
         answers = await self._client.append(
             leader.node,
             {remote.topic: [(remote.partition, append.data)]},
@@ -134,6 +144,9 @@ class AbortedTransactions:
                 raise FencedError(f"{remote}: transaction {name} has ended: {error_codes.explain(answer.code)}")
             case Remedy.SPLIT | Remedy.ISOLATE | Remedy.FAIL:
                 raise CopyError(f"{why}: {error_codes.explain(answer.code)}")
+            case Remedy.RESOLVE:
+                # Late records of an earlier copier have arrived.
+                raise OutOfSequenceError(f"{why} as the next ones: {error_codes.explain(answer.code)}")
             case _:
                 raise ClusterError(f"{why} yet: {error_codes.explain(answer.code)}")
 
@@ -144,15 +157,18 @@ class AbortedTransactions:
         if own is not None:
             own.sequence = sequence_after(own.sequence, records)
 
-    async def abort(self, remote: TopicPartition, transaction: SourceTransaction, marker: SourceOffset) -> bool:
+    async def abort(
+        self, remote: TopicPartition, transaction: SourceTransaction, marker: SourceOffset, still: Callable[[], bool]
+    ) -> bool:
         """Abort the copy of a transaction whose marker has the offset `marker`; the target then writes its own marker.
 
         Returns False if the remote log has no record of the transaction. Raises as `append`.
         """
-        own = (await self._there(remote)).find(transaction, marker)
+        own = (await self._there(remote, still)).find(transaction, marker)
         if own is None:
             return False
-        self._client.require_allowed()
+        await self._continue(remote, own, still)
+        self._require_allowed(remote, still)
         if not await own.coordinator.end(own.holder, commit=False):
             name = own.coordinator.transactional_id
             raise ClusterError(f"cluster {self._client.alias}: {name} has no open transaction")
@@ -165,64 +181,105 @@ class AbortedTransactions:
         if known is not None and own is not None:
             known.free.append(own.number)
 
-    async def _there(self, remote: TopicPartition) -> _RemoteTransactions:
+    def _require_allowed(self, remote: TopicPartition, still: Callable[[], bool]) -> None:
+        """Raise ClusterError if another copier may have the partition by now."""
+        self._client.require_allowed()
+        if not still():
+            raise ClusterError(f"cluster {self._client.alias}: {remote} was released meanwhile")
+
+    async def _there(self, remote: TopicPartition, still: Callable[[], bool]) -> _RemoteTransactions:
         known = self._of.get(remote)
         if known is None:
-            known = self._of[remote] = await self._look(remote)
+            known = await self._look(remote)
+            self._require_allowed(remote, still)
+            self._of[remote] = known
         return known
 
     async def _look(self, remote: TopicPartition) -> _RemoteTransactions:
         """The transactions that an earlier copier left open; they stay open."""
-        in_log = {one.producer_id: one for one in (await open_transactions(self._client, [remote]))[remote]}
-        found = _RemoteTransactions()
-        while found.count < MOST_IDS:
-            coordinator = self._coordinator(remote, found.count)
-            state = await coordinator.describe()
-            if state is None:
+        asked: list[tuple[TransactionCoordinator, TransactionState]] = []
+        while len(asked) < MOST_IDS:
+            # The ids in use are the first ids: twice as many are asked for each time.
+            past = max(1, 2 * len(asked))
+            asked += await self._describe(remote, len(asked), past)
+            if len(asked) < past:
                 break
+        # The log is read after the coordinators: a transaction that is open there, and over for its coordinator, has
+        # lost its marker.
+        in_log = {one.producer_id: one for one in (await open_transactions(self._client, [remote]))[remote]}
+        found = _RemoteTransactions(count=len(asked))
+        for number, (coordinator, state) in enumerate(asked):
             if state.is_ending:
                 raise ClusterError(
                     f"cluster {self._client.alias}: the marker of {coordinator.transactional_id} is on its way"
                 )
-            if state.is_open:
-                own = _CopiedTransaction(found.count, coordinator, state.holder)
-                if (there := in_log.get(state.holder.producer_id)) is not None:
-                    own.sequence = sequence_after(there.last_sequence, 1)
-                    own.begin = SourceOffset(there.first_offset)
-                found.left.append(own)
-            else:
-                found.free.append(found.count)
-            found.count += 1
+            there = in_log.get(state.holder.producer_id)
+            if there is None and not state.is_open:
+                found.free.append(number)
+                continue
+            own = _CopiedTransaction(number, coordinator, state.holder, added=state.is_open)
+            if there is not None:
+                # Under a later epoch the numbers begin again.
+                same = there.epoch == state.holder.epoch
+                own.sequence = sequence_after(there.last_sequence, 1) if same else 0
+                own.begin = SourceOffset(there.first_offset)
+            found.left.append(own)
         return found
 
-    async def _begin(self, remote: TopicPartition, known: _RemoteTransactions) -> _CopiedTransaction:
+    async def _describe(
+        self, remote: TopicPartition, first: int, past: int
+    ) -> list[tuple[TransactionCoordinator, TransactionState]]:
+        """The coordinators of the ids with numbers from `first` up to `past`, and the states of their transactions.
+
+        Ends before the first unknown id.
+        """
+        coordinators = [self._coordinator(remote, number) for number in range(first, past)]
+        loop = self._client.loop
+        states = await loop.gather([loop.spawn(one.describe) for one in coordinators])
+        return list(takewhile(lambda pair: pair[1] is not None, zip(coordinators, states, strict=True)))
+
+    async def _continue(self, remote: TopicPartition, own: _CopiedTransaction, still: Callable[[], bool]) -> None:
+        """Open a transaction again that its coordinator has ended while its marker is missing in the log."""
+        if not own.added:
+            await self._add(remote, own, still)
+
+    async def _add(self, remote: TopicPartition, own: _CopiedTransaction, still: Callable[[], bool]) -> None:
+        """Let the partition take part in a transaction."""
+        self._require_allowed(remote, still)
+        for code in (await own.coordinator.add(own.holder, [remote])).values():
+            if error_codes.refused(code):
+                raise self._client.lacks("WRITE", f"topic {remote.topic}", _PURPOSE)
+            raise ClusterError(f"cluster {self._client.alias}: {remote}: {error_codes.explain(code)}")
+        own.added = True
+
+    async def _begin(
+        self, remote: TopicPartition, known: _RemoteTransactions, still: Callable[[], bool]
+    ) -> _CopiedTransaction:
         """Begin a transaction that has the partition."""
         # The begin of a transaction may have been the last act of an earlier copier. A new producer would abort it, and
         # its marker would take an offset.
         own = next((one for one in known.left if one.begin is None), None)
         if own is None:
-            own = await self._take_id(remote, known)
+            own = await self._take_id(remote, known, still)
             known.left.append(own)
-        self._client.require_allowed()
         try:
-            refused = await own.coordinator.add(own.holder, [remote])
+            await self._add(remote, own, still)
         except FencedError as error:
             known.left.remove(own)
             known.free.append(own.number)
             raise ClusterError(str(error)) from error
-        for code in refused.values():
-            if error_codes.refused(code):
-                raise self._client.lacks("WRITE", f"topic {remote.topic}", _PURPOSE)
-            raise ClusterError(f"cluster {self._client.alias}: {remote}: {error_codes.explain(code)}")
         known.left.remove(own)
         return own
 
-    async def _take_id(self, remote: TopicPartition, known: _RemoteTransactions) -> _CopiedTransaction:
+    async def _take_id(
+        self, remote: TopicPartition, known: _RemoteTransactions, still: Callable[[], bool]
+    ) -> _CopiedTransaction:
         """A transactional id without an open transaction, with a new producer epoch: sequence numbers begin at 0."""
-        number = known.free[-1] if known.free else known.count
+        # The first free number: a coordinator forgets unused ids, and the next copier looks for all numbers in a row.
+        number = min(known.free, default=known.count)
         if number >= MOST_IDS:
             raise CopyError(f"{remote}: more than {MOST_IDS} aborted transactions of the source overlap")
-        self._client.require_allowed()
+        self._require_allowed(remote, still)
         coordinator = self._coordinator(remote, number)
         try:
             holder = await coordinator.init()

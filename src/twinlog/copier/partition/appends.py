@@ -409,7 +409,7 @@ class PartitionAppends:
         """Appends of this partition's writer from before `position` may still arrive, with at most `most_bytes`."""
         if most_bytes is None:
             most_bytes = MAX_WINDOW * self._state.rules.max_batch_bytes
-        self.queue.late.expect_appends(position.next_source, most_bytes)
+        self.queue.late.expect_appends(position.next_source, position.next_target or TargetOffset(0), most_bytes)
 
     def abort(self, identity: ProducerIdentity) -> bool:
         """The transaction was aborted and all its appends are answered.

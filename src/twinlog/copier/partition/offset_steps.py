@@ -2,7 +2,8 @@
 
 A step begins when all earlier appends are acknowledged, and later appends wait for it. A plain append is safe to repeat
 by its sequence number, a marker is not. So after an error the end of the remote log shows what has arrived, before the
-step continues there. A log that is longer than the step has another record: its partition is held.
+step continues there. A log that is longer than the step has another record: its partition is held. A step of a
+released partition writes nothing more.
 """
 
 from __future__ import annotations
@@ -13,8 +14,16 @@ from dataclasses import dataclass
 from twinlog.copier.partition.aborted_transactions import AbortedTransactions
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.copy_state import CopyState
+from twinlog.copier.partition.life import ResolvePosition
 from twinlog.copier.start.first_look import LogsAtRest, unreported
-from twinlog.errors import ClusterError, DivergedError, FencedError, RefusedError, TwinlogError
+from twinlog.errors import (
+    ClusterError,
+    DivergedError,
+    FencedError,
+    OutOfSequenceError,
+    RefusedError,
+    TwinlogError,
+)
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import AbortedRecords, AbortMarker, Append
 from twinlog.kafka.producer.marker_writer import MOST_MARKERS, MarkerWriter
@@ -89,19 +98,37 @@ class OffsetSteps:
         backoff = OFFSET_STEP.backoff()
         end = step.begin if step.part.remote in self._looked_at else None
         hoped: TargetOffset | None = None
+        tried = False
+
+        def still() -> bool:
+            """A released partition gets nothing more from here, because another copier may have it."""
+            return step.waits
+
         while step.waits and not self._context.stopped:
             try:
                 if end is None:
                     end = await self._find_end(step, hoped)
+                    if not still():
+                        return
                     self._looked_at.add(step.part.remote)
                 base = step.begin
                 if end < step.past or step.has_records:
-                    found = await self._write(step, end)
+                    if step.has_records and end > step.begin and not tried:
+                        raise OutOfSequenceError(f"{step.part.remote}: records of an earlier copier have just arrived")
+                    tried = True
+                    found = await self._write(step, end, still)
                     if found is None:
                         hoped = TargetOffset(min(end + MOST_MARKERS, step.past))
                         end = None
                         continue
                     base = found
+            except OutOfSequenceError as error:
+                step.part.report_trouble(f"target: {error}")
+                await self._loop.sleep(backoff.count_failure())
+                if step.waits:
+                    self.forget_partition(step.part.remote)
+                    step.part.request(ResolvePosition())
+                return
             except TwinlogError as error:
                 passes = isinstance(error, ClusterError | FencedError) and not isinstance(error, RefusedError)
                 if not passes:
@@ -129,8 +156,8 @@ class OffsetSteps:
             # The next try shows the same error, if it lasts.
             step.part.report_trouble(f"target: {error}")
 
-    async def _write(self, step: WaitingStep, end: TargetOffset) -> TargetOffset | None:
-        """Write what the log lacks from its end `end` on.
+    async def _write(self, step: WaitingStep, end: TargetOffset, still: Callable[[], bool]) -> TargetOffset | None:
+        """Write what the log lacks from its end `end` on, while `still()`.
 
         Returns the offset of the step, or None if the end of the log has to show what has arrived.
         """
@@ -138,20 +165,20 @@ class OffsetSteps:
         match append.step:
             case AbortedRecords(transaction):
                 try:
-                    return await self._aborted.append(remote, transaction, append)
+                    return await self._aborted.append(remote, transaction, append, still)
                 except FencedError as error:
                     if end > step.begin:
                         # The marker of the target has the offset of a record.
                         raise self._diverged(step, end) from error
                     raise
             case AbortMarker(transaction):
-                if await self._aborted.abort(remote, transaction, append.first_source_offset):
+                if await self._aborted.abort(remote, transaction, append.first_source_offset, still):
                     await self._await_marker(step)
                     return step.begin
                 if await self._high_watermark(step) > end:
                     # The marker of an earlier copier has just arrived.
                     return None
-        await self._markers.write(remote, step.past - end)
+        await self._markers.write(remote, step.past - end, still)
         # The answer has no offset: a marker of several may be missing.
         return step.begin if append.count == 1 else None
 

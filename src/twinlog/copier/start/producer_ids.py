@@ -24,8 +24,10 @@ class ProducerIds:
     """The producer of a copier: a producer id for all partitions, and an epoch for each partition.
 
     Sequence numbers begin at 0 under each identity, so a partition gets each identity once. With a repeated identity
-    the target would take the first batches for retries, and only acknowledge them. `ask()` requests a producer from the
-    target, as (producer id, epoch), and raises ClusterError or RefusedError.
+    the target would take the first batches for retries, and only acknowledge them. A copier that begins at an old
+    position may repeat an epoch of an earlier copier: the offset in the answer tells (class LateAppends), and the next
+    epoch follows. `ask()` requests a producer from the target, as (producer id, epoch), and raises ClusterError or
+    RefusedError.
     """
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, tuple[int, int]]]) -> None:

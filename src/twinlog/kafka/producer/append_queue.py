@@ -36,26 +36,38 @@ class LateAppends:
     Of two appends with the same sequence numbers the target takes the first, and answers the second like a retry. Both
     hold the same records if this copier's appends continue directly, because a source only loses records. After a hole
     this copier's appends are unverified.
+
+    A late append is at the end of the log that was looked at, or after it. An answer with an earlier offset names an
+    append that the copier has counted already: an earlier copier has used the epoch of this producer.
     """
 
-    __slots__ = ("_next_source", "bytes")
+    __slots__ = ("_log_end", "_next_source", "bytes")
 
     def __init__(self) -> None:
         self.bytes = 0
         self._next_source = -1
+        self._log_end = TargetOffset(0)
 
     @property
     def expected(self) -> bool:
         """Whether a late append may still arrive."""
         return self.bytes > 0
 
-    def expect_appends(self, next_source: SourceOffset, most_bytes: int) -> None:
+    def expect_appends(self, next_source: SourceOffset, log_end: TargetOffset, most_bytes: int) -> None:
         """Expect late appends until `most_bytes` are appended.
 
-        `next_source` is the source offset after the last record that was found.
+        `next_source` is the source offset after the last record that was found. The remote log ended at `log_end`.
         """
         self.bytes = most_bytes
         self._next_source = next_source
+        self._log_end = log_end
+
+    def in_doubt(self, sent: SentAppend, base_offset: TargetOffset) -> bool:
+        """Whether other records than those of an append may have its sequence numbers.
+
+        The target had these sequence numbers before, at `base_offset`.
+        """
+        return sent.unverified or (sent.counted and base_offset < self._log_end)
 
     def count(self, sent: SentAppend) -> None:
         """Count an append of this copier; a late append may have its sequence numbers."""
@@ -79,6 +91,7 @@ class LateAppends:
     def clear(self) -> None:
         """Stop expecting late appends."""
         self.bytes = 0
+        self._log_end = TargetOffset(0)
 
 
 class Gate(Enum):
@@ -310,7 +323,7 @@ class AppendQueue:
         if all(sent is not one for one in self._window):
             return
         self._in_flight -= 1
-        if there and sent.unverified and not code:
+        if there and not code and self.late.in_doubt(sent, base_offset):
             code = UNVERIFIED
         self.few_replicas = code in FEW_REPLICAS or (self.few_replicas and code != 0)
         sent.code = code

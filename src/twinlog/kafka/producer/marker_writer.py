@@ -8,7 +8,7 @@ caller that lacks an answer looks at the end of the log before it repeats the re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
@@ -22,6 +22,10 @@ from twinlog.model.types import TopicName, TopicPartition
 
 MOST_MARKERS = 1_000
 """The most markers of a partition in a request: a broker appends each of them by itself."""
+
+MOST_AT_ONCE = 10_000
+"""The most markers of a request, which a broker writes in about a second: a request without an answer must end before
+its logs seem to be at rest."""
 
 _SINCE = 1
 """The version of the request, since Kafka 2.8."""
@@ -44,12 +48,16 @@ class MarkerProducer:
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    """Markers that a caller waits for; `code` is the answer; if the request fails, `error` is set."""
+    """Markers that a caller waits for; `code` is the answer; if the request fails, `error` is set.
+
+    They are sent only while `still()`.
+    """
 
     remote: TopicPartition
     count: int
     producer: MarkerProducer
     answered: Signal
+    still: Callable[[], bool]
     code: int | None = None
     error: TwinlogError | None = field(default=None)
 
@@ -66,12 +74,13 @@ class MarkerWriter:
         self._waiting: dict[int, list[_Wanted]] = {}
         self._asking = client.loop.lock()
 
-    async def write(self, remote: TopicPartition, count: int) -> None:
+    async def write(self, remote: TopicPartition, count: int, still: Callable[[], bool] = lambda: True) -> None:
         """Write up to `MOST_MARKERS` markers at the end of a log.
 
         After an error some of the markers may be there, or may arrive later, until the next call for this log writes a
-        marker. Raises RefusedError if the principal lacks ALTER on the cluster, ClusterError for an error that may
-        pass.
+        marker. Markers that wait for an earlier request are sent only while `still()`: meanwhile another copier may
+        have got the partition. Raises RefusedError if the principal lacks ALTER on the cluster, ClusterError for an
+        error that may pass.
         """
         if not self._client.supports(WriteTxnMarkersRequest.API_KEY, _SINCE):
             text = f"cluster {self._client.alias}: its brokers refuse markers of clients, which need Kafka 3.8"
@@ -80,7 +89,7 @@ class MarkerWriter:
         leader = self._client.leader(remote)
         if leader is None:
             raise ClusterError(f"cluster {self._client.alias}: {remote} lacks a leader")
-        wanted = _Wanted(remote, min(count, MOST_MARKERS), producer, self._loop.signal())
+        wanted = _Wanted(remote, min(count, MOST_MARKERS), producer, self._loop.signal(), still)
         waiting = self._waiting.get(leader.node)
         if waiting is None:
             self._waiting[leader.node] = [wanted]
@@ -114,8 +123,10 @@ class MarkerWriter:
 
     async def _send_all(self, node: int) -> None:
         """Send the markers that wait for a broker, until all are sent."""
-        while some := self._waiting[node]:
-            self._waiting[node] = []
+        while self._waiting[node]:
+            some = self._take_some(node)
+            if not some:
+                continue
             try:
                 codes = await write_markers(
                     self._client, node, [(one.remote, one.count, one.producer) for one in some], self._timeout_s
@@ -131,6 +142,24 @@ class MarkerWriter:
             for one in some:
                 one.answered.set()
         del self._waiting[node]
+
+    def _take_some(self, node: int) -> list[_Wanted]:
+        """The first markers that wait for a broker, as many as a request may have."""
+        taken: list[_Wanted] = []
+        room = MOST_AT_ONCE
+        waiting = self._waiting[node]
+        for at, one in enumerate(waiting):
+            if not one.still():
+                one.error = ClusterError(f"cluster {self._client.alias}: {one.remote} was released before its marker")
+                one.answered.set()
+                continue
+            if taken and one.count > room:
+                self._waiting[node] = waiting[at:]
+                return taken
+            room -= one.count
+            taken.append(one)
+        self._waiting[node] = []
+        return taken
 
 
 async def write_markers(
