@@ -26,7 +26,7 @@ def test_topics_differences_and_ranges_that_were_left_out() -> None:
     lines = verdict_lines([verdict(0), changed, lacking, partly], 2.0, everything=False)
     assert [line.split()[-1] for line in lines[1:4]] == ["different", "compared", "compared"]
     assert lines[3].endswith("equal where compared")
-    assert "TW-VERIFY-01: t-1: 2 different; the first is order, at source offset 7, target offset 9: crossed" in lines
+    assert "TW-VERIFY-01: t-1: 2 different; the first (order) at source offset 7, target offset 9: crossed" in lines
     assert "TW-VERIFY-02: v-0: not compared: target offsets 0 to 4: gone" in lines
     assert "TW-VERIFY-03: u-0 was not compared: cluster b: u-0 has no leader" in lines
     assert lines[-1] == (
