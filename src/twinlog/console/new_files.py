@@ -27,17 +27,26 @@ def write_new_files(files: Mapping[Path, tuple[bytes, int]], *, kept: str, way_o
     """Write files, each with its content and its mode; folders are made.
 
     The command ends with code 2 if a file exists, and the line ends with `kept`; or if a file is refused, and the line
-    ends with `way_out`.
+    ends with `way_out`; or if the disk is full. Then no file is left, so that the command can be repeated.
     """
     there = next((path for path in files if path.exists()), None)
     if there is not None:
         print_error(f"TW-USE-02: {there} exists{kept}")
         raise typer.Exit(WRONG)
+    made: list[Path] = []
     try:
         for path, (content, mode) in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            made.append(path)
+            with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
     except OSError as error:
-        print_error(f"TW-USE-02: {error.filename}: {error.strerror}{way_out}")
+        for path in made:
+            path.unlink(missing_ok=True)
+        # Only a call that opens a file names the file in its error.
+        refused, remedy = error.filename, way_out
+        if refused is None:
+            refused, remedy = made[-1], "; make room, or choose another directory"
+        print_error(f"TW-USE-02: {refused}: {error.strerror}{remedy}")
         raise typer.Exit(WRONG) from None

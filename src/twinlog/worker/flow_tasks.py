@@ -229,10 +229,11 @@ class FlowTasks:
         self._log(lease)
 
     def _log(self, lease: int) -> None:
-        tasks = len(self._leases.assignment())
+        partitions, tasks = len(self._partitions), len(self._leases.assignment())
         log.info(
-            "%s: lease %d: %d partitions in %d task%s",
-            *(self._settings.name, lease, len(self._partitions), tasks, "" if tasks == 1 else "s"),
+            "%s: lease %d: %d partition%s in %d task%s",
+            *(self._settings.name, lease, partitions, "" if partitions == 1 else "s"),
+            *(tasks, "" if tasks == 1 else "s"),
         )
 
     def _assign(self, before: Assignment, *, level: bool, same_lease: bool) -> Assignment:

@@ -298,7 +298,7 @@ def test_mirrormaker_2_takes_back(handed: HandOver) -> None:
 
 def test_what_mirrormaker_2_runs_is_seen_from_outside(handed: HandOver) -> None:
     status, groups, plan = (handed.seen[command] for command in ("status", "groups", "plan"))
-    assert status["others"].startswith("MirrorMaker 2 runs it: group over-mm2 has 1 member(s)")
+    assert status["others"].startswith("MirrorMaker 2 runs it in group over-mm2: ")
     assert (status["condition"], status["connector"]["state"]) == ("running", "RUNNING")
     assert status["lag"]["by"] == "syncs"
     assert status["lag"]["partitions_unknown"] == 0

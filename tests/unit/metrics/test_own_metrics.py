@@ -353,6 +353,14 @@ def test_the_page_of_the_documentation_names_every_metric_and_no_other() -> None
     assert families - named == set()
 
 
+def test_the_page_of_the_documentation_leads_from_every_alert_to_its_next_steps() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    for name, rule in RULES.items():
+        rows = re.findall(rf"^\| {rule['labels']['severity']} \|(.*)$", page, re.MULTILINE)
+        steps = rule["annotations"]["runbook_url"].removeprefix("docs/")
+        assert any(f"[`{name}`]({steps})" in row for row in rows), name
+
+
 def test_an_unknown_lag_has_no_age() -> None:
     scene = changed(lag=-1, lag_bytes=None)
     assert 'twinlog_lag_age_seconds{flow="east->west"} NaN' in scene.text()

@@ -33,6 +33,8 @@ def way_on(error: TwinlogError, source: TopicPartition, remote: TopicPartition, 
     """The way to copy on for a partition that is held for a single record; None if it is held for another reason."""
     if isinstance(error, RecordTooLargeError):
         change, field = f"raise max.message.bytes of {remote.topic}", "oversized_record_policy"
+        if settings.sync_topic_configs_interval_s is not None:
+            change += f", or of {source.topic} if the sync of settings resets it"
     elif isinstance(error, RefusedRecordError):
         change, field = f"change the setting of {remote.topic} that refuses it", "refused_record_policy"
     else:

@@ -418,7 +418,8 @@ async def resume_after_log_end(
         ours, others = await follower.follow(view, batch)
         matched, strange = matched + ours, strange + others
         writer = writer_after(writer, batch)
-    if strange:
+    # MirrorMaker 2 and other flows between the same clusters copy heartbeats, too.
+    if strange and not grant.heartbeats:
         reason = "the source was compacted, or somebody else writes to this remote topic"
         if prepare is not unchanged:
             reason += ", or the transform is another one now, or makes other rows of the same records"

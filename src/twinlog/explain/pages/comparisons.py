@@ -16,7 +16,7 @@ VERIFY = Area(
             "TW-VERIFY-01",
             "Records differ from their copies",
             "error",
-            lines=("`T-0: N different; the first is value, at source offset N, target offset N`",),
+            lines=("`T-0: N different; the first (value) at source offset N, target offset N`",),
             meaning="From `twinlog verify`: the line names the first of the [differences](verify.md) of a partition.",
             impact="Consumers on the target read other records than consumers on the source.",
             mend=(

@@ -171,7 +171,12 @@ _RECORD = Area(
                 "Policy `hold`: this record and later records of the partition wait. `skip`, `dead-letter`: the remote "
                 "topic lacks the record."
             ),
-            mend="Raise `max.message.bytes` of the remote topic, or choose [another policy](held.md#policies).",
+            mend=(
+                "Raise `max.message.bytes` of the remote topic to the bytes in the line or more: `kafka-configs.sh "
+                "--bootstrap-server HOST:PORT --alter --topic east.T --add-config max.message.bytes=N`. If the sync of "
+                "settings resets the value, raise `max.message.bytes` of the source topic. Or choose [another "
+                "policy](held.md#policies)."
+            ),
         ),
         Message(
             "TW-RECORD-03",

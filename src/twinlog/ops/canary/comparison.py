@@ -322,4 +322,5 @@ def _use(one: ProgramUse) -> str:
         text += f" (fewer than {FEW:,}: most of it is the time of an idle program)"
     else:
         text += f", {rate:.2f} CPU s for a million"
-    return f"{text}; {shown_bytes(one.use.memory)} in {one.use.processes} processes"
+    count = one.use.processes
+    return f"{text}; {shown_bytes(one.use.memory)} in {count} process{'' if count == 1 else 'es'}"

@@ -322,9 +322,10 @@ def others_of(group: GroupMembers, name: str) -> str | None:
     """The members of another kind that have a flow's group, None if they are absent."""
     if group.protocol in ("", TWINLOG_PROTOCOL) or not group.members:
         return None
-    who = ", ".join(sorted({f"{one.client_id} at {one.host}" for one in group.members})[:3])
+    found = sorted({f"{one.client_id} at {one.host}" for one in group.members})
+    who = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
     what = "MirrorMaker 2" if group.protocol == CONNECT_PROTOCOL else f"a program with the protocol {group.protocol}"
-    return f"{what} runs it: group {name} has {len(group.members)} member(s), {who}"
+    return f"{what} runs it in group {name}: {who}"
 
 
 def _with(

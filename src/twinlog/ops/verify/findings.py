@@ -108,7 +108,7 @@ def _changed(ours: bytes | None, theirs: bytes | None) -> str:
     if ours is None or theirs is None:
         return f"{_shown(ours)} became {_shown(theirs)}"
     at = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    return f"of {len(ours)} bytes became one of {len(theirs)}; they part at byte {at}"
+    return f"of {len(ours)} bytes became {len(theirs)} bytes, different from byte {at} on"
 
 
 class VerifyFindings:

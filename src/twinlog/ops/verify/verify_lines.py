@@ -116,7 +116,7 @@ def _different(name: str, one: Verdict) -> str:
     foreign = f", {one.foreign} of them of somebody else" if one.foreign else ""
     text = f": {first.text}" if first.text else ""
     return (
-        f"TW-VERIFY-01: {name}: {one.differences} different{foreign}; the first is {first.what}, at source "
+        f"TW-VERIFY-01: {name}: {one.differences} different{foreign}; the first ({first.what}) at source "
         f"offset {first.source_offset}, target offset {first.target_offset}{text}"
     )
 

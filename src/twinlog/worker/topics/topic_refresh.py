@@ -429,4 +429,7 @@ class TopicRefresh:
             self.nothing = nothing_mirrored(self._topology, seen, self.left_out)
             if self._logged.is_new("idle"):
                 message_id = "TW-TOPIC-10" if seen else "TW-TOPIC-11"
-                log.warning("%s: %s: %s", message_id, settings.name, self.nothing)
+                # TW-TOPIC-25 has the long reason of each of these topics.
+                brief = dict.fromkeys(self.copied_elsewhere, "another process copies it now")
+                text = nothing_mirrored(self._topology, seen, {**self.left_out, **brief})
+                log.warning("%s: %s: %s", message_id, settings.name, text)

@@ -92,6 +92,18 @@ def test_records_of_somebody_else_are_no_copies_of_what_was_deleted() -> None:
         assert f"of {COPIED - STORED + 2} records after the stored position 2 are not copies" in text
 
 
+def test_heartbeats_that_another_program_copies_too_are_no_news() -> None:
+    """As beside MirrorMaker 2, of which a flow takes over a wave of topics."""
+    with world() as here:
+        stored = crashed(here, [b"same"] * WRITTEN, STORED, COPIED)
+        here.target.log(REMOTE).write(b"same", b"same")
+        here.source.log(TOPIC).delete_before(COPIED)
+        copier = here.begin(replace(here.grant(0, stored), heartbeats=True))
+        begun = copier.partitions[part()].acknowledged
+        assert (begun.next_source, begun.next_target) == (COPIED, COPIED + 2)
+        assert not here.events
+
+
 @pytest.mark.parametrize("start", [STORED + 1, 7, COPIED - 1, COPIED, COPIED + 1, WRITTEN])
 @pytest.mark.parametrize("different", [True, False])
 def test_nothing_that_a_transform_makes_is_missing(start: int, different: bool) -> None:

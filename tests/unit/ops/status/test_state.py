@@ -120,7 +120,11 @@ def test_members_of_the_group_are_processes_the_leader_first() -> None:
 def test_members_of_another_kind_are_named() -> None:
     worker = GroupMember("id", "east->west", "10.0.0.7", b"", b"")
     assert others_of(GroupMembers("connect", "Stable", (worker,)), "east-mm2") == (
-        "MirrorMaker 2 runs it: group east-mm2 has 1 member(s), east->west at 10.0.0.7"
+        "MirrorMaker 2 runs it in group east-mm2: east->west at 10.0.0.7"
+    )
+    workers = tuple(GroupMember("id", "east->west", f"10.0.0.{number}", b"", b"") for number in range(5))
+    assert (others_of(GroupMembers("connect", "Stable", workers), "east-mm2") or "").endswith(
+        "east->west at 10.0.0.0, east->west at 10.0.0.1, east->west at 10.0.0.2 and 2 more"
     )
     assert others_of(GroupMembers("twinlog", "Stable", (worker,)), "east-mm2") is None
     assert others_of(GroupMembers("connect", "Empty", ()), "east-mm2") is None

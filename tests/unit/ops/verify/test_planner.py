@@ -98,6 +98,15 @@ def test_by_the_map_up_to_the_position(clusters: Clusters) -> None:
     assert part.sections == (Section("copied from", 0, 30, 0, 1),)
 
 
+def test_heartbeats_are_compared_only_by_their_name(clusters: Clusters) -> None:
+    """MirrorMaker 2 beside a wave of topics copies them, too."""
+    source, target = clusters
+    source.create("heartbeats")
+    target.create("s.heartbeats")
+    assert {one.source.topic for one in plan(clusters)} == {"t"}
+    assert {one.source.topic for one in plan(clusters, topics=("heartbeats",))} == {"heartbeats"}
+
+
 def test_of_a_source_topic_that_was_recreated_nothing_is_a_difference(clusters: Clusters) -> None:
     """What the remote topic has are copies of the one before."""
     source = clusters[0]

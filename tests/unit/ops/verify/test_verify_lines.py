@@ -26,7 +26,7 @@ def test_topics_differences_and_ranges_that_were_left_out() -> None:
     lines = verdict_lines([verdict(0), changed, lacking, partly], 2.0, everything=False)
     assert [line.split()[-1] for line in lines[1:4]] == ["different", "compared", "compared"]
     assert lines[3].endswith("equal where compared")
-    assert "TW-VERIFY-01: t-1: 2 different; the first is order, at source offset 7, target offset 9: crossed" in lines
+    assert "TW-VERIFY-01: t-1: 2 different; the first (order) at source offset 7, target offset 9: crossed" in lines
     assert "TW-VERIFY-02: v-0: not compared: target offsets 0 to 4: gone" in lines
     assert "TW-VERIFY-03: u-0 was not compared: cluster b: u-0 has no leader" in lines
     assert lines[-1] == (
@@ -58,7 +58,7 @@ def test_what_counts_is_not_hidden_behind_what_does_not() -> None:
     many[18].equal, many[18].differences, many[18].first = False, 1, RecordDifference("value", 7, 9)
     lines = verdict_lines(many, 2.0, everything=False)
     assert (
-        "TW-VERIFY-01: t-18: 1 different, 3 of them of somebody else; the first is value, at source offset 7, "
+        "TW-VERIFY-01: t-18: 1 different, 3 of them of somebody else; the first (value) at source offset 7, "
         "target offset 9" in lines
     )
     assert "TW-VERIFY-02: t-17: not compared: source offsets 0 to 4: gone" in lines
@@ -70,7 +70,7 @@ def test_flows_are_named_where_there_are_several() -> None:
     other.remote_topic = "a.t"
     lines = verdict_lines([verdict(0), other], 2.0, everything=False)
     assert [line.split()[:4] for line in lines[1:3]] == [["a->b", "t", "a.t", "1"], ["c->b", "t", "a.t", "1"]]
-    assert "TW-VERIFY-01: c->b t-0: 1 different; the first is value, at source offset 7, target offset 9" in lines
+    assert "TW-VERIFY-01: c->b t-0: 1 different; the first (value) at source offset 7, target offset 9" in lines
 
 
 def test_moments() -> None:

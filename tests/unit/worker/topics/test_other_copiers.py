@@ -111,13 +111,17 @@ def test_new_tasks_of_mirror_maker_2_leave_a_topic_that_is_copied_here() -> None
         assert here.copied == {"a": 1}
 
 
-def test_an_unknown_assignment_holds_everything() -> None:
+def test_an_unknown_assignment_holds_everything(caplog: pytest.LogCaptureFixture) -> None:
     with world(worker_group_id=WAVE) as here:
         here.source.create("a")
         mirror_maker_runs(here)
         here.refresh()
         assert here.copied == {}
-        assert f"topic {CONFIGS}, which lists their topics, is missing" in here.topics.left_out[TopicName("a")]
+        reason = f"topic {CONFIGS}, which lists their topics, is missing"
+        assert reason in here.topics.left_out[TopicName("a")]
+        assert reason in (here.topics.nothing or "")
+        assert caplog.text.count(reason) == 1
+        assert "no topic of east is mirrored, of 1 that can be seen (another process copies it now: a)" in caplog.text
 
 
 def test_with_its_own_group_mirror_maker_2_is_kept_away_by_the_group() -> None:
