@@ -330,9 +330,15 @@ class SourceReader:
         if asked is None or cursor is None or self._nearest.node(fetched.partition) != node:
             return None
         position = cursor.position_after(asked, fetched.answer, self._read_ahead(poll))
-        if position is None:
-            return None
-        return asked._replace(offset=position.offset, last_epoch=position.last_epoch)
+        return None if position is None else self._at_leader(fetched.partition, position, poll.size.bytes)
+
+    def _at_leader(self, partition: TopicPartition, position: FetchPosition, most_bytes: int) -> FetchPosition:
+        """A position with the epoch of the leader, by which a former leader returns an error.
+
+        Without the epoch, a former leader would answer as a follower.
+        """
+        leader = self._client.leader(partition)
+        return position._replace(leader_epoch=-1 if leader is None else leader.epoch, max_bytes=most_bytes)
 
     async def _take_all(
         self, node: int, poll: _Poll, asked_for: Mapping[TopicPartition, FetchPosition], answers: list[Fetched]
@@ -384,7 +390,6 @@ class SourceReader:
         Partitions of `later` have an answer that is still to be taken; their turn is the next call.
         """
         changed, poll.changed = poll.changed | poll.held_back, {}
-        size = poll.size.bytes
         read_ahead = self._read_ahead(poll)
         rebuild, poll.rebuild = poll.rebuild, False
         if rebuild:
@@ -404,10 +409,7 @@ class SourceReader:
             if position is None:
                 poll.wanted.pop(partition, None)
             else:
-                # With the leader epoch a former leader returns an error; otherwise it answers as a follower.
-                leader = self._client.leader(partition)
-                epoch = -1 if leader is None else leader.epoch
-                poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
+                poll.wanted[partition] = self._at_leader(partition, position, poll.size.bytes)
             held_back = where == node and position is None and cursor is not None and cursor.held_back
             poll.hold_back(partition, held_back)
 

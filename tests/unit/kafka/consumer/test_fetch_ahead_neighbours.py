@@ -32,6 +32,8 @@ class Streams(Cluster):
     refusals: list[int] = field(default_factory=list)
     """The next errors of partition 1."""
     moved: dict[TopicPartition, Leader] = field(default_factory=dict)
+    epochs: list[int] = field(default_factory=list)
+    """The leader's epoch in each fetch of partition 0."""
     requests: list[tuple[int, dict[int, int], int]] = field(default_factory=list)
     """Each fetch: its broker, the offset of each partition, and the wait in ms."""
 
@@ -41,6 +43,8 @@ class Streams(Cluster):
     async def send(self, request: RawFetch, node: int, _timeout_s: float) -> FetchedPartitions:
         asked = {number: at.offset for parts in request.topics.values() for number, at in parts}
         self.requests.append((node, asked, request.max_wait_ms))
+        for parts in request.topics.values():
+            self.epochs += [at.leader_epoch for number, at in parts if number == HOT.partition]
         answers = [self._answer(number, offset) for number, offset in asked.items()]
         await self.loop.sleep(0.001)
         return FetchedPartitions(0, 0, 0, [(PART.topic, answers)])
@@ -175,6 +179,18 @@ def test_a_partition_whose_leader_moves_beside_a_backlog_is_read_from_the_new_le
     reading.run((lambda: reading.quiet.offset >= 5, move))
     assert reading.quiet.offset == 50
     assert {node for node, asked, _ in reading.cluster.requests if QUIET.partition in asked} == {1, 2}
+
+
+def test_a_fetch_ahead_has_the_present_epoch_of_the_leader(loop: Loop) -> None:
+    """The earlier epoch would be refused."""
+    reading = Reading(loop)
+
+    def elect() -> None:
+        reading.cluster.moved[HOT] = Leader(1, 6)
+
+    reading.run((lambda: reading.hot.offset >= 5, elect), answers=20)
+    assert reading.cluster.epochs[:5] == [5] * 5
+    assert reading.cluster.epochs[8:20] == [6] * 12
 
 
 def test_a_refused_partition_is_asked_for_after_its_refusal_is_taken(loop: Loop) -> None:
