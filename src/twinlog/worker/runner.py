@@ -85,6 +85,12 @@ class WantedFlows:
         """Whether a flow shall copy."""
         return any(flow.enabled for flow in self._wanted.values())
 
+    @property
+    def all_begun(self) -> bool:
+        """Whether every flow that shall copy is there: no flow waits for threads, files, or the end of another flow."""
+        begun = {one.settings.name for one in self.copying}
+        return all(name in begun for name, flow in self._wanted.items() if flow.enabled)
+
     def set_flows(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> None:
         """Use the flows of another version of the file."""
         self._wanted = {flow.name: flow for flow in flows}
@@ -318,4 +324,4 @@ class Runner:
         if not self._wanted.copies:
             # All flows are disabled, so the run has caught up.
             return self._options.until_caught_up
-        return bool(self.flows) and all(elected.ended for elected in self.flows)
+        return self._wanted.all_begun and all(elected.ended for elected in self.flows)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from tests.unit.worker.test_slots import settings
+from twinlog.kafka.retry import FEW_THREADS
 from twinlog.scratch import PREFIX
 from twinlog.worker import runner as wanted_flows
 from twinlog.worker.runner import CLUSTER_HUNG_S, HUNG_S, Outcome, Runner, RunOptions, outcome_of
@@ -128,6 +130,33 @@ def test_a_run_without_a_flow_goes_on_until_one_comes_and_starts_spark_for_it(
     runner.stop()
     thread.join(60)
     assert (outcomes, spark.done) == ([Outcome.STOPPED], ["start for 1", "shut down"])
+
+
+@pytest.mark.parametrize("until_caught_up", [True, False])
+def test_a_run_lasts_until_a_flow_that_cannot_begin_yet_has_ended(
+    until_caught_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its topics are not copied yet, though all flows that are there have ended."""
+    monkeypatch.setattr(wanted_flows, "ElectedFlow", Elected)
+    clock = VirtualClock()
+    first, second = settings("a"), settings("b")
+    runner: Any = Runner([first, second], RunOptions(until_caught_up=until_caught_up), clock=clock)
+    runner.spark = Spark()
+    limits = [OSError("too many open files")]
+
+    def elected(flow: Any) -> Elected:
+        if flow == second and limits:
+            raise limits.pop()
+        one = Elected(flow)
+        one.ended = True
+        return one
+
+    runner._wanted._make_elected = elected
+    runner._follow()
+    assert ([one.settings for one in runner.flows], runner._finished()) == ([first], False)
+    clock.sleep(FEW_THREADS.first_s)
+    runner._follow()
+    assert ([one.settings for one in runner.flows], runner._finished()) == ([first, second], True)
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,10 @@ class PartitionCopy:
     def position_after(self, asked: FetchPosition, answer: PartitionResponse, read_ahead: int) -> FetchPosition | None:
         if self._prepare is not copy_as_it_is or answer.error or answer.diverging_epoch >= 0:
             return None
-        if self.read_ahead.on_trial or asked.offset != self.read.offset or self.fetch_position(read_ahead) is None:
+        read = self.read
+        if self.read_ahead.on_trial or (asked.offset, asked.topic_id) != (read.offset, read.topic_id):
+            return None
+        if self.fetch_position(read_ahead) is None:
             return None
         try:
             last = read_last_batch(answer.records)

@@ -5,7 +5,7 @@ A partition is read from its leader, or from a replica in our rack that the lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple, Protocol
 
 from twinlog.clock import LONG_AGO
@@ -228,8 +228,8 @@ class SourceReader:
                     continue
                 asked_at, asking = self._now(), self._ask(session, node, poll, most_bytes, wait_ms)
             else:
-                most_bytes, asked_at, asking = ahead
-                ahead, wait_ms = None, most_ms
+                most_bytes, wait_ms, asked_at, asking = ahead
+                ahead = None
             try:
                 answers = await asking
             except RefusedError as error:
@@ -288,45 +288,57 @@ class SourceReader:
             self._memory.release(node)
 
     def _ask_ahead(
-        self, session: FetchSession, node: int, poll: _Poll, answers: list[Fetched], wait_ms: int
+        self, session: FetchSession, node: int, poll: _Poll, answers: list[Fetched], most_ms: int
     ) -> _FetchAhead | None:
-        """Ask for the records after large answers before these are taken.
+        """Ask for the records after large answers before these are taken, and for all other wanted partitions.
 
-        None if the broker might wait for records, or if the answers need all memory.
+        None if the broker might wait for records, or if the answers need the memory.
         """
         if self._client.far or self._stopped or poll.rebuild or self._client.throttled_s(node):
             return None
-        next_positions = {}
-        for fetched in answers:
-            if len(fetched.answer.records) >= BACKLOG_BYTES and self._nearest.node(fetched.partition) == node:
-                position = self._position_after(fetched, poll, read_committed=session.read_committed)
-                if position is not None:
-                    next_positions[fetched.partition] = position
-        if not next_positions:
+        # Most answers are small, and end here at no cost.
+        if all(len(fetched.answer.records) < BACKLOG_BYTES for fetched in answers):
             return None
-        most_bytes = self._memory.reserve(node, self._most_bytes(poll))
+        next_positions: dict[TopicPartition, FetchPosition] = {}
+        backlog = False
+        for fetched in answers:
+            position = self._position_after(node, poll, fetched) if fetched.answer.records else None
+            if position is not None:
+                next_positions[fetched.partition] = position
+                backlog |= _has_backlog(fetched.answer, position.offset, read_committed=session.read_committed)
+        if not backlog:
+            return None
+        # Answer after answer may be large, and the other partitions of the broker must not wait for the last of them.
+        self._choose(node, poll, later={fetched.partition for fetched in answers})
+        # Prepared batches take as much memory again as their answers, until all answers are taken.
+        received = sum(len(fetched.answer.records) for fetched in answers)
+        most_bytes = min(self._most_bytes(poll), self._memory.room_bytes - received)
+        most_bytes = self._memory.reserve(node, most_bytes) if most_bytes >= BACKLOG_BYTES else 0
         if not most_bytes:
             return None
         for fetched in answers:
-            if fetched.answer.records and poll.wanted.pop(fetched.partition, None) is not None:
-                if fetched.partition in next_positions:
-                    poll.wanted[fetched.partition] = next_positions[fetched.partition]
-                else:
-                    poll.changed[fetched.partition] = None
+            if _moves(fetched.answer):
+                poll.wanted.pop(fetched.partition, None)
+        poll.wanted.update(next_positions)
+        wait_ms = poll.patience_ms(self._now(), most_ms)
         asking = self._loop.spawn(self._ask, session, node, poll, most_bytes, wait_ms)
-        return _FetchAhead(most_bytes, self._now(), asking)
+        return _FetchAhead(most_bytes, wait_ms, self._now(), asking)
 
-    def _position_after(self, fetched: Fetched, poll: _Poll, *, read_committed: bool) -> FetchPosition | None:
-        """The position after an answer, None if the broker has no more records yet or the cursor is unsure."""
-        answer, asked = fetched.answer, poll.wanted.get(fetched.partition)
-        cursor = self._cursors.get(fetched.partition)
-        if asked is None or cursor is None:
+    def _position_after(self, node: int, poll: _Poll, fetched: Fetched) -> FetchPosition | None:
+        """The position after an answer; None if the cursor is unsure, or has another broker now."""
+        asked, cursor = poll.wanted.get(fetched.partition), self._cursors.get(fetched.partition)
+        if asked is None or cursor is None or self._nearest.node(fetched.partition) != node:
             return None
-        position = cursor.position_after(asked, answer, self._read_ahead(poll))
-        readable = answer.last_stable_offset if read_committed else answer.high_watermark
-        if position is None or position.offset >= readable:
-            return None
-        return asked._replace(offset=position.offset, last_epoch=position.last_epoch)
+        position = cursor.position_after(asked, fetched.answer, self._read_ahead(poll))
+        return None if position is None else self._at_leader(fetched.partition, position, poll.size.bytes)
+
+    def _at_leader(self, partition: TopicPartition, position: FetchPosition, most_bytes: int) -> FetchPosition:
+        """A position with the epoch of the leader, by which a former leader returns an error.
+
+        Without the epoch, a former leader would answer as a follower.
+        """
+        leader = self._client.leader(partition)
+        return position._replace(leader_epoch=-1 if leader is None else leader.epoch, max_bytes=most_bytes)
 
     async def _take_all(
         self, node: int, poll: _Poll, asked_for: Mapping[TopicPartition, FetchPosition], answers: list[Fetched]
@@ -372,37 +384,52 @@ class SourceReader:
         # some.
         return max(1, min(max(READ_AHEAD_BYTES, poll.size.bytes), self._memory.room_bytes))
 
-    def _choose(self, node: int, poll: _Poll) -> None:
-        """Update the positions that the poll fetches; of thousands of idle partitions only the changed partitions."""
+    def _choose(self, node: int, poll: _Poll, later: Set[TopicPartition] = frozenset()) -> None:
+        """Update the positions that the poll fetches; of thousands of idle partitions only the changed partitions.
+
+        Partitions of `later` have an answer that is still to be taken; their turn is the next call.
+        """
         changed, poll.changed = poll.changed | poll.held_back, {}
-        size = poll.size.bytes
         read_ahead = self._read_ahead(poll)
-        if poll.rebuild:
-            poll.rebuild = False
+        rebuild, poll.rebuild = poll.rebuild, False
+        if rebuild:
             poll.wanted.clear()
             poll.held_back.clear()
             changed = dict.fromkeys(self._cursors)
         for partition in changed:
+            if partition in later:
+                poll.changed[partition] = None
+                continue
             cursor = self._cursors.get(partition)
             where = self._nearest.node(partition)
             position = None if cursor is None or where != node else cursor.fetch_position(read_ahead)
-            if cursor is not None and where != node and (partition in poll.wanted or partition in poll.held_back):
+            if cursor is not None and where != node and not rebuild:
+                # The poll of its broker may not know of the move yet. A rebuild concerns the polls of all brokers.
                 self.resume(partition)
             if position is None:
                 poll.wanted.pop(partition, None)
             else:
-                # With the leader epoch a former leader returns an error; otherwise it answers as a follower.
-                leader = self._client.leader(partition)
-                epoch = -1 if leader is None else leader.epoch
-                poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
+                poll.wanted[partition] = self._at_leader(partition, position, poll.size.bytes)
             held_back = where == node and position is None and cursor is not None and cursor.held_back
             poll.hold_back(partition, held_back)
 
 
+def _has_backlog(answer: PartitionResponse, position: int, *, read_committed: bool) -> bool:
+    """Whether an answer is large, and its broker has more records from `position` on."""
+    readable = answer.last_stable_offset if read_committed else answer.high_watermark
+    return len(answer.records) >= BACKLOG_BYTES and position < readable
+
+
+def _moves(answer: PartitionResponse) -> bool:
+    """Whether the next fetch of the partition differs from the fetch that was answered."""
+    return bool(answer.records or answer.error) or answer.diverging_epoch >= 0 or answer.preferred_replica >= 0
+
+
 class _FetchAhead(NamedTuple):
-    """A fetch under way: its limit in bytes, its begin in monotonic seconds, and the awaitable of its answers."""
+    """A fetch under way: its limits in bytes and in ms, its begin in monotonic seconds, and the awaitable answers."""
 
     most_bytes: int
+    wait_ms: int
     asked_at: float
     answers: Any
 
