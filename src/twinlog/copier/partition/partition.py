@@ -23,7 +23,13 @@ from twinlog.copier.partition.life import (
     PartitionRequest,
     PauseFetch,
 )
-from twinlog.copier.partition.source_log import ReadAhead, SourcePosition, decide_fetch_error
+from twinlog.copier.partition.source_log import (
+    MARKER_BACKOFF_S,
+    AwaitedMarkers,
+    ReadAhead,
+    SourcePosition,
+    decide_fetch_error,
+)
 from twinlog.copier.proof.notes import PartitionProof
 from twinlog.errors import (
     CorruptBatchError,
@@ -101,6 +107,7 @@ class PartitionCopy:
         self._context = services.context
         self._prepare = prepare
         self._request_copier = request
+        self._awaited_markers = AwaitedMarkers()
         self._appends = PartitionAppends(self.state, identity, services, sequence=sequence, queue=queue)
         self.queue = self._appends.queue
         life.enter_phase(PartitionPhase.COPYING)
@@ -358,7 +365,12 @@ class PartitionCopy:
             elif not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
                 self.fail_partition(naming(error, self.source, self.remote))
             return None
-        return None if prepared.oversized and self._must_ask_limit() else prepared
+        if prepared.oversized and self._must_ask_limit():
+            return None
+        if rules.keep_offsets and self._awaited_markers.leave_out(prepared, fetched) and not prepared.appends:
+            self.read_ahead.back_off(self._now(), MARKER_BACKOFF_S)
+            return None
+        return prepared
 
     def _identify(self, appends: Sequence[Append]) -> None:
         """Give appends their elements, by which the prover finds them in the remote log.

@@ -7,6 +7,7 @@ import uuid
 from twinlog.clock import LONG_AGO
 from twinlog.copier.partition.life import CheckSource, FailPartition, PauseFetch
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.producer.appends import AbortedRecords, AbortMarker, PreparedFetch, SourceTransaction
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
@@ -15,6 +16,9 @@ from twinlog.model.types import SourceOffset, TopicPartition
 
 BACKOFF_S = (2.0, 32.0)
 """How long a partition is not read after its memory was freed, at first and at most."""
+
+MARKER_BACKOFF_S = 0.1
+"""How long a partition waits at first for the marker of an aborted transaction."""
 
 TRIAL_RECORDS = 1 << 16
 """A trial ends at this number of records."""
@@ -59,13 +63,13 @@ class ReadAhead:
         """The partition is not read for another reason."""
         self.held_back = False
 
-    def back_off(self, now: float) -> None:
+    def back_off(self, now: float, first_s: float = BACKOFF_S[0]) -> None:
         """The waiting records were dropped at `now` (monotonic seconds), to free memory.
 
-        The partition is read again once the target acknowledged an append, or after a pause. The pause doubles each
-        time until the target takes an append of the partition.
+        The partition is read again once the target acknowledged an append, or after a pause. The pause is `first_s` at
+        first, and doubles each time until the target takes an append of the partition.
         """
-        first_s, most_s = BACKOFF_S
+        _, most_s = BACKOFF_S
         self._until = now + min(first_s * 2**self._backoffs, most_s)
         self._backoffs += 1
 
@@ -143,6 +147,49 @@ class SourcePosition:
         """The source refused a fetch for now; returns the number of refusals in a row."""
         self.refusals += 1
         return self.refusals
+
+
+class AwaitedMarkers:
+    """The aborted transactions whose markers an open transaction of the source keeps from consumers.
+
+    The copy of an aborted transaction is open on the target from its first record up to its marker, and the target
+    aborts it by itself after a time. Consumers of committed records see no later record of the target meanwhile. So the
+    copy begins once its marker is readable; a transaction that is listed as aborted has its marker in the log. Inside
+    another aborted transaction, whose own marker follows, it begins at once.
+    """
+
+    __slots__ = ("_ends", "_open")
+
+    def __init__(self) -> None:
+        self._ends: dict[SourceTransaction, int] = {}
+        """The end of the log when a transaction was first listed: its marker lies before this offset."""
+        self._open: set[SourceTransaction] = set()
+        """The transactions whose records were taken, and whose markers were not."""
+
+    def leave_out(self, prepared: PreparedFetch, fetched: PartitionResponse) -> bool:
+        """Leave the appends out from the first transaction on whose marker is not readable yet; returns whether any."""
+        readable_to = fetched.last_stable_offset
+        if readable_to >= fetched.high_watermark:
+            self._ends.clear()
+        marked = {append.step.transaction for append in prepared.appends if isinstance(append.step, AbortMarker)}
+        for number, append in enumerate(prepared.appends):
+            match append.step:
+                case AbortMarker(transaction):
+                    self._open.discard(transaction)
+                case AbortedRecords(transaction):
+                    first = append.first_source_offset
+                    begins = not self._open and transaction.begin >= first and transaction not in marked
+                    if (
+                        begins
+                        and readable_to < fetched.high_watermark
+                        and readable_to < self._ends.setdefault(transaction, fetched.high_watermark)
+                    ):
+                        self._ends = {known: end for known, end in self._ends.items() if known.begin >= first}
+                        prepared.position = first
+                        del prepared.appends[number:]
+                        return True
+                    self._open.add(transaction)
+        return False
 
 
 _OTHER_TOPIC = error_codes.OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -216,17 +217,58 @@ def test_hundreds_of_aborted_transactions_overlap() -> None:
         producers = [SourceProducer(here, 100 + number) for number in range(150)]
         for one in producers:
             one.send(b"%d" % one.id)
-        for one in producers[:75]:
+        for one in producers:
             one.end(commit=False)
-        # The other transactions are open, so the markers are out of reach of the copier.
+        here.target.fault(END_TXN, Fault(lost=True), times=1_000)
         copier = here.begin()
-        here.until(lambda: len(here.target.log(REMOTE).open) == 75, 120)
+        here.until(lambda: len(here.target.log(REMOTE).open) == 150, 120)
         here.pass_by(3)
         here.crash(copier)
-        for one in producers[75:]:
-            one.end(commit=False)
+        here.target.faults.clear()
         here.begin(here.grant(position=here.stored()))
         require_same(here, 120)
+
+
+def test_an_aborted_transaction_begins_once_its_marker_is_readable() -> None:
+    """Otherwise its copy would be open for as long as another transaction of the source, and end by itself."""
+    with transactional_world() as here:
+        one, two, three = (SourceProducer(here, number) for number in (7, 8, 9))
+        here.write(b"before")
+        one.send(b"1")
+        two.send(b"2")
+        one.end(commit=False)
+        here.begin()
+        here.pass_by(1_000)
+        assert here.target.log(REMOTE).values() == [b"before"]
+        assert here.target.log(REMOTE).open == {}
+        three.send(b"4")
+        here.write(b"plain")
+        two.end(commit=True)
+        here.until(lambda: here.target.log(REMOTE).end == 4)
+        assert here.target.log(REMOTE).open == {}
+        three.end(commit=False)
+        require_same(here)
+
+
+def test_a_long_aborted_transaction_begins_while_transactions_are_open() -> None:
+    """An answer of the source ends before its marker, and a transaction is open at any time."""
+    with transactional_world(producer={"merge_batch_bytes": 0}) as here:
+        one, two, three = (SourceProducer(here, number) for number in (7, 8, 9))
+        for number in range(10):
+            one.send(b"%d" % number + b"." * 300)
+        consumer = replace(here.settings.consumer, max_partition_fetch_bytes=1_000)
+        here.settings = replace(here.settings, consumer=consumer)
+        two.send(b"open")
+        one.end(commit=False)
+        here.begin()
+        here.pass_by(5)
+        assert here.target.log(REMOTE).open == {}
+        three.send(b"open, too")
+        two.end(commit=True)
+        here.until(lambda: here.target.log(REMOTE).end == 12 or bool(here.held))
+        assert here.target.log(REMOTE).open == {}
+        three.end(commit=True)
+        require_same(here)
 
 
 SLOW = (Fault(delay_s=0.5), Fault(delay_s=4.0))
