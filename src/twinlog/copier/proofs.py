@@ -140,7 +140,7 @@ class CopierProofs:
         if part is None:
             return None
         settled = part.misplaced is None and not part.failed and not part.state.unstored
-        idle = part.queue.idle and not part.copied.in_transaction
+        idle = part.queue.idle and not part.queue.late.expected and not part.copied.in_transaction
         return CopyView(part.durable.next_target, idle, settled, part.queue.identity.producer_id)
 
     def _take_difference(self, source: TopicPartition, difference: ProofDifference) -> None:

@@ -387,6 +387,9 @@ def test_a_difference_holds_its_partition_until_it_is_accepted(exactly_once: str
         assert f"at offset {first} it has a record of another program" in held.text
         assert "after the copies before source offset 9" in held.text
         assert "twinlog.difference.policy = report" in held.way_out
+        granted = copier._held.held[part(0)].grant.position
+        assert granted is not None
+        assert granted.difference == first, "the driver grants it again with this position"
         here.feed([b"later"], number=0)
         here.feed([b"later"], number=1)
         here.until(lambda: here.copied(1)[-1] == b"later")
