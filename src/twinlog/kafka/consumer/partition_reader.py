@@ -35,6 +35,9 @@ NO_ROOM_S = 0.02
 THROTTLED_LOOK_S = 1.0
 """Longest pause in seconds of the reader of a throttling broker: the reader may have to stop meanwhile."""
 
+REFUSED_S = 30
+"""The pause in seconds after a refused login. The copier ends meanwhile; the prover reads again after it."""
+
 LEAST_WAIT_MS = 25
 """A shorter wait would send fetch after fetch to an idle broker; a record ends the wait in any case."""
 
@@ -234,7 +237,8 @@ class SourceReader:
                 answers = await asking
             except RefusedError as error:
                 self._lost(error)
-                return
+                await self._wait_refused()
+                continue
             except TwinlogError as error:
                 self.trouble = str(error)
                 for partition in self._nearest.leave_broker(node):
@@ -267,6 +271,13 @@ class SourceReader:
             else:
                 self.refresh()
                 await self._loop.sleep(backoff.count_failure())
+
+    async def _wait_refused(self) -> None:
+        """Wait before a broker is asked again that refused the login; a reader that is stopped waits no longer."""
+        for _ in range(REFUSED_S):
+            if self._stopped:
+                return
+            await self._loop.sleep(1.0)
 
     def _most_bytes(self, poll: _Poll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)

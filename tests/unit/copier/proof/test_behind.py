@@ -20,6 +20,7 @@ from tests.unit.copier.proof.test_faults import (
     flipped,
     frozen,
     noted,
+    proven,
     proving,
     put,
     thawed,
@@ -28,6 +29,8 @@ from tests.unit.copier.test_identical_transactions import SourceProducer
 from twinlog.copier.copier import Copier
 from twinlog.copier.proof.comparing import PATIENCE_S
 from twinlog.copier.proof.notes import Proven
+from twinlog.errors import RefusedError
+from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.compression import CODECS
@@ -244,3 +247,30 @@ def _with_another_record(log: VirtualLog, place: int) -> bytearray:
     fresh = bytearray(encode_batch(records, CODECS["gzip"]))
     stamp(fresh, batch.producer_id, batch.producer_epoch, batch.base_sequence)
     return fresh
+
+
+def test_a_broker_that_refused_the_login_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a restart of the broker with other passwords: the connections of the copier were open all the time."""
+    refusing = [True]
+    fetch = FetchSession.fetch
+
+    async def refuse(session: FetchSession, *args: Any, **how: Any) -> Any:
+        if refusing[0] and copier.proofs._prover is not None and session._client is copier.proofs._prover._target:
+            raise RefusedError("cluster south: the login is refused")
+        return await fetch(session, *args, **how)
+
+    with proving() as (here, found):
+        copier = begun(here)
+        noted(here, copier, found)
+        monkeypatch.setattr(FetchSession, "fetch", refuse)
+        # The fetch under way ends first.
+        here.pass_by(1)
+        here.feed([b"second"])
+        here.pass_by(5)
+        before = proven(copier)
+        refusing[0] = False
+        here.until(lambda: all_proven(here, copier), 60)
+        assert proven(copier) > before
+        assert any("the login is refused" in text for kind, text in here.events if kind == "proof")
+        assert found == {}
+        assert here.failures == []
