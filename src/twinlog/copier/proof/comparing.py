@@ -78,17 +78,21 @@ class LogPart(NamedTuple):
 
 def read_stored(answer: PartitionResponse, position: TargetOffset, now: float) -> LogPart:
     """The batches of an answer from `position` on; markers and aborted records are left out."""
-    hidden = AbortedFilter(answer.aborted)
+    hidden = AbortedFilter(answer.aborted) if answer.aborted else None
     found: list[RemoteBatch] = []
     at = 0
     try:
         while (batch := read_batch(answer.records, at)) is not None:
             at = batch.end
-            gone = batch.magic == 2 and hidden.hides(batch, abort_marker=is_abort_marker(answer.records, batch))
-            if batch.last_offset < position:
+            gone = batch.is_control
+            if hidden is not None and batch.magic == 2:
+                abort_marker = gone and is_abort_marker(answer.records, batch)
+                gone = hidden.hides(batch, abort_marker=abort_marker) or gone
+            last_offset = batch.last_offset
+            if last_offset < position:
                 continue
-            position = TargetOffset(batch.last_offset + 1)
-            if not gone and not batch.is_control and batch.record_count:
+            position = TargetOffset(last_offset + 1)
+            if not gone and batch.record_count:
                 found.append(_stored(answer.records, batch, now))
     except CorruptBatchError:
         return LogPart(found, position, unreadable=True)
@@ -233,24 +237,21 @@ class ProofCursor:
         part = note.head if note.element is None else note.element.encode(note.base)
         assert part is not None
         self._chain = extend_chain(self._chain, part)
-        proven = self.proof.proven
-        self._settle(note, replace(proven, records=proven.records + note.records, bytes=proven.bytes + note.size))
+        self._settle(note, records=note.records, size=note.size)
 
     def leave_out_note(self, note: Note) -> None:
         """The records of a note are out of the proof: the target deleted them, or they were compared otherwise."""
-        count = note.records or self._row_records
-        self._settle(note, replace(self.proof.proven, unproved=self.proof.proven.unproved + count))
+        self._settle(note, unproved=note.records or self._row_records)
 
     def pass_difference(self, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
-        proven = replace(self.proof.proven, differences=self.proof.proven.differences + 1)
         if surplus is None:
             assert note is not None
             # Of a folded row only the first difference is known.
-            rest = note.records if note.appends > 1 else 0
-            self._settle(note, replace(proven, unproved=proven.unproved + rest))
+            self._settle(note, unproved=note.records if note.appends > 1 else 0, differences=1)
             return
-        self.proof.set_proven(proven)
+        proven = self.proof.proven
+        self.proof.set_proven(replace(proven, differences=proven.differences + 1))
         self.drop_surplus(surplus)
 
     def drop_surplus(self, surplus: RemoteBatch) -> None:
@@ -278,15 +279,26 @@ class ProofCursor:
             self.leave_out_note(note)
         self.note = note
 
-    def _settle(self, note: Note, proven: Proven) -> None:
+    def _settle(self, note: Note, *, records: int = 0, size: int = 0, unproved: int = 0, differences: int = 0) -> None:
         assert self.position is not None
+        before = self.proof.proven
         if self.position < note.end:
             self.position, self.at_end = note.end, False
         while self._unmatched and self._unmatched[0].base < note.end:
             self._unmatched.popleft()
         self.note = None
         self._clear_row()
-        self.proof.set_proven(replace(proven, source=note.next_source, target=note.end, chain=self._chain.hex()))
+        # This is done for each append, and `replace` would take as long as all else.
+        proven = Proven(
+            note.next_source,
+            note.end,
+            before.records + records,
+            before.bytes + size,
+            before.unproved + unproved,
+            before.differences + differences,
+            self._chain.hex(),
+        )
+        self.proof.set_proven(proven)
         self.proof.end_note()
 
     def _has_appends(self, note: Note) -> bool:
