@@ -428,6 +428,25 @@ def test_a_policy_may_stop_the_flow() -> None:
         assert here.failures[0][0] == part(0)
 
 
+def test_a_program_that_writes_all_the_time_does_not_flood_the_log() -> None:
+    with proving() as (here, found):
+        copier = here.begin()
+        noted(here, copier, found)
+        here.feed([b"a"])
+        here.until(lambda: all_proven(here, copier) and here.copied() == [b"a"])
+        for _ in range(50):
+            here.target.write(REMOTE, b"foreign")
+        here.until(lambda: len(found.get(part(), [])) == 50)
+        assert copier.tally.differences == {"foreign": 50}
+        texts = [text for kind, text in here.events if kind == "difference"]
+        assert len(texts) == 10
+        assert texts[-1].endswith("; more of them are only counted for a minute")
+        here.pass_by(60)
+        here.target.write(REMOTE, b"foreign")
+        here.until(lambda: len(found[part()]) == 51, FOUND_S)
+        assert sum(kind == "difference" for kind, _ in here.events) == 11
+
+
 def test_nothing_is_read_of_topics_that_are_not_proven() -> None:
     with world() as here:
         copier = here.begin()
