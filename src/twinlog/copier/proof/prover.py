@@ -33,7 +33,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code, explain, refused
 from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.kafka.protocol.offsets import EARLIEST
-from twinlog.kafka.retry import PARTITION_RECOVERY, retry
+from twinlog.kafka.retry import PARTITION_RECOVERY, PROOF_READING, Backoff, retry
 from twinlog.lease.progress import DifferenceKind
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
@@ -45,10 +45,7 @@ LOOK_S = 0.25
 """How often notes are compared that came after their batches."""
 
 AGAIN_S = 0.5
-"""The pause before a suspicion is looked into again, and before a troubled partition is read again."""
-
-REFUSED_S = 10.0
-"""The pause before a partition is read again that the prover has no right to read."""
+"""The pause before a suspicion is looked into again."""
 
 LINGER_MS = 60
 """Single batches wait for each other, for a part of this time: the prover would read each append by itself."""
@@ -112,6 +109,7 @@ class Prover:
         self._turn = loop.signal()
         self._cursors: dict[TopicPartition, ProofCursor] = {}
         self._unreadable: dict[TopicPartition, int] = {}
+        self._troubles: dict[TopicPartition, Backoff] = {}
         client = settings.producer.client
         self._target = ClusterClient(loop, settings.target, replace(client, client_id=f"{client.client_id}-prover"))
         client = settings.consumer.client
@@ -181,6 +179,7 @@ class Prover:
         if cursor is not None and cursor.proof is proof:
             del self._cursors[proof.remote]
             self._unreadable.pop(proof.remote, None)
+            self._troubles.pop(proof.remote, None)
             self._changed = True
 
     def _lost(self, error: TwinlogError) -> None:
@@ -198,6 +197,7 @@ class Prover:
             self._loop.start(self._look_at_unreadable, cursor)
         else:
             self._unreadable.pop(cursor.remote, None)
+            self._troubles.pop(cursor.remote, None)
             self._compare(cursor)
 
     def _compare(self, cursor: ProofCursor) -> None:
@@ -224,7 +224,6 @@ class Prover:
 
     async def _recover(self, cursor: ProofCursor, code: int) -> None:
         """The broker refuses a fetch: read on later, after the records that the target has deleted."""
-        pause_s = AGAIN_S
         # The log ends before the next record, or is unknown.
         cursor.at_end = code == Code.OFFSET_OUT_OF_RANGE
         try:
@@ -234,13 +233,16 @@ class Prover:
                 if cursor.remote in starts and self._has(cursor):
                     cursor.skip_deleted(TargetOffset(starts[cursor.remote]))
             elif refused(code):
-                pause_s = REFUSED_S
                 self._lost(self._target.lacks("READ", f"topic {cursor.remote.topic}", "the proof of equality"))
         except TwinlogError as error:
             self._lost(error)
         self._reader.refresh()
-        await self._loop.sleep(pause_s)
+        await self._pause(cursor)
         self._continue(cursor)
+
+    async def _pause(self, cursor: ProofCursor) -> None:
+        """The pause after trouble with a partition; it grows until the partition is read again."""
+        await self._loop.sleep(self._troubles.setdefault(cursor.remote, Backoff(PROOF_READING)).count_failure())
 
     async def _look_at_unreadable(self, cursor: ProofCursor) -> None:
         """A header of an answer is impossible: read it again, in case that the network has damaged it."""
@@ -270,7 +272,7 @@ class Prover:
         except TwinlogError as error:
             if not self._stopped:
                 self._lost(error)
-                await self._loop.sleep(AGAIN_S)
+                await self._pause(cursor)
         if difference is None or not self._has(cursor):
             self._continue(cursor)
             return

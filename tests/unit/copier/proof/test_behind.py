@@ -10,7 +10,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.log import VirtualLog
-from harness.virtual.requests import FETCH, PRODUCE
+from harness.virtual.requests import FETCH, LIST_OFFSETS, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part
 from tests.unit.copier.proof.test_faults import (
     FOUND_S,
@@ -247,6 +247,24 @@ def _with_another_record(log: VirtualLog, place: int) -> bytearray:
     fresh = bytearray(encode_batch(records, CODECS["gzip"]))
     stamp(fresh, batch.producer_id, batch.producer_epoch, batch.base_sequence)
     return fresh
+
+
+def test_a_log_that_became_shorter_is_asked_for_its_begin_now_and_then() -> None:
+    """After an unclean election, until the copier meets the loss with its next append."""
+    with proving() as (here, found):
+        copier = begun(here)
+        noted(here, copier, found)
+        copied_blindly(here, copier, 3)
+        here.until(lambda: all_proven(here, copier))
+        here.target.log(REMOTE).cut(1)
+        here.target.news()
+        here.pass_by(20)
+        asked = here.target.asked[LIST_OFFSETS]
+        here.pass_by(60)
+        assert here.target.asked[LIST_OFFSETS] - asked < 10
+        copied_blindly(here, copier, 1)
+        here.until(lambda: all_proven(here, copier) and len(here.copied()) == 13, 2 * FOUND_S)
+        assert found == {}
 
 
 def test_a_broker_that_refused_the_login_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
