@@ -48,7 +48,10 @@ AGAIN_S = 0.5
 """The pause before a suspicion is looked into again."""
 
 LINGER_MS = 60
-"""Single batches wait for each other, for a part of this time: the prover would read each append by itself."""
+"""Batches wait for each other, for a part of this time: the prover would read each append by itself."""
+
+LARGE_BYTES = 512 << 10
+"""After so many bytes the prover reads on at once: it must read as fast as the copier appends."""
 
 MOST_UNREADABLE = 3
 """An impossible header is damaged on the target, if it is read so often; else on the way."""
@@ -131,6 +134,7 @@ class Prover:
             deliver=self._deliver,
             lost=self._lost,
             linger_ms=LINGER_MS,
+            large_bytes=LARGE_BYTES,
         )
 
     async def run(self) -> None:
