@@ -199,6 +199,15 @@ class ProofCursor:
         self.at_end = found.position >= answer.last_stable_offset
         return not found.unreadable
 
+    def look_past(self, note: Note, stable_end: TargetOffset) -> None:
+        """The present note was read again alone, while the readable log ended at `stable_end`.
+
+        In a fetch session a broker answers nothing for a partition without news (KIP-227), so that no answer would tell
+        whether the log goes on after the note.
+        """
+        assert self.position is not None
+        self.at_end = max(self.position, note.end) >= stable_end
+
     def compare(self, now: float, answered_at: float) -> Suspicion | None:
         """Compare as far as notes and batches are there; returns the first suspicion, and stays before it.
 
@@ -282,8 +291,7 @@ class ProofCursor:
     def _settle(self, note: Note, *, records: int = 0, size: int = 0, unproved: int = 0, differences: int = 0) -> None:
         assert self.position is not None
         before = self.proof.proven
-        if self.position < note.end:
-            self.position, self.at_end = note.end, False
+        self.position = max(self.position, note.end)
         while self._unmatched and self._unmatched[0].base < note.end:
             self._unmatched.popleft()
         self.note = None

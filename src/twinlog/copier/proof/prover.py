@@ -336,6 +336,7 @@ class Prover:
         batches, bounds = await self._read_again(cursor, note.base, note.end)
         if cursor.note is not note or cursor.proof.has_cut:
             return None
+        cursor.look_past(note, bounds.stable_end)
         if note.unproved or bounds.start > note.base:
             cursor.leave_out_note(note)
             return None

@@ -227,9 +227,17 @@ def test_a_batch_is_missing_only_at_the_end_of_the_log() -> None:
     cursor.at_end = True
     assert cursor.compare(60.0, 8.0) is None
     assert cursor.compare(60.0, 60.0) == Suspicion(cursor.note)
-    cursor.accept_note(cursor.note)  # type: ignore[arg-type]
+    # The leader was asked for this append alone.
+    assert cursor.note is not None
+    cursor.look_past(cursor.note, TargetOffset(4))
+    cursor.accept_note(cursor.note)
     proof.add_append(append(2), TargetOffset(2))
     assert cursor.compare(60.0, 60.0) is None
+    assert cursor.note is not None
+    cursor.look_past(cursor.note, TargetOffset(4))
+    cursor.accept_note(cursor.note)
+    proof.add_append(append(4), TargetOffset(4))
+    assert cursor.compare(60.0, 60.0) == Suspicion(cursor.note)
 
 
 def test_the_first_note_of_a_new_topic_comes_at_any_time() -> None:
