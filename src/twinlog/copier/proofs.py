@@ -28,6 +28,10 @@ PROOF_SHARE = 4
 WAIT_S = 1.0
 """How long a release waits for the proof of the last appends."""
 
+MOST_EVENTS = 10
+EVENTS_S = 60.0
+"""So many differences of a partition are reported in this time; all of them are counted."""
+
 LOOK_S = 0.02
 AGAIN_S = 600.0
 """How often the same trouble of the prover is reported."""
@@ -45,6 +49,8 @@ class CopierProofs:
         self._loop: Loop | None = None
         self._prover: Prover | None = None
         self._logged = LogOnce(context.loop.clock)
+        self._reported: dict[TopicPartition, tuple[float, int]] = {}
+        """The begin of a time of `EVENTS_S` and the differences in it, by partition."""
         proves = settings.transform is None and any(settings.proof.values)
         self.memory_bytes = min(MOST_PROOF_BYTES, settings.copier_memory_bytes // PROOF_SHARE) if proves else 0
         """The memory of the prover, in bytes; 0 for a flow that proves nothing."""
@@ -73,6 +79,7 @@ class CopierProofs:
         """The copier has released a partition: appends that still wait for their proof are out of it."""
         proof = part.copied.proof
         if proof is not None:
+            self._reported.pop(part.source, None)
             self._context.tally.add_proven(0, 0, self._notes.close_partition(part.source))
             self._call_prover(lambda prover: prover.remove_partition(proof))
 
@@ -140,7 +147,7 @@ class CopierProofs:
         if part is None:
             return None
         settled = part.misplaced is None and not part.failed and not part.state.unstored
-        idle = part.queue.idle and not part.copied.in_transaction
+        idle = part.queue.idle and not part.queue.late.expected and not part.copied.in_transaction
         return CopyView(part.durable.next_target, idle, settled, part.queue.identity.producer_id)
 
     def _take_difference(self, source: TopicPartition, difference: ProofDifference) -> None:
@@ -149,10 +156,16 @@ class CopierProofs:
         if part is None or part.failed:
             return
         error = difference.as_error(source, part.remote)
-        if part.copied.proof is None or part.copied.proof.reports:
-            self._context.report_event("difference", error.message)
-        else:
+        if part.copied.proof is not None and not part.copied.proof.reports:
             part.hold_difference(error)
+            return
+        since, count = self._reported.get(source, (self._now(), 0))
+        if self._now() - since > EVENTS_S:
+            since, count = self._now(), 0
+        self._reported[source] = since, count + 1
+        if count < MOST_EVENTS:
+            more = "; more of them are only counted for a minute" if count + 1 == MOST_EVENTS else ""
+            self._context.report_event("difference", error.message + more)
 
     def _report_trouble(self, text: str) -> None:
         if self._logged.is_new(text, AGAIN_S):

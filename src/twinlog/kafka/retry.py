@@ -247,6 +247,9 @@ PARTITION_RECOVERY = RetryPolicy(0.2, 5.0, KAFKA_JITTER)
 OFFSET_STEP = RetryPolicy(0.1, 2.0, KAFKA_JITTER)
 """A marker or an aborted record at an offset of the source: all later records of the partition wait for it."""
 
+PROOF_READING = RetryPolicy(0.5, 10.0)
+"""The prover reads a remote partition again that its broker refuses, or whose log has become shorter."""
+
 OFFSET_SYNCS = RetryPolicy(0.5, 10.0)
 """The offset syncs of a copier: newer syncs replace waiting syncs, and no record waits for them."""
 

@@ -6,12 +6,24 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
 
+from tests.any_log import logs
 from tests.source_log import New, SourceLog
 from twinlog.arrow import bodies as module
-from twinlog.arrow.bodies import Bodies, decode_bodies, equal_records, first_difference, join, match_offsets, spans
+from twinlog.arrow.bodies import (
+    Bodies,
+    decode_bodies,
+    decode_plain,
+    equal_records,
+    first_difference,
+    join,
+    match_offsets,
+    places_of,
+    spans,
+)
 from twinlog.kafka.record.batch import Batch, scan
-from twinlog.kafka.record.records import Record, decode_body
+from twinlog.kafka.record.records import Record, decode_body, records_block
 
 NOW = 1_700_000_000_000
 
@@ -38,6 +50,61 @@ def records(found: Bodies) -> list[Record]:
         decode_body(int(found.offsets[place]), int(found.timestamps[place]), found.body(place))
         for place in range(len(found))
     ]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_expected_places_change_nothing(codec: str, chance: random.Random) -> None:
+    """Right or wrong, whether they are of the same number of bytes or not."""
+    log = SourceLog(7)
+    log.batch(made(chance, 400), codec=codec)
+    data = log.fetch()
+    (batch,) = scan(data)
+    found = of(log)
+    places = places_of(found, batch.base_timestamp)
+    assert int(places[-1]) == len(records_block(data, batch))
+    swapped = places.copy()
+    swapped[5] += 1
+    for expected in (places, swapped, places[:-1], places + 1, places_of(found.part(0, 9), batch.base_timestamp)):
+        again, used = decode_bodies(data, [batch], 0, 2**60, expected)
+        assert (records(again), used) == (log.visible(), 1)
+
+
+def plain(log: SourceLog, *ranges: tuple[int, int], transactions: bool = True) -> Bodies | None:
+    return decode_plain(log.fetch(), ranges, transactions=transactions)
+
+
+@given(logs())
+def test_of_any_log_at_once_or_batch_by_batch(log: SourceLog) -> None:
+    found = plain(log, (0, 2**60))
+    if found is not None:
+        batches = [batch for batch in scan(log.fetch()) if not batch.is_control and batch.record_count]
+        assert records(found) == records(of(log, batches))
+
+
+def test_plain_batches_at_once(chance: random.Random) -> None:
+    log = SourceLog(7)
+    for count in (9, 3, 1, 1, 200, 1):
+        log.batch(made(chance, count))
+        log.batch(made(chance, 2), deltas=[1, 4], last_delta=8, append_time=NOW + 77)
+        log.gap(3)
+    found = plain(log, (0, 2**60))
+    assert found is not None
+    assert records(found) == log.visible()
+    # Only the batches of the ranges.
+    some = plain(log, (20, 21), (60, 61))
+    assert some is not None
+    assert 2 <= len(some) < 40
+    assert {20, 60} & {one.offset for one in log.visible()} <= {one.offset for one in records(some)}
+    singles = SourceLog(0)
+    for _ in range(50):
+        singles.batch(made(chance, 1))
+    found = plain(singles, (10, 20))
+    assert found is not None
+    assert records(found) == singles.visible()[10:20]
+    assert plain(singles, (70, 80)) is None
+    singles.batch(made(chance, 2), codec="lz4")
+    assert plain(singles, (0, 50)) is not None
+    assert plain(singles, (0, 52)) is None
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "gzip"])

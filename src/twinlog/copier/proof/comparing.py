@@ -78,17 +78,21 @@ class LogPart(NamedTuple):
 
 def read_stored(answer: PartitionResponse, position: TargetOffset, now: float) -> LogPart:
     """The batches of an answer from `position` on; markers and aborted records are left out."""
-    hidden = AbortedFilter(answer.aborted)
+    hidden = AbortedFilter(answer.aborted) if answer.aborted else None
     found: list[RemoteBatch] = []
     at = 0
     try:
         while (batch := read_batch(answer.records, at)) is not None:
             at = batch.end
-            gone = batch.magic == 2 and hidden.hides(batch, abort_marker=is_abort_marker(answer.records, batch))
-            if batch.last_offset < position:
+            gone = batch.is_control
+            if hidden is not None and batch.magic == 2:
+                abort_marker = gone and is_abort_marker(answer.records, batch)
+                gone = hidden.hides(batch, abort_marker=abort_marker) or gone
+            last_offset = batch.last_offset
+            if last_offset < position:
                 continue
-            position = TargetOffset(batch.last_offset + 1)
-            if not gone and not batch.is_control and batch.record_count:
+            position = TargetOffset(last_offset + 1)
+            if not gone and batch.record_count:
                 found.append(_stored(answer.records, batch, now))
     except CorruptBatchError:
         return LogPart(found, position, unreadable=True)
@@ -157,9 +161,16 @@ class ProofCursor:
         self.note: Note | None = None
         self.suspended = False
         self.ended = False
+        self.at_end = False
+        """Whether the last answer ended at the end of the readable log: only then a batch may be missing."""
+        self.rewritten = False
+        """Whether the target stores the last batch in another form: then many batches are read again at once."""
         self._unmatched: deque[RemoteBatch] = deque()
         self._row: list[RemoteBatch] = []
-        """The batches of the present folded note."""
+        """The batches of the present note, if it is a single append."""
+        self._row_records = 0
+        self._row_chain: bytes | None = EMPTY_CHAIN
+        """The chain over the batches of the present folded note, None after a damaged batch."""
         self._chain = EMPTY_CHAIN
 
     @property
@@ -167,7 +178,7 @@ class ProofCursor:
         """Whether notes or batches wait, or the copier went back."""
         proof = self.proof
         waits = self.note is not None or bool(self._unmatched) or bool(proof.waiting) or proof.has_cut
-        return waits or self.position is None
+        return waits or (self.position is None and proof.begin is not None)
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
         """The next fetch position, as `kafka.consumer.partition_reader.Cursor`."""
@@ -185,7 +196,17 @@ class ProofCursor:
         found = read_stored(answer, self.position, now)
         self._unmatched.extend(found.batches)
         self.position = found.position
+        self.at_end = found.position >= answer.last_stable_offset
         return not found.unreadable
+
+    def look_past(self, note: Note, stable_end: TargetOffset) -> None:
+        """The present note was read again alone, while the readable log ended at `stable_end`.
+
+        In a fetch session a broker answers nothing for a partition without news (KIP-227), so that no answer would tell
+        whether the log goes on after the note.
+        """
+        assert self.position is not None
+        self.at_end = max(self.position, note.end) >= stable_end
 
     def compare(self, now: float, answered_at: float) -> Suspicion | None:
         """Compare as far as notes and batches are there; returns the first suspicion, and stays before it.
@@ -193,12 +214,13 @@ class ProofCursor:
         The broker of the remote log last answered at `answered_at` (monotonic seconds).
         """
         self._follow_cut()
-        if self.position is None:
-            self.position = self.proof.begin
         while True:
             if self.note is None:
-                self.note = self.proof.take_note()
-                self._row = []
+                self.note = self.proof.take_note(folded=self.rewritten)
+                self._clear_row()
+            if self.position is None:
+                # The first note of a new topic tells its first offset.
+                self.position = self.proof.begin
             note = self.note
             if note is None:
                 first = self._unmatched[0] if self._unmatched else None
@@ -206,13 +228,15 @@ class ProofCursor:
             if self._unmatched and self._unmatched[0].end <= note.base:
                 return Suspicion(note, self._unmatched[0])
             while self._unmatched and self._unmatched[0].base < note.end:
-                self._row.append(self._unmatched.popleft())
+                self._add_to_row(note, self._unmatched.popleft())
             assert self.position is not None
             if self.position < note.end:
-                return Suspicion(note) if answered_at > note.at + PATIENCE_S else None
+                # A proof that lags behind reads on: to read each append alone would cost more than to catch up.
+                return Suspicion(note) if self.at_end and answered_at > note.at + PATIENCE_S else None
             if note.unproved:
                 self.leave_out_note(note)
-            elif matches(note, self._row):
+            elif self._has_appends(note):
+                self.rewritten = False
                 self.accept_note(note)
             else:
                 return Suspicion(note)
@@ -222,22 +246,21 @@ class ProofCursor:
         part = note.head if note.element is None else note.element.encode(note.base)
         assert part is not None
         self._chain = extend_chain(self._chain, part)
-        proven = self.proof.proven
-        self._settle(note, replace(proven, records=proven.records + note.records, bytes=proven.bytes + note.size))
+        self._settle(note, records=note.records, size=note.size)
 
     def leave_out_note(self, note: Note) -> None:
         """The records of a note are out of the proof: the target deleted them, or they were compared otherwise."""
-        count = note.records or sum(one.records for one in self._row)
-        self._settle(note, replace(self.proof.proven, unproved=self.proof.proven.unproved + count))
+        self._settle(note, unproved=note.records or self._row_records)
 
     def pass_difference(self, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
-        proven = replace(self.proof.proven, differences=self.proof.proven.differences + 1)
         if surplus is None:
             assert note is not None
-            self._settle(note, proven)
+            # Of a folded row only the first difference is known.
+            self._settle(note, unproved=note.records if note.appends > 1 else 0, differences=1)
             return
-        self.proof.set_proven(proven)
+        proven = self.proof.proven
+        self.proof.set_proven(replace(proven, differences=proven.differences + 1))
         self.drop_surplus(surplus)
 
     def drop_surplus(self, surplus: RemoteBatch) -> None:
@@ -253,7 +276,7 @@ class ProofCursor:
     def read_again(self, offset: TargetOffset) -> None:
         """Read the log again from an offset on, or from the present note on if it comes first."""
         self._unmatched.clear()
-        self._row = []
+        self._clear_row()
         self.position = offset if self.note is None else min(offset, self.note.base)
 
     def skip_deleted(self, log_start: TargetOffset) -> None:
@@ -265,19 +288,47 @@ class ProofCursor:
             self.leave_out_note(note)
         self.note = note
 
-    def _settle(self, note: Note, proven: Proven) -> None:
+    def _settle(self, note: Note, *, records: int = 0, size: int = 0, unproved: int = 0, differences: int = 0) -> None:
         assert self.position is not None
+        before = self.proof.proven
         self.position = max(self.position, note.end)
         while self._unmatched and self._unmatched[0].base < note.end:
             self._unmatched.popleft()
         self.note = None
-        self._row = []
-        self.proof.set_proven(replace(proven, source=note.next_source, target=note.end, chain=self._chain.hex()))
+        self._clear_row()
+        # This is done for each append, and `replace` would take as long as all else.
+        proven = Proven(
+            note.next_source,
+            note.end,
+            before.records + records,
+            before.bytes + size,
+            before.unproved + unproved,
+            before.differences + differences,
+            self._chain.hex(),
+        )
+        self.proof.set_proven(proven)
         self.proof.end_note()
+
+    def _has_appends(self, note: Note) -> bool:
+        return note.head == self._row_chain if note.element is None else matches(note, self._row)
+
+    def _add_to_row(self, note: Note, batch: RemoteBatch) -> None:
+        self._row_records += batch.records
+        if note.element is not None:
+            self._row.append(batch)
+        elif batch.element is None:
+            self._row_chain = None
+        elif self._row_chain is not None:
+            self._row_chain = extend_chain(self._row_chain, batch.element.encode(batch.base))
+
+    def _clear_row(self) -> None:
+        self._row = []
+        self._row_records = 0
+        self._row_chain = EMPTY_CHAIN
 
     def _follow_cut(self) -> None:
         """The target lost records: the proof goes back to the records that are left."""
-        cut = self.proof.take_cut()
+        cut = self.proof.take_cut() if self.proof.has_cut else None
         if cut is None:
             return
         target, source = cut
@@ -290,7 +341,6 @@ class ProofCursor:
             self.note = Note(note.base, target, source, 0, 0, note.at) if note.base < target else None
             if self.note is None:
                 self.proof.end_note()
+            self._clear_row()
         if self.position is not None and self.position > target:
-            self.position = target
-        self._unmatched = deque(one for one in self._unmatched if one.end <= target)
-        self._row = [one for one in self._row if one.end <= target]
+            self.read_again(target)

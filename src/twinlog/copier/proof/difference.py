@@ -98,3 +98,8 @@ async def find_first_difference(
         last = SourceOffset(int(ours.offsets[count - 1]) + 1)
         placed = TargetOffset(int(theirs.offsets[count - 1]) + 1)
         ours, theirs = ours.part(count, len(ours)), theirs.part(count, len(theirs))
+
+
+async def count_records(source: AsyncIterator[Bodies], note: Note) -> int:
+    """The number of records of a note that the source still has: it may have deleted or compacted the others."""
+    return sum([len(within_spans(found, note.spans)) async for found in source])

@@ -22,6 +22,15 @@ MOST_NOTES = 65_536
 FOLDED_NOTES = 4_096
 """The notes of a partition that are folded at once: this takes the copier some 5 ms."""
 
+MOST_ROW = 16_384
+"""The appends of a folded note: after a suspicion all of them are read again."""
+
+MOST_SPANS = 64
+"""A note with more runs of source offsets keeps a single run around all of them: its memory stays bounded."""
+
+WORTH_FOLDING = 8
+"""A folding that frees less than one of so many notes would cost the copier too much for each append."""
+
 _NO_SOURCE, _NO_TARGET, _NO_CHAIN = SourceOffset(-1), TargetOffset(-1), EMPTY_CHAIN.hex()
 
 Spans = tuple[tuple[SourceOffset, int], ...]
@@ -33,8 +42,9 @@ class Note:
     """Copied records at the target offsets from `base` to below `end`; markers of transactions may lie between them.
 
     `spans` are their source offsets, and `next_source` is the position after them. `element` identifies a single
-    append. `head` is the chain over the elements of a row of appends. Without both the records are out of
-    the proof, and `records` is 0. The target acknowledged the records at `at` (monotonic seconds).
+    append. `head` is the chain over the elements of a row of `appends`. Without both the records are out of
+    the proof, and `records` is 0 while their number is unknown. The target acknowledged the records at `at` (monotonic
+    seconds).
     """
 
     base: TargetOffset
@@ -46,6 +56,7 @@ class Note:
     spans: Spans = ()
     element: Element | None = None
     head: bytes | None = None
+    appends: int = 1
 
     @property
     def unproved(self) -> bool:
@@ -71,9 +82,18 @@ class Note:
             self.records + later.records,
             self.size + later.size,
             self.at,
-            _joined(self.spans, later.spans),
+            few_spans(_joined(self.spans, later.spans)),
             head=extend_chain(head, later.element.encode(later.base)),
+            appends=self.appends + 1,
         )
+
+
+def few_spans(spans: Spans) -> Spans:
+    """The runs, or a single run around all of them if they are too many."""
+    if len(spans) <= MOST_SPANS:
+        return spans
+    first = spans[0][0]
+    return ((first, sum(spans[-1]) - first),)
 
 
 def _joined(spans: Spans, later: Spans) -> Spans:
@@ -83,18 +103,35 @@ def _joined(spans: Spans, later: Spans) -> Spans:
     return (*spans[:-1], (first, count + next_count), *later[1:])
 
 
+def _left_out(first: Note, last: Note, records: int) -> Note:
+    """A note without proof over the range of two notes and all notes between them."""
+    return Note(first.base, last.end, last.next_source, records, 0, first.at)
+
+
 def fold_notes(notes: deque[Note], most: int) -> int:
     """Fold each row of appends among the first `most` notes; returns the number of notes less."""
     before = len(notes)
     folded: list[Note] = []
     for _ in range(min(most, before)):
         note = notes.popleft()
-        if folded and not folded[-1].unproved and note.element is not None:
-            folded[-1] = folded[-1].followed_by(note)
+        last = folded[-1] if folded else None
+        if last is None or last.unproved != note.unproved:
+            folded.append(note)
+        elif note.unproved:
+            folded[-1] = _left_out(last, note, last.records + note.records)
+        elif note.element is not None and last.appends < MOST_ROW:
+            folded[-1] = last.followed_by(note)
         else:
             folded.append(note)
     notes.extendleft(reversed(folded))
     return before - len(notes)
+
+
+def leave_out_notes(notes: deque[Note], most: int) -> int:
+    """Take the first `most` notes out of the proof, as a single note; returns the number of notes less."""
+    gone = [notes.popleft() for _ in range(min(most, len(notes)))]
+    notes.appendleft(_left_out(gone[0], gone[-1], sum(note.records for note in gone)))
+    return len(gone) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +187,7 @@ class PartitionProof:
             append.count if append.element is not None else 0,
             append.bytes,
             self._all.now(),
-            append.spans,
+            few_spans(append.spans),
             append.element,
         )
         self._end = note.end
@@ -216,9 +253,9 @@ class PartitionProof:
 
     # The prover's thread.
 
-    def take_note(self) -> Note | None:
-        """Take the next note; it counts as unproven until the next call."""
-        self._taken = self._all.pop_note(self)
+    def take_note(self, *, folded: bool = False) -> Note | None:
+        """Take the next note, `folded` with the notes after it; it counts as unproven until the next call."""
+        self._taken = self._all.pop_note(self, folded=folded)
         return self._taken
 
     def set_proven(self, proven: Proven) -> None:
@@ -319,9 +356,21 @@ class ProofNotes:
             part.set_begin(notes[0].base)
             part.waiting.extend(notes)
             self._count += len(notes)
-            if self._count > self._most:
-                longest = max(self._parts.values(), key=lambda one: len(one.waiting), default=part)
-                self._count -= fold_notes(longest.waiting, FOLDED_NOTES)
+            while self._count > self._most and (freed := self._free_notes(part)):
+                self._count -= freed
+
+    def _free_notes(self, part: PartitionProof) -> int:
+        """Fold the oldest notes of the partition with the most notes; returns the number of notes less.
+
+        Notes that scarcely fold leave the proof, so that a proof far behind keeps its memory and costs the copier
+        little.
+        """
+        longest = max(self._parts.values(), key=lambda one: len(one.waiting), default=part).waiting
+        some = min(len(longest), FOLDED_NOTES)
+        freed = fold_notes(longest, some)
+        if some > 1 and freed * WORTH_FOLDING < some:
+            freed += leave_out_notes(longest, some - freed)
+        return freed
 
     def begin_at(self, part: PartitionProof, target: TargetOffset) -> None:
         """The first record of a partition gets a target offset."""
@@ -333,9 +382,14 @@ class ProofNotes:
         with self._lock:
             self._count -= part.set_cut(target, source)
 
-    def pop_note(self, part: PartitionProof) -> Note | None:
-        """Take the first note of a partition, or None."""
+    def pop_note(self, part: PartitionProof, *, folded: bool = False) -> Note | None:
+        """Take the first note of a partition, `folded` with the notes after it; None without a note."""
+        if not part.waiting:
+            # The thread of the copier adds notes, and this thread looks again soon.
+            return None
         with self._lock:
+            if folded:
+                self._count -= fold_notes(part.waiting, FOLDED_NOTES)
             if not part.waiting:
                 return None
             self._count -= 1

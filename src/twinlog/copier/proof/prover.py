@@ -8,9 +8,9 @@ lost records itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twinlog.copier.proof.comparing import (
     ProofCursor,
@@ -33,16 +33,25 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code, explain, refused
 from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.kafka.protocol.offsets import EARLIEST
-from twinlog.kafka.retry import PARTITION_RECOVERY, retry
+from twinlog.kafka.retry import PARTITION_RECOVERY, PROOF_READING, Backoff, retry
 from twinlog.lease.progress import DifferenceKind
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
+
+if TYPE_CHECKING:
+    from twinlog.arrow.bodies import Bodies
 
 LOOK_S = 0.25
 """How often notes are compared that came after their batches."""
 
 AGAIN_S = 0.5
-"""The pause before a suspicion is looked into again, and before a refused partition is read again."""
+"""The pause before a suspicion is looked into again."""
+
+LINGER_MS = 60
+"""Batches wait for each other, for a part of this time: the prover would read each append by itself."""
+
+LARGE_BYTES = 512 << 10
+"""After so many bytes the prover reads on at once: it must read as fast as the copier appends."""
 
 MOST_UNREADABLE = 3
 """An impossible header is damaged on the target, if it is read so often; else on the way."""
@@ -52,7 +61,8 @@ class CopyView(NamedTuple):
     """A partition as its copier knows it.
 
     The next record that counts for good gets the target offset `next_target`. With `idle` every append is acknowledged
-    and committed. `settled` is false while the copier recovers lost records. `producer_id` appends.
+    and committed, and none of an earlier copier may arrive. `settled` is false while the copier recovers lost records.
+    `producer_id` appends.
     """
 
     next_target: TargetOffset | None
@@ -102,6 +112,7 @@ class Prover:
         self._turn = loop.signal()
         self._cursors: dict[TopicPartition, ProofCursor] = {}
         self._unreadable: dict[TopicPartition, int] = {}
+        self._troubles: dict[TopicPartition, Backoff] = {}
         client = settings.producer.client
         self._target = ClusterClient(loop, settings.target, replace(client, client_id=f"{client.client_id}-prover"))
         client = settings.consumer.client
@@ -122,6 +133,8 @@ class Prover:
             memory_of(self._target.frames),
             deliver=self._deliver,
             lost=self._lost,
+            linger_ms=LINGER_MS,
+            large_bytes=LARGE_BYTES,
         )
 
     async def run(self) -> None:
@@ -170,6 +183,7 @@ class Prover:
         if cursor is not None and cursor.proof is proof:
             del self._cursors[proof.remote]
             self._unreadable.pop(proof.remote, None)
+            self._troubles.pop(proof.remote, None)
             self._changed = True
 
     def _lost(self, error: TwinlogError) -> None:
@@ -187,6 +201,7 @@ class Prover:
             self._loop.start(self._look_at_unreadable, cursor)
         else:
             self._unreadable.pop(cursor.remote, None)
+            self._troubles.pop(cursor.remote, None)
             self._compare(cursor)
 
     def _compare(self, cursor: ProofCursor) -> None:
@@ -213,6 +228,8 @@ class Prover:
 
     async def _recover(self, cursor: ProofCursor, code: int) -> None:
         """The broker refuses a fetch: read on later, after the records that the target has deleted."""
+        # The log ends before the next record, or is unknown.
+        cursor.at_end = code == Code.OFFSET_OUT_OF_RANGE
         try:
             if code == Code.OFFSET_OUT_OF_RANGE:
                 await self._target.refresh_soon([cursor.remote.topic])
@@ -224,8 +241,12 @@ class Prover:
         except TwinlogError as error:
             self._lost(error)
         self._reader.refresh()
-        await self._loop.sleep(AGAIN_S)
+        await self._pause(cursor)
         self._continue(cursor)
+
+    async def _pause(self, cursor: ProofCursor) -> None:
+        """The pause after trouble with a partition; it grows until the partition is read again."""
+        await self._loop.sleep(self._troubles.setdefault(cursor.remote, Backoff(PROOF_READING)).count_failure())
 
     async def _look_at_unreadable(self, cursor: ProofCursor) -> None:
         """A header of an answer is impossible: read it again, in case that the network has damaged it."""
@@ -255,7 +276,7 @@ class Prover:
         except TwinlogError as error:
             if not self._stopped:
                 self._lost(error)
-                await self._loop.sleep(AGAIN_S)
+                await self._pause(cursor)
         if difference is None or not self._has(cursor):
             self._continue(cursor)
             return
@@ -315,7 +336,8 @@ class Prover:
         batches, bounds = await self._read_again(cursor, note.base, note.end)
         if cursor.note is not note or cursor.proof.has_cut:
             return None
-        if bounds.start > note.base:
+        cursor.look_past(note, bounds.stable_end)
+        if note.unproved or bounds.start > note.base:
             cursor.leave_out_note(note)
             return None
         if matches(note, batches):
@@ -334,7 +356,17 @@ class Prover:
         if not batches:
             return ProofDifference(kind, note.first_source, note.base)
         first = await self._first_difference(cursor, note)
+        if isinstance(first, str):
+            if is_rewritten(note, batches) and sum(one.records for one in batches) == note.records:
+                cursor.leave_out_note(note)
+                return None
+            # A broker keeps the bytes of a batch whose form it keeps.
+            first = note.first_source, note.base
+        if first is not None and await self._is_deleted(cursor.remote, note.base):
+            cursor.leave_out_note(note)
+            return None
         if first is None and is_rewritten(note, batches):
+            cursor.rewritten = True
             cursor.accept_note(note)
             return None
         source_offset, target_offset = first or (note.first_source, note.base)
@@ -342,21 +374,37 @@ class Prover:
             kind = "missing"
         return ProofDifference(kind, source_offset, target_offset)
 
-    async def _first_difference(self, cursor: ProofCursor, note: Note) -> tuple[SourceOffset, TargetOffset] | None:
-        from twinlog.copier.proof.difference import find_first_difference, read_bodies  # noqa: PLC0415 - numpy
+    async def _first_difference(
+        self, cursor: ProofCursor, note: Note
+    ) -> tuple[SourceOffset, TargetOffset] | Literal["gone"] | None:
+        """The offsets of the first different record of a note; "gone" if the source has deleted some record since."""
+        from twinlog.copier.proof.difference import (  # noqa: PLC0415 - numpy
+            count_records,
+            find_first_difference,
+            read_bodies,
+        )
 
         committed = self._settings.consumer.isolation_level == "read_committed"
         theirs = LeaderFetch(self._target, self._reading, read_committed=True)
         ours = LeaderFetch(self._source, self._settings.consumer, read_committed=committed)
         past = sum(note.spans[-1])
+
+        def originals() -> AsyncIterator[Bodies]:
+            return read_bodies(ours, cursor.source, note.first_source, past, None, committed=committed)
+
         try:
-            return await find_first_difference(
-                read_bodies(ours, cursor.source, note.first_source, past, None, committed=committed),
-                read_bodies(theirs, cursor.remote, note.base, note.end, None, committed=True),
-                note,
-            )
+            copies = read_bodies(theirs, cursor.remote, note.base, note.end, None, committed=True)
+            first = await find_first_difference(originals(), copies, note)
+            if first is not None and await count_records(originals(), note) != note.records:
+                return "gone"
         except CorruptBatchError:
             return note.first_source, note.base
+        return first
+
+    async def _is_deleted(self, remote: TopicPartition, offset: TargetOffset) -> bool:
+        """Whether the target has deleted its records before a later offset. Raises ClusterError."""
+        starts = await self._target.list_offsets([remote], EARLIEST)
+        return remote in starts and starts[remote] > offset
 
     async def _read_again(
         self, cursor: ProofCursor, start: TargetOffset, end: TargetOffset

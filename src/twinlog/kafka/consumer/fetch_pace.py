@@ -59,11 +59,12 @@ LARGE_BYTES = 32 << 10
 
 
 class FetchPacer:
-    """The pauses of the reader of a broker, by the latest batches."""
+    """The pauses of the reader of a broker, by the latest batches; an answer of `large_bytes` has no pause after it."""
 
-    __slots__ = ("_batches", "_pause_s", "_since", "_worth")
+    __slots__ = ("_batches", "_large_bytes", "_pause_s", "_since", "_worth")
 
-    def __init__(self, linger_ms: int) -> None:
+    def __init__(self, linger_ms: int, large_bytes: int = LARGE_BYTES) -> None:
+        self._large_bytes = large_bytes
         self._pause_s = min(linger_ms / 1000 * LINGER_SHARE, MOST_S)
         self._batches = 0
         self._since = LONG_AGO
@@ -79,7 +80,7 @@ class FetchPacer:
         size = 0
         for records in answers:
             size += len(records)
-            if size >= LARGE_BYTES:
+            if size >= self._large_bytes:
                 self._batches, self._since, self._worth = 0, now, False
                 return 0.0
             self._batches += count_batches(records)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.fetch_pace import FetchPacer, FetchSize
+from twinlog.kafka.consumer.fetch_pace import LARGE_BYTES, FetchPacer, FetchSize
 from twinlog.kafka.consumer.nearest import NearestReplicas
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.net.loop import Loop, Signal
@@ -34,6 +34,9 @@ NO_ROOM_S = 0.02
 
 THROTTLED_LOOK_S = 1.0
 """Longest pause in seconds of the reader of a throttling broker: the reader may have to stop meanwhile."""
+
+REFUSED_S = 30
+"""The pause in seconds after a refused login. The copier ends meanwhile; the prover reads again after it."""
 
 LEAST_WAIT_MS = 25
 """A shorter wait would send fetch after fetch to an idle broker; a record ends the wait in any case."""
@@ -104,7 +107,8 @@ class SourceReader:
     """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
 
     `lost(error)` is called when the cluster refuses for good; after any other error the reader tries again for ever.
-    Single records that come fast wait for each other, for a part of `linger_ms` (see `FetchPacer`).
+    Single records that come fast wait for each other, for a part of `linger_ms`, in answers of less than `large_bytes`
+    (see `FetchPacer`).
     """
 
     def __init__(
@@ -117,9 +121,11 @@ class SourceReader:
         deliver: Callable[[FetchPosition, Fetched], None],
         lost: Callable[[TwinlogError], None],
         linger_ms: int = 0,
+        large_bytes: int = LARGE_BYTES,
     ) -> None:
         self._loop = loop
         self._linger_ms = linger_ms
+        self._large_bytes = large_bytes
         self._now = loop.clock.monotonic
         self._client = client
         self._settings = settings
@@ -208,7 +214,7 @@ class SourceReader:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
         backoff = Backoff.of(settings.client)
-        pace = FetchPacer(self._linger_ms)
+        pace = FetchPacer(self._linger_ms, self._large_bytes)
         empty = 0
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
         ahead: _FetchAhead | None = None
@@ -234,7 +240,8 @@ class SourceReader:
                 answers = await asking
             except RefusedError as error:
                 self._lost(error)
-                return
+                await self._wait_refused()
+                continue
             except TwinlogError as error:
                 self.trouble = str(error)
                 for partition in self._nearest.leave_broker(node):
@@ -267,6 +274,13 @@ class SourceReader:
             else:
                 self.refresh()
                 await self._loop.sleep(backoff.count_failure())
+
+    async def _wait_refused(self) -> None:
+        """Wait before a broker is asked again that refused the login; a reader that is stopped waits no longer."""
+        for _ in range(REFUSED_S):
+            if self._stopped:
+                return
+            await self._loop.sleep(1.0)
 
     def _most_bytes(self, poll: _Poll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)

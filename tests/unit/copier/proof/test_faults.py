@@ -387,6 +387,9 @@ def test_a_difference_holds_its_partition_until_it_is_accepted(exactly_once: str
         assert f"at offset {first} it has a record of another program" in held.text
         assert "after the copies before source offset 9" in held.text
         assert "twinlog.difference.policy = report" in held.way_out
+        granted = copier._held.held[part(0)].grant.position
+        assert granted is not None
+        assert granted.difference == first, "the driver grants it again with this position"
         here.feed([b"later"], number=0)
         here.feed([b"later"], number=1)
         here.until(lambda: here.copied(1)[-1] == b"later")
@@ -423,6 +426,25 @@ def test_a_policy_may_stop_the_flow() -> None:
         here.target.write(REMOTE, b"foreign")
         here.until(lambda: bool(here.failures), FOUND_S)
         assert here.failures[0][0] == part(0)
+
+
+def test_a_program_that_writes_all_the_time_does_not_flood_the_log() -> None:
+    with proving() as (here, found):
+        copier = here.begin()
+        noted(here, copier, found)
+        here.feed([b"a"])
+        here.until(lambda: all_proven(here, copier) and here.copied() == [b"a"])
+        for _ in range(50):
+            here.target.write(REMOTE, b"foreign")
+        here.until(lambda: len(found.get(part(), [])) == 50)
+        assert copier.tally.differences == {"foreign": 50}
+        texts = [text for kind, text in here.events if kind == "difference"]
+        assert len(texts) == 10
+        assert texts[-1].endswith("; more of them are only counted for a minute")
+        here.pass_by(60)
+        here.target.write(REMOTE, b"foreign")
+        here.until(lambda: len(found[part()]) == 51, FOUND_S)
+        assert sum(kind == "difference" for kind, _ in here.events) == 11
 
 
 def test_nothing_is_read_of_topics_that_are_not_proven() -> None:

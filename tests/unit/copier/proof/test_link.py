@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -12,21 +13,23 @@ from tests.any_log import logs, rules
 from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare
 from twinlog.batches.split import isolate, split_append
-from twinlog.copier.proof.link import require_equal, require_parts
+from twinlog.copier.proof.link import FEW_RECORDS, require_equal, require_parts
 from twinlog.errors import DifferenceError, TwinlogError
 from twinlog.kafka.producer.appends import Append, CopyRules, PreparedFetch
 from twinlog.kafka.record.batch import HEADER_SIZE
 from twinlog.model.types import SourceOffset
 
 
+@pytest.mark.parametrize("few", [0, FEW_RECORDS], ids=["as arrays", "one by one"])
 @given(logs(), rules)
-def test_whatever_is_built_has_the_records_of_its_source(log: SourceLog, how: CopyRules) -> None:
+def test_whatever_is_built_has_the_records_of_its_source(few: int, log: SourceLog, how: CopyRules) -> None:
     fetched = log.fetch()
     try:
         prepared = prepare(fetched, SourceOffset(0), how, log.aborted())
     except TwinlogError:
         return
-    require_equal(prepared.appends, fetched, log.aborted() if how.read_committed else None)
+    with mock.patch("twinlog.copier.proof.link.FEW_RECORDS", few):
+        require_equal(prepared.appends, fetched, log.aborted() if how.read_committed else None)
 
 
 def merged() -> tuple[SourceLog, PreparedFetch]:
@@ -38,8 +41,10 @@ def merged() -> tuple[SourceLog, PreparedFetch]:
     return log, prepared
 
 
+@pytest.mark.parametrize("few", [0, FEW_RECORDS], ids=["as arrays", "one by one"])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_changed_byte_is_found(seed: int) -> None:
+def test_a_changed_byte_is_found(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twinlog.copier.proof.link.FEW_RECORDS", few)
     log, prepared = merged()
     (append,) = prepared.appends
     chance = random.Random(seed)

@@ -6,7 +6,7 @@ import random
 from collections import deque
 
 from twinlog.copier.proof.comparing import ProofCursor, RemoteBatch, Suspicion, matches
-from twinlog.copier.proof.notes import MOST_NOTES, Note, PartitionProof, ProofNotes, fold_notes
+from twinlog.copier.proof.notes import MOST_NOTES, MOST_ROW, MOST_SPANS, Note, PartitionProof, ProofNotes, fold_notes
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.proof import Element
 from twinlog.mirror.offsets.positions import Position
@@ -168,12 +168,92 @@ def test_a_difference_within_a_folded_row_is_suspicious() -> None:
 
 
 def test_unproved_records_are_not_folded() -> None:
-    notes, proof = opened(most=10)
+    notes, proof = opened(most=20)
     for number in range(0, 60, 2):
         proof.add_append(append(number, known=number % 10 != 0), TargetOffset(number))
     unproved = [note.base for note in proof.waiting if note.unproved]
     assert unproved == [0, 10, 20, 30, 40, 50]
     assert notes.close_partition(SOURCE) == 48
+
+
+def test_a_source_with_holes_leaves_a_row_with_few_runs() -> None:
+    """A proof far behind keeps its memory, and folds in a time that does not grow."""
+    _, proof = opened(most=50)
+    cursor = ProofCursor(SOURCE, proof)
+    for number in range(0, 2_000, 2):
+        proof.add_append(append(2 * number), TargetOffset(number))
+    assert all(len(note.spans) <= MOST_SPANS for note in proof.waiting)
+    row = proof.waiting[0]
+    assert (row.first_source, sum(row.spans[-1])) == (0, 2 * row.end - 2)
+    # The batches of a row are not kept either.
+    assert read(cursor, *(stored(at, 2 * at) for at in range(0, row.end - 2, 2))) is None
+    assert cursor._row == []
+    assert read(cursor, *(stored(at, 2 * at) for at in range(row.end - 2, 2_000, 2))) is None
+    assert (proof.proven.target, proof.proven.records) == (2_000, 2_000)
+
+
+def test_a_row_ends_at_its_limit() -> None:
+    notes = deque(
+        Note(
+            *(TargetOffset(at), TargetOffset(at + 2), SourceOffset(at + 2), 2, 9, 7.0, ((SourceOffset(at), 2),)),
+            element=element(at),
+        )
+        for at in range(0, 2 * MOST_ROW + 20, 2)
+    )
+    fold_notes(notes, len(notes))
+    assert [(note.base, note.appends) for note in notes] == [(0, MOST_ROW), (2 * MOST_ROW, 10)]
+
+
+def test_notes_that_do_not_fold_leave_the_proof() -> None:
+    """As with the fillers of identical offsets between all appends."""
+    notes, proof = opened(most=50)
+    for number in range(0, 4_000, 2):
+        proof.add_append(append(number, known=number % 4 != 0), TargetOffset(number))
+        assert notes.count <= 50
+    assert notes.count == len(proof.waiting)
+    cursor = ProofCursor(SOURCE, proof)
+    assert read(cursor, *(stored(at, at) for at in range(0, 4_000, 2))) is None
+    assert proof.proven.target == 4_000
+    assert proof.proven.records + proof.proven.unproved <= 4_000
+    assert proof.proven.unproved > 1_900
+
+
+def test_a_batch_is_missing_only_at_the_end_of_the_log() -> None:
+    """A proof that lags behind has not read so far."""
+    _, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    proof.add_append(append(0), TargetOffset(0))
+    assert cursor.compare(60.0, 60.0) is None
+    cursor.at_end = True
+    assert cursor.compare(60.0, 8.0) is None
+    assert cursor.compare(60.0, 60.0) == Suspicion(cursor.note)
+    # The leader was asked for this append alone.
+    assert cursor.note is not None
+    cursor.look_past(cursor.note, TargetOffset(4))
+    cursor.accept_note(cursor.note)
+    proof.add_append(append(2), TargetOffset(2))
+    assert cursor.compare(60.0, 60.0) is None
+    assert cursor.note is not None
+    cursor.look_past(cursor.note, TargetOffset(4))
+    cursor.accept_note(cursor.note)
+    proof.add_append(append(4), TargetOffset(4))
+    assert cursor.compare(60.0, 60.0) == Suspicion(cursor.note)
+
+
+def test_the_first_note_of_a_new_topic_comes_at_any_time() -> None:
+    _, proof = opened(None)
+    cursor = ProofCursor(SOURCE, proof)
+    assert not cursor.has_work
+    take = proof.take_note
+
+    def late(*, folded: bool = False) -> Note | None:
+        proof.take_note = take  # type: ignore[method-assign]
+        proof.add_append(append(0), TargetOffset(40))
+        return take(folded=folded)
+
+    proof.take_note = late  # type: ignore[method-assign]
+    assert cursor.compare(7.0, -1.0) is None
+    assert cursor.position == 40
 
 
 def test_a_released_partition_takes_no_more_notes() -> None:

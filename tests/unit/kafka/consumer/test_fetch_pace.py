@@ -52,6 +52,11 @@ def test_large_answers_and_empty_ones_are_followed_by_a_fetch_at_once() -> None:
     pace = FetchPacer(5)
     assert paused(pace, every_s=0.0005)
     assert pace.pause_s([answer(40, 1_000)], 200.0) == 0.0
+    patient = FetchPacer(5, large_bytes=60_000)
+    assert paused(patient, every_s=0.0005)
+    assert pace.pause_s([answer(20, 1_000)], 201.0) == 0.0
+    assert patient.pause_s([answer(40, 1_000)], 100.1) == PAUSE_S
+    assert patient.pause_s([answer(70, 1_000)], 100.101) == 0.0
     assert paused(pace, every_s=0.0005, begin=201.0)
     assert pace.pause_s([], 202.0) == 0.0
 
