@@ -28,7 +28,7 @@ from harness.errors import HarnessError
 SCRIPTS = {
     "connect-distributed": "org.apache.kafka.connect.cli.ConnectDistributed",
     "connect-mirror-maker": "org.apache.kafka.connect.mirror.MirrorMaker",
-    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from twinlog.config.queries import check_queries
-from twinlog.console.command_log import ends_if_wrong, log_checks, print_warnings
+from twinlog.console.command_log import ends_if_wrong, log_checks, print_warnings, waits_reported
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, WRONG, end_with
 from twinlog.console.options import (
@@ -76,6 +76,7 @@ def plan(
             with (
                 ReadingProgress() as progress,
                 FlowPlanner(settings, copying, copied_by=copied_by, progress=progress, connect_s=timeout) as planner,
+                waits_reported([planner]),
             ):
                 plans.append(planner.plan(speed))
     except TwinlogError as error:

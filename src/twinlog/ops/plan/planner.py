@@ -112,6 +112,10 @@ class FlowPlanner:
         self._source.close()
         self._target.close()
 
+    def waits(self) -> list[str]:
+        """The requests that `plan`, on another thread, waits for just now, in words."""
+        return [text for cluster in (self._source, self._target) if (text := cluster.waits()) is not None]
+
     def plan(self, rate: float) -> FlowPlan:
         """Return the plan of a run now, with an estimate of time at `rate` bytes a second; only reads.
 

@@ -52,7 +52,7 @@ def lines(seen: FlowSnapshot) -> list[str]:
     add("groups", _groups(facts))
     add("log level", _log_level(report))
     add("clock", _clock(facts))
-    add("last error", _last_error(facts))
+    add("last error", _last_error(seen))
     add("heartbeat", None if facts.heartbeat_ms is None else f"{_ago(facts, facts.heartbeat_ms)}")
     shown = seen.topics[:MOST_TOPICS]
     if shown:
@@ -99,7 +99,7 @@ def _lag(seen: FlowSnapshot) -> str:
     if report is None and before is not None and before.lag >= 0:
         was = f"; it was {_records(before.lag)} {_ago(seen.facts, before.at_ms)}"
     if seen.lag is None:
-        why = f" ({seen.lag_trouble})" if seen.lag_trouble else ""
+        why = f" ({seen.lag_trouble})" if seen.lag_trouble and seen.lag_trouble not in (seen.state.detail or "") else ""
         most_s = seen.lag_at_most_s
         bound = "" if most_s is None else f", the oldest record to copy at most {shown_age(most_s)} old"
         return f"unknown{why}{was}{bound}"
@@ -182,11 +182,12 @@ def _groups(facts: FlowStatusFacts) -> str | None:
     return f"{followed}{inexact}{checkpoints}{sync}{trouble}"
 
 
-def _last_error(facts: FlowStatusFacts) -> str | None:
-    report = facts.report
-    if report is None or report.last_error is None:
+def _last_error(seen: FlowSnapshot) -> str | None:
+    """The last error, unless the first line has its text already."""
+    report = seen.facts.report
+    if report is None or report.last_error is None or report.last_error in (seen.state.detail or ""):
         return None
-    return f"{report.last_error} ({_since(facts, report.last_error_ms)})"
+    return f"{report.last_error} ({_since(seen.facts, report.last_error_ms)})"
 
 
 def _log_level(report: DriverReport | None) -> str | None:

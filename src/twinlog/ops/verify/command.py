@@ -12,7 +12,7 @@ import typer
 
 from twinlog.clock import SYSTEM
 from twinlog.console import signals
-from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error
+from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error, waits_reported
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, failure_text
 from twinlog.console.options import (
@@ -320,7 +320,10 @@ def _plans(
     from twinlog.ops.verify.planner import VerifyPlanner  # noqa: PLC0415
 
     def plan(settings: FlowSettings, progress: ReadingProgress) -> VerifyPlan:
-        with VerifyPlanner(settings, options, progress=progress, connect_s=connect_s) as planner:
+        with (
+            VerifyPlanner(settings, options, progress=progress, connect_s=connect_s) as planner,
+            waits_reported([planner]),
+        ):
             return planner.plan()
 
     return _plan_each([(settings.name, partial(plan, settings)) for settings in flows])

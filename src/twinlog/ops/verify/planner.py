@@ -176,6 +176,10 @@ class VerifyPlanner:
         self._source.close()
         self._target.close()
 
+    def waits(self) -> list[str]:
+        """The requests that `plan`, on another thread, waits for just now, in words."""
+        return [text for cluster in (self._source, self._target) if (text := cluster.waits()) is not None]
+
     def plan(self) -> VerifyPlan:
         """Return the partitions to compare now: up to the last stored position, if the flow has stored a position."""
         settings, options = self._settings, self._options

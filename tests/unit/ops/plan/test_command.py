@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from twinlog.cli.main import app
@@ -32,6 +33,14 @@ def call(folder: Path, command: str, *more: str, text: str = FLOWS) -> tuple[int
     file.write_text(text, "utf-8")
     done = CliRunner().invoke(app, [command, str(file), *more])
     return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_a_silent_cluster_is_named_while_a_command_waits_for_it(tmp_path: Path, command: str) -> None:
+    code, printed = call(tmp_path, command, "--timeout", "3")
+    assert code == 3
+    assert "twinlog: waiting: cluster " in printed
+    assert "has not answered for 2 s" in printed
 
 
 def test_a_wrong_file_or_command_line_ends_with_2(tmp_path: Path) -> None:

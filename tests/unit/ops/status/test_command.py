@@ -17,7 +17,7 @@ from twinlog.model.types import SourceOffset
 from twinlog.ops.status.command import MaxLag, exit_code, watch
 from twinlog.ops.status.flow import FlowSnapshot, by_report
 from twinlog.ops.status.status_text import flow_json, lines
-from twinlog.worker.status.report import GroupsProgress, LogLevelProgress, ProofProgress, TopicProgress
+from twinlog.worker.status.report import FlowState, GroupsProgress, LogLevelProgress, ProofProgress, TopicProgress
 
 REPORTED = replace(
     REPORT,
@@ -66,6 +66,15 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
     )
     assert line(seen(), "last error") == "last error  gap: lost (3 min ago)"
     assert line(seen(), "orders").split() == ["orders", "2", "1,204", "1.2", "MB", "3", "1,000", "2.0"]
+
+
+def test_the_reason_of_the_state_is_shown_once() -> None:
+    reason = "TW-AUTH-01: cluster east: the login was refused"
+    found = seen(replace(REPORTED, state=FlowState.FAILED.value, detail=reason, last_error=reason))
+    found = replace(found, lag=None, lag_trouble=reason.removeprefix("TW-AUTH-01: "))
+    assert lines(found)[0] == f"a->b: failed: {reason}"
+    assert line(found, "lag").startswith("lag         unknown; it was 1,204 records")
+    assert line(found, "last error") == ""
 
 
 def test_the_bridge_is_named_while_it_copies() -> None:
