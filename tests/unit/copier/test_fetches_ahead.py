@@ -12,6 +12,7 @@ import pytest
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, FETCH, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
+from twinlog.copier.copier import Copier
 from twinlog.errors import ClusterError
 from twinlog.kafka.consumer import partition_reader as module
 from twinlog.kafka.consumer.partition_reader import SourceReader
@@ -56,6 +57,13 @@ def copied_once(here: World, written: dict[int, list[bytes]]) -> bool:
     return all(len(here.copied(number, committed=committed)) >= len(written[number]) for number in PARTITIONS)
 
 
+def begin_again(here: World, copier: Copier) -> Copier:
+    """The copier crashes, and the next one begins at the stored positions."""
+    here.crash(copier)
+    here.pass_by(1)
+    return here.begin(*(here.grant(number, here.stored(number)) for number in PARTITIONS))
+
+
 def campaign(seed: int, **settings: object) -> None:
     """Backlogs, faults, moves of leaders, releases and crashes, as the seed has it."""
     with world(seed, partitions=len(PARTITIONS), brokers=2, consumer=SMALL, **settings) as here:
@@ -84,13 +92,15 @@ def campaign(seed: int, **settings: object) -> None:
                         here.run(copier.source.refresh, [TOPIC])
                 case 4:
                     here.run(copier.release_partitions, [part(number)])
-                    here.run(copier.copy_partitions, [here.grant(number, here.stored(number))])
+                    if exactly_once and part(number) in copier.undrained:
+                        # As in a task: the open transaction is aborted by the next copier.
+                        copier = begin_again(here, copier)
+                    else:
+                        here.run(copier.copy_partitions, [here.grant(number, here.stored(number))])
                 case 5 if exactly_once:
                     here.target.fault(END_TXN, dice.choice(FAULTS[:3]))
                 case 6:
-                    here.crash(copier)
-                    here.pass_by(dice.random())
-                    copier = here.begin(*(here.grant(one, here.stored(one)) for one in PARTITIONS))
+                    copier = begin_again(here, copier)
                 case _:
                     here.pass_by(dice.random())
             here.pass_by(dice.random() * 0.05)
@@ -102,13 +112,13 @@ def campaign(seed: int, **settings: object) -> None:
             assert here.copied(number, committed=exactly_once) == written[number]
 
 
-@pytest.mark.parametrize("course", range(6))
+@pytest.mark.parametrize("course", range(3))
 def test_whatever_happens_every_record_arrives_once(course: int, chance: random.Random, asked: Counter[bool]) -> None:
     campaign(chance.randrange(1 << 32))
     assert asked[True] > 50
 
 
-@pytest.mark.parametrize("course", range(6))
+@pytest.mark.parametrize("course", range(3))
 def test_whatever_happens_transactions_hold_every_record_once(
     course: int, chance: random.Random, asked: Counter[bool]
 ) -> None:

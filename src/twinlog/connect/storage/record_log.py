@@ -274,5 +274,7 @@ class StateTopic(Generic[R]):
                 yield record
             return
         self._reader.read_last(self._last)
+        # Two keys may name a partition with its fields in another order: the record that was written last counts.
+        self._last = dict(sorted(self._last.items(), key=lambda kept: kept[1].offset))
         for _, record in taken(self._last, KeptRecord.decode):
             yield record
