@@ -71,10 +71,12 @@ class StallReasons:
 
     def _open_transaction(self, part: PartitionCopy) -> str | None:
         since = part.read.open_since
-        if since is None or part.paused or part.held_back or self._now() - since < OPEN_S:
+        held_back = part.held_back and not part.awaits_marker
+        if since is None or part.paused or held_back or self._now() - since < OPEN_S:
             return None
         age = shown_age(self._now() - since)
-        kept = f"a transaction that has been open for {age} keeps the records from offset {part.read.end} on"
+        first = part.read.offset if part.awaits_marker else part.read.end
+        kept = f"a transaction that has been open for {age} keeps the records from offset {first} on"
         return f"TW-WAIT-06: source: {kept}; kafka-transactions.sh find-hanging names it"
 
     def _silent_source(self, part: PartitionCopy) -> str | None:

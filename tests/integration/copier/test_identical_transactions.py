@@ -198,6 +198,28 @@ def test_a_transaction_at_the_end_of_the_log(
     assert running.heard.held == []
 
 
+def test_an_aborted_transaction_waits_for_an_open_transaction_before_its_marker(
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
+) -> None:
+    """The target would abort its copy by itself, at another offset, if the other transaction stayed open for long."""
+    remote = copy_flow.create(topic_name)
+    one, other = (SourceTransactions(copy_flow.source, topic_name, new_name("tx")) for _ in range(2))
+    produce(copy_flow.source, topic_name, numbered(1, size=40))
+    one.write(b"aborted")
+    other.write(b"open")
+    one.end(commit=False)
+    running = copy_flow.start(topic_name, **HOW)
+    running.wait_for_position(topic_name, 1)
+    time.sleep(2)
+    assert offsets(copy_flow.target, remote) == (0, 1)
+    other.end(commit=True)
+    wait_until_ended(copy_flow.source, topic_name)
+    copy_flow.wait_until_caught_up(running, topic_name)
+    running.release()
+    assert running.heard.held == []
+    require_same(copy_flow, topic_name)
+
+
 def test_the_rights_for_markers_and_aborted_records(
     source_cluster: KafkaCluster, topic_name: str, new_name: Callable[[str], str]
 ) -> None:

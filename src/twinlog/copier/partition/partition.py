@@ -108,6 +108,8 @@ class PartitionCopy:
         self._prepare = prepare
         self._request_copier = request
         self._awaited_markers = AwaitedMarkers()
+        self.awaits_marker = False
+        """Whether the next record waits for the end of another transaction of the source."""
         self._appends = PartitionAppends(self.state, identity, services, sequence=sequence, queue=queue)
         self.queue = self._appends.queue
         life.enter_phase(PartitionPhase.COPYING)
@@ -367,7 +369,9 @@ class PartitionCopy:
             return None
         if prepared.oversized and self._must_ask_limit():
             return None
-        if rules.keep_offsets and self._awaited_markers.leave_out(prepared, fetched) and not prepared.appends:
+        left_out = rules.keep_offsets and self._awaited_markers.leave_out(prepared, fetched)
+        self.awaits_marker = left_out and not prepared.appends
+        if self.awaits_marker:
             self.read_ahead.back_off(self._now(), MARKER_BACKOFF_S)
             return None
         return prepared

@@ -237,8 +237,11 @@ def test_an_aborted_transaction_begins_once_its_marker_is_readable() -> None:
         one.send(b"1")
         two.send(b"2")
         one.end(commit=False)
-        here.begin()
+        copier = here.begin()
         here.pass_by(1_000)
+        reason = copier.troubles.find_reason(copier.partitions[part()]) or ""
+        assert reason.startswith("TW-WAIT-06: source: a transaction that has been open for ")
+        assert "keeps the records from offset 1 on" in reason
         assert here.target.log(REMOTE).values() == [b"before"]
         assert here.target.log(REMOTE).open == {}
         three.send(b"4")
