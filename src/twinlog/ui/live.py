@@ -87,6 +87,8 @@ class LivePoller(Generic[R, V]):
         self._touched_at = self._due_at = self._read_at = LONG_AGO
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._asked = self._answered = 0
+        """The calls of `hurry`, and the calls of them before the newest finished read began."""
 
     @property
     def reading(self) -> LiveReading[V]:
@@ -95,7 +97,10 @@ class LivePoller(Generic[R, V]):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the newest reading tells nothing about now: the thread has paused since, or its read takes long."""
+        """Whether the newest reading tells nothing about now: the thread has paused since, its read takes long, or the
+        read began before the last action."""
+        if self._answered < self._asked:
+            return True
         return self._clock.monotonic() - self._read_at > max(STALE_LEAST_S, STALE_PERIODS * self._every_s)
 
     @property
@@ -114,8 +119,9 @@ class LivePoller(Generic[R, V]):
             self._changed.notify_all()
 
     def hurry(self) -> None:
-        """Read at once, as after an action."""
+        """Read at once, as after an action; a read that has begun may lack the action, and another read follows it."""
         with self._changed:
+            self._asked += 1
             self._due_at = LONG_AGO
             self._changed.notify_all()
 
@@ -128,7 +134,10 @@ class LivePoller(Generic[R, V]):
 
     def wait_fresh(self, timeout_s: float) -> LiveReading[V]:
         """The newest reading; if it is stale, waits for another reading, for `timeout_s` at most."""
-        return self.wait_reading(timeout_s, self._reading.version if self.is_stale else -1)
+        self.touch()
+        with self._changed:
+            self._clock.wait_for(self._changed, lambda: self._closed or not self.is_stale, timeout_s)
+            return self._reading
 
     def close(self) -> None:
         """End the thread soon; it closes its reader."""
@@ -166,6 +175,7 @@ class LivePoller(Generic[R, V]):
         """Read, and store the reading; a failed read keeps the last value beside the reason."""
         value: V | None = None
         trouble: str | None = None
+        asked = self._asked
         try:
             reader = reader or self._open()
             value = self._read(reader)
@@ -183,6 +193,7 @@ class LivePoller(Generic[R, V]):
         with self._changed:
             self._reading = found
             self._read_at = self._clock.monotonic()
-            self._due_at = self._read_at + self._every_s
+            self._answered = asked
+            self._due_at = LONG_AGO if self._asked > asked else self._read_at + self._every_s
             self._changed.notify_all()
         return reader

@@ -73,3 +73,25 @@ def test_a_user_logs_in_and_out_in_chromium(root: str, chromium: Browser) -> Non
     # Only the redirect of the login led elsewhere.
     assert all("/authorize?" in url for url in watched.elsewhere), watched.elsewhere
     context.close()
+
+
+def test_a_login_under_another_name_of_the_host_ends_in_chromium(root: str, chromium: Browser) -> None:
+    context = chromium.new_context(locale="en-US")
+    page = context.new_page()
+    page.goto(f"{root}/ui/topics?search=orders".replace("localhost", "127.0.0.1"))
+    page.get_by_role("link", name="Log in at").click()
+    page.wait_for_url(f"{root}/ui/topics?search=orders", timeout=LOOK_MS)
+    page.get_by_role("button", name="Log out u-1").wait_for(timeout=LOOK_MS)
+    context.close()
+
+
+def test_the_logins_of_two_tabs_both_end_in_chromium(root: str, chromium: Browser) -> None:
+    context = chromium.new_context(locale="en-US")
+    paths = ("/ui/topics?search=orders", "/ui/groups")
+    begun = [context.request.get(f"{root}/ui/login/oauth?next={path}", max_redirects=0) for path in paths]
+    for path, answer in zip(paths, begun, strict=True):
+        page = context.new_page()
+        page.goto(answer.headers["location"])
+        page.wait_for_url(f"{root}{path}", timeout=LOOK_MS)
+        page.get_by_role("button", name="Log out u-1").wait_for(timeout=LOOK_MS)
+    context.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +15,9 @@ from harness.virtual.clock import VirtualClock
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import DEADLINE_S, SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
-from twinlog.clock import LONG_AGO
+from twinlog.clock import LONG_AGO, SYSTEM
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.ops.status.flow import FlowReader
 from twinlog.ui.app import console_app
 from twinlog.ui.kept_readings import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints
 from twinlog.ui.live import CLOSE_S, LOOKS_S, STALE_LEAST_S, LivePoller, LiveReading, LiveStep, next_step
@@ -91,6 +93,28 @@ def test_a_later_look_waits_for_a_reading_of_now(sources: FakeSources) -> None:
     before = poller.reading.version
     assert poller.wait_fresh(DEADLINE_S).version > before
     app.close()
+
+
+def test_a_read_that_began_before_an_action_is_followed_by_another_read(sources: FakeSources) -> None:
+    begun, action = threading.Event(), threading.Event()
+    reads: list[int] = []
+
+    def read(_: FlowReader) -> int:
+        reads.append(len(reads))
+        begun.set()
+        assert action.wait(DEADLINE_S)
+        return reads[-1]
+
+    poller = LivePoller("slow", lambda: sources.open_flow(FLOW), read, 3600.0, SYSTEM)
+    poller.touch()
+    assert begun.wait(DEADLINE_S)
+    poller.hurry()
+    action.set()
+    assert poller.wait_fresh(DEADLINE_S).value == 1
+    assert not poller.is_stale
+    poller.hurry()
+    assert poller.wait_fresh(DEADLINE_S).value == 2
+    poller.close()
 
 
 def test_the_first_page_of_a_flow_waits_for_state_and_topics_at_the_same_time(

@@ -111,6 +111,35 @@ def test_a_wrong_form_writes_nothing(
 
 
 @pytest.mark.usefixtures("skipping")
+@pytest.mark.parametrize(
+    ("changes", "mistake"),
+    [
+        ({"place": "offset", "value": "-1"}, "Write the offset as a number; found '-1'."),
+        ({"place": "time", "value": "yesterday"}, "The time 'yesterday' is unknown"),
+        ({"place": "", "value": "7"}, "Choose a place"),
+        ({"partitions": "a"}, "Write partitions as numbers"),
+    ],
+)
+def test_a_mistake_comes_back_with_its_form(browser: Browser, changes: dict[str, str], mistake: str) -> None:
+    page = confirm(browser, **changes)
+    assert page.status == 400
+    assert mistake in page.text.replace("&#39;", "'")
+    for name in ("verb", "partitions", "place", "value"):
+        assert page.fields[name] == [{**FIELDS, **changes}[name]], name
+    twin = browser.get(f"/ui/api/topic/confirm?{urlencode({**FIELDS, **changes})}").json
+    assert (twin["error_code"], twin["message"].startswith(mistake)) == (400, True)
+
+
+@pytest.mark.usefixtures("skipping")
+def test_a_name_that_was_typed_wrong_is_typed_again(browser: Browser, sources: FakeSources) -> None:
+    page = send(browser, confirm(browser).token, typed="orders")
+    assert "The command was dropped: type the name orders.v1 to confirm it." in page.text
+    fields = {name: values[0] for name, values in page.fields.items()}
+    assert browser.post("/ui/topic/act", {**fields, "typed": "orders.v1"}).status == 303
+    assert len(sources.only.submitted) == 1
+
+
+@pytest.mark.usefixtures("skipping")
 def test_a_pause_needs_no_typed_name(browser: Browser, sources: FakeSources) -> None:
     page = confirm(browser, verb="pause", place="", partitions="")
     assert "Type the name" not in page.text

@@ -30,6 +30,10 @@ COLUMNS = (
     ListColumn("state", "State"),
 )
 MOST_COMMANDS = 10
+
+FORM_FIELDS = ("verb", "partitions", "place", "value")
+"""The fields of the form of actions, which comes back with a mistake."""
+
 UNKNOWN_TIMES = NewestTimes(None, None)
 
 
@@ -71,6 +75,7 @@ class TopicPage:
             "partitions": paged(rows, query, COLUMNS, "partition", fixed),
             "commands": _commands(flow, topic),
             "actions": self._site.settings.actions,
+            "form": {name: visit.query(name) for name in FORM_FIELDS},
         }
         return ConsolePage("topic.html", "topics", topic.topic, data, live=(name, f"topics:{name}"))
 

@@ -20,9 +20,10 @@ from twinlog.model.topics import is_legal_topic
 from twinlog.ops.topics.reader import TopicsReader
 from twinlog.ops.topics.text import command_json, costs, moves_json, outcome_json
 from twinlog.ui.audit import audit
+from twinlog.ui.pages.topic import TopicPage
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.visits import Visit, page_routes
+from twinlog.ui.visits import Visit, page_routes, with_mistake
 from twinlog.worker.control.model import CommandOutcome, LogPlace, LogPlaceKind, PartitionMove, TopicCommand, TopicVerb
 
 MOST_MOVES = 50
@@ -115,10 +116,13 @@ class TopicActionPages:
     async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of a command on each partition, and the form that writes the command."""
         self._site.require_actions()
-        action = TopicAction.of(visit.request.query_params)
+        try:
+            action = TopicAction.of(visit.request.query_params)
+        except RequestError as mistake:
+            return await self._corrected(visit, mistake)
         threads = self._site.threads.of_flow(self._site.sources.flow(action.flow))
         data = await threads.run(lambda: self._effect(action, visit))
-        return ConsolePage("confirm.html", "topics", f"{action.verb.value} {action.topic}", data)
+        return _confirm_page(action, data)
 
     async def act(self, visit: Visit) -> ConsolePage | Response:
         """Write the command, wait a moment for its outcome, and lead to the page of the outcome."""
@@ -129,7 +133,9 @@ class TopicActionPages:
         if not command_id or len(command_id) > _LONGEST_ID:
             raise RequestError(400, "The form lacks the id of its command.")
         if action.verb.moves and visit.form.get("typed", "").strip() != action.topic:
-            raise RequestError(400, f"The command was dropped: type the name {action.topic} to confirm it.")
+            mistake = RequestError(400, f"The command was dropped: type the name {action.topic} to confirm it.")
+            data = await threads.run(lambda: self._effect(action, visit))
+            return with_mistake(_confirm_page(action, data), mistake)
         facts = {"flow": action.flow, "topic": action.topic, "id": command_id}
         try:
             outcome = await threads.run(lambda: self._submit(action, command_id, visit))
@@ -165,6 +171,14 @@ class TopicActionPages:
         title = f"{found.command.verb.value} {topic}"
         return ConsolePage("outcome.html", "topics", title, data, live=(f"topics:{flow}",))
 
+    async def _corrected(self, visit: Visit, mistake: RequestError) -> ConsolePage:
+        """The page of the topic with the form and its mistake. Raises the mistake if the topic itself is wrong."""
+        try:
+            page = await TopicPage(self._site).show(visit)
+        except RequestError:
+            raise mistake from None
+        return with_mistake(page, mistake)
+
     def _effect(self, action: TopicAction, visit: Visit) -> dict[str, Any]:
         with self._site.sources.open_topics(action.flow) as reader:
             asked = reader.read_asked()
@@ -195,6 +209,10 @@ class TopicActionPages:
     def _find(self, flow: str, command_id: str) -> CommandOutcome | None:
         with self._site.sources.open_topics(flow) as reader:
             return reader.read_asked().outcome(command_id)
+
+
+def _confirm_page(action: TopicAction, data: dict[str, Any]) -> ConsolePage:
+    return ConsolePage("confirm.html", "topics", f"{action.verb.value} {action.topic}", data)
 
 
 def _moves(moves: list[PartitionMove]) -> dict[str, Any]:
