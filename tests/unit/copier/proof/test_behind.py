@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -36,6 +36,7 @@ from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.offsets.positions import Position
 
 SMALL_ANSWERS = {"max_partition_fetch_bytes": 2_000}
 BEHIND_S = 2 * PATIENCE_S
@@ -292,3 +293,90 @@ def test_a_broker_that_refused_the_login_is_read_again(monkeypatch: pytest.Monke
         assert any("the login is refused" in text for kind, text in here.events if kind == "proof")
         assert found == {}
         assert here.failures == []
+
+
+WAYS: Sequence[Mapping[str, Any]] = (
+    {},
+    {"exactly_once": "enabled", "transaction_interval_ms": 50},
+    {"offsets": "identical", "consumer": {"isolation_level": "read_committed"}},
+    {"producer": SINGLY, "consumer": SMALL_ANSWERS},
+)
+
+
+class Troubles:
+    """What may happen to a proof without a difference, drawn."""
+
+    def __init__(self, here: World, chance: random.Random, way: Mapping[str, Any], found: dict[Any, Any]) -> None:
+        self._here = here
+        self._chance = chance
+        self._found = found
+        self._identical = "offsets" in way
+        # Offsets of a source with transactions are not those of its copies.
+        self._plain = not self._identical and "exactly_once" not in way
+        self.copier = self._begin(None)
+
+    def _begin(self, position: Position | None) -> Copier:
+        copier = self._here.begin(self._here.grant(0, position, drained=False))
+        noted(self._here, copier, self._found)
+        return copier
+
+    def draw(self) -> None:
+        here, chance = self._here, self._chance
+        log, source = here.target.log(REMOTE), here.source.log(TOPIC)
+        match chance.randrange(11):
+            case 0:
+                here.target.fault(PRODUCE, Fault(lost=True, done=chance.random() < 0.5), topic=REMOTE)
+            case 1:
+                first = [0] if chance.random() < 0.5 else []
+                here.target.codes(PRODUCE, REMOTE, *first, Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
+            case 2:
+                here.target.fault(FETCH, Fault(lost=True), topic=REMOTE)
+            case 3:
+                here.target.move(REMOTE, 0, chance.choice([1, 2]))
+            case 4:
+                thawed(here)
+                here.crash(self.copier)
+                self.copier = self._begin(here.stored())
+            case 5:
+                frozen(here, self.copier)
+            case 6:
+                thawed(here)
+            case 7 if not self._identical:
+                log.delete_before(chance.randrange(log.start, log.end + 1))
+            case 8 if self._plain and log.batches:
+                as_gzip(log, chance.randrange(len(log.batches)))
+            case 9 if self._plain and part() in self.copier.partitions:
+                source.delete_before(max(source.start, self.copier.partitions[part()].acknowledged.next_source))
+            case _:
+                here.target.fault(PRODUCE, Fault(delay_s=6 * chance.random()), topic=REMOTE)
+        here.pass_by(chance.choice([0.01, 0.2, 1.0, 4.0]) * chance.random())
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_drawn_troubles_are_no_difference(seed: int) -> None:
+    chance = random.Random(seed)
+    way = WAYS[seed % len(WAYS)]
+    with proving(seed, brokers=2, **way) as (here, found):
+        here.target.hidden.clear()
+        troubles = Troubles(here, chance, way, found)
+        producer = SourceProducer(here, 7)
+        for number in range(20):
+            here.feed([b"%d" % number] * chance.randrange(1, 12))
+            if "offsets" in way and chance.random() < 0.5:
+                producer.send(b"in a transaction")
+                if chance.random() < 0.7:
+                    producer.end(commit=chance.random() < 0.5)
+            troubles.draw()
+        if producer.open:
+            producer.end(commit=True)
+        thawed(here)
+        here.feed([b"last"])
+        copy = troubles.copier.partitions[part()]
+        here.until(lambda: copy.durable.next_source >= here.source.log(TOPIC).end, 120)
+        proof = copy.copied.proof
+        assert proof is not None
+        here.until(lambda: not proof.behind, 120)
+        here.pass_by(FOUND_S)
+        assert found == {}
+        assert here.held == []
+        assert not any("crashed" in text or "internal" in text for _, text in here.events)
