@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -76,20 +77,20 @@ class LogPart(NamedTuple):
     unreadable: bool
 
 
-def read_stored(answer: PartitionResponse, position: TargetOffset, now: float) -> LogPart:
-    """The batches of an answer from `position` on; markers and aborted records are left out."""
-    hidden = AbortedFilter(answer.aborted)
+def read_stored(records: memoryview, aborted: Sequence[tuple[int, int]], position: TargetOffset, now: float) -> LogPart:
+    """The batches of an answer from `position` on; markers and the records of `aborted` transactions are left out."""
+    hidden = AbortedFilter(aborted)
     found: list[RemoteBatch] = []
     at = 0
     try:
-        while (batch := read_batch(answer.records, at)) is not None:
+        while (batch := read_batch(records, at)) is not None:
             at = batch.end
-            gone = batch.magic == 2 and hidden.hides(batch, abort_marker=is_abort_marker(answer.records, batch))
+            gone = batch.magic == 2 and hidden.hides(batch, abort_marker=is_abort_marker(records, batch))
             if batch.last_offset < position:
                 continue
             position = TargetOffset(batch.last_offset + 1)
             if not gone and not batch.is_control and batch.record_count:
-                found.append(_stored(answer.records, batch, now))
+                found.append(_stored(records, batch, now))
     except CorruptBatchError:
         return LogPart(found, position, unreadable=True)
     return LogPart(found, position, unreadable=False)
@@ -160,7 +161,6 @@ class ProofCursor:
         self._unmatched: deque[RemoteBatch] = deque()
         self._row: list[RemoteBatch] = []
         """The batches of the present folded note."""
-        self._chain = EMPTY_CHAIN
 
     @property
     def has_work(self) -> bool:
@@ -182,7 +182,7 @@ class ProofCursor:
     def add_answer(self, answer: PartitionResponse, now: float) -> bool:
         """Take an answer of the log from `position` on; False if a part of it is unreadable."""
         assert self.position is not None
-        found = read_stored(answer, self.position, now)
+        found = read_stored(answer.records, answer.aborted, self.position, now)
         self._unmatched.extend(found.batches)
         self.position = found.position
         return not found.unreadable
@@ -213,31 +213,45 @@ class ProofCursor:
             if note.unproved:
                 self.leave_out_note(note)
             elif matches(note, self._row):
-                self.accept_note(note)
+                self.accept_note(note, self._row)
             else:
                 return Suspicion(note)
 
-    def accept_note(self, note: Note) -> None:
-        """The log has the records of a note."""
-        part = note.head if note.element is None else note.element.encode(note.base)
-        assert part is not None
-        self._chain = extend_chain(self._chain, part)
+    def accept_note(self, note: Note, batches: list[RemoteBatch]) -> None:
+        """The log has the records of a note, in these batches."""
         proven = self.proof.proven
-        self._settle(note, replace(proven, records=proven.records + note.records, bytes=proven.bytes + note.size))
+        if proven.first_target < 0:
+            proven = replace(proven, first_target=note.base)
+        chain = bytes.fromhex(proven.chain)
+        for one in batches:
+            assert one.element is not None
+            chain = extend_chain(chain, one.element.encode(one.base))
+        equal = replace(
+            proven, records=proven.records + note.records, bytes=proven.bytes + note.size, chain=chain.hex()
+        )
+        self._settle(note, equal)
 
     def leave_out_note(self, note: Note) -> None:
         """The records of a note are out of the proof: the target deleted them, or they were compared otherwise."""
         count = note.records or sum(one.records for one in self._row)
-        self._settle(note, replace(self.proof.proven, unproved=self.proof.proven.unproved + count))
+        proven = replace(self.proof.proven, unproved=self.proof.proven.unproved + count)
+        self._settle(note, self.proof.begin_range(proven, note.next_source, note.end) if count else proven)
 
-    def pass_difference(self, note: Note | None, surplus: RemoteBatch | None) -> None:
+    def pass_difference(self, difference: ProofDifference, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
-        proven = replace(self.proof.proven, differences=self.proof.proven.differences + 1)
+        before = self.proof.proven
+        proven = replace(
+            before,
+            differences=before.differences + 1,
+            difference_kind=difference.kind,
+            difference_source=difference.source_offset,
+            difference_target=difference.target_offset,
+        )
         if surplus is None:
             assert note is not None
-            self._settle(note, proven)
+            self._settle(note, self.proof.begin_range(proven, note.next_source, note.end))
             return
-        self.proof.set_proven(proven)
+        self.proof.set_proven(self.proof.begin_range(proven, proven.source, surplus.end))
         self.drop_surplus(surplus)
 
     def drop_surplus(self, surplus: RemoteBatch) -> None:
@@ -272,7 +286,7 @@ class ProofCursor:
             self._unmatched.popleft()
         self.note = None
         self._row = []
-        self.proof.set_proven(replace(proven, source=note.next_source, target=note.end, chain=self._chain.hex()))
+        self.proof.set_proven(replace(proven, source=note.next_source, target=note.end))
         self.proof.end_note()
 
     def _follow_cut(self) -> None:
@@ -283,7 +297,8 @@ class ProofCursor:
         target, source = cut
         proven = self.proof.proven
         if proven.target > target:
-            self.proof.set_proven(replace(proven, source=min(proven.source, source), target=target))
+            left = replace(proven, source=min(proven.source, source), target=target)
+            self.proof.set_proven(self.proof.begin_range(left, left.source, target))
         note = self.note
         if note is not None and note.end > target:
             # Of a folded row the records before the cut are still there.

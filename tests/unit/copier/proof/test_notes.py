@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from twinlog.copier.proof.comparing import ProofCursor, RemoteBatch, Suspicion, matches
+from twinlog.copier.proof.comparing import ProofCursor, ProofDifference, RemoteBatch, Suspicion, matches
 from twinlog.copier.proof.notes import MOST_NOTES, Note, PartitionProof, ProofNotes, fold_notes
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.proof import Element
+from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, extend_chain
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
+MISSING = ProofDifference("missing", SourceOffset(2), TargetOffset(2))
 
 
 def element(number: int, count: int = 2) -> Element:
@@ -83,13 +84,17 @@ def test_another_batch_a_missing_one_and_one_too_many_are_suspicious() -> None:
     changed = read(cursor, stored(0, 99))
     assert changed is not None
     assert (changed.note, changed.surplus) == (cursor.note, None)
-    cursor.accept_note(cursor.note)  # type: ignore[arg-type]
+    assert cursor.note is not None
+    cursor.accept_note(cursor.note, [stored(0, 99)])
     missing = read(cursor, stored(4, 4))
     assert missing is not None
     assert missing.note is not None
     assert missing.note.base == 2
-    cursor.pass_difference(missing.note, None)
-    assert proof.proven.differences == 1
+    cursor.pass_difference(MISSING, missing.note, None)
+    proven = proof.proven
+    assert (proven.differences, proven.difference_kind) == (1, "missing")
+    assert (proven.difference_source, proven.difference_target) == (2, 2)
+    assert (proven.first_source, proven.first_target, proven.chain) == (4, 4, EMPTY_CHAIN.hex())
     assert cursor.compare(7.0, -1.0) is None
     assert cursor.compare(11.0, -1.0) == Suspicion(None, stored(4, 4))
 
@@ -123,6 +128,35 @@ def test_lost_records_leave_the_proof_and_found_ones_are_unproved() -> None:
     proof.move_position(Position(SourceOffset(8), TargetOffset(8)))
     assert read(cursor, stored(4, 77), stored(6, 78)) is None
     assert (proof.proven.target, proof.proven.source, proof.proven.unproved) == (8, 8, 4)
+    assert (proof.proven.first_target, proof.proven.first_source) == (8, 8)
+    assert (proof.proven.records_before, proof.proven.chain) == (6, EMPTY_CHAIN.hex())
+
+
+def test_a_surplus_batch_ends_the_proven_range_before_it() -> None:
+    _, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    proof.add_append(append(0), TargetOffset(0))
+    assert read(cursor, stored(0, 0), stored(2, 77)) is None
+    foreign = ProofDifference("foreign", SourceOffset(2), TargetOffset(2))
+    cursor.pass_difference(foreign, None, stored(2, 77))
+    proof.add_append(append(2), TargetOffset(4))
+    assert read(cursor, stored(4, 2)) is None
+    proven = proof.proven
+    assert (proven.first_source, proven.first_target, proven.source, proven.target) == (2, 4, 4, 6)
+    assert (proven.records, proven.records_before) == (4, 2)
+    assert proven.chain == extend_chain(EMPTY_CHAIN, element(2).encode(4)).hex()
+
+
+def test_a_note_under_comparison_counts_as_unproven_all_the_time() -> None:
+    _, proof = opened()
+    assert proof.lag_ms(7.0) == 0
+    proof.add_append(append(0), TargetOffset(0))
+    # Even an append of this very moment is unproven.
+    assert proof.lag_ms(7.0) == 1
+    assert proof.take_note() is not None
+    assert (proof.behind, proof.lag_ms(9.0)) == (True, 2000)
+    proof.end_note()
+    assert (proof.behind, proof.lag_ms(9.0)) == (False, 0)
 
 
 def test_above_the_limit_notes_are_folded_and_prove_the_same() -> None:
@@ -141,6 +175,11 @@ def test_above_the_limit_notes_are_folded_and_prove_the_same() -> None:
         del batches[:some]
     assert (proof.proven.source, proof.proven.target, proof.proven.records) == (400, 400, 400)
     assert notes.count == 0
+    # A reader of the target, who knows nothing of notes, arrives at the same chain.
+    chain = EMPTY_CHAIN
+    for number in range(0, 400, 2):
+        chain = extend_chain(chain, element(number).encode(number))
+    assert proof.proven.chain == chain.hex()
 
 
 def test_a_difference_within_a_folded_row_is_suspicious() -> None:
