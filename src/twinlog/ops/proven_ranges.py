@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from twinlog.clock import wall_ms
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.proof import EMPTY_CHAIN
@@ -20,15 +21,14 @@ from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
-TAILS = (64, 2_000, 20_000)
-"""How many records before the end are looked through for a report of each partition. A copier reports about once a
-second, and each minute all its partitions."""
+SINCE_MS = 150_000
+"""The first read begins so long ago: each minute a copier reports all its partitions."""
+
+LEAST = 64
+"""The least number of records of the first read, as the clocks of copiers may differ."""
 
 MOST_RANGES = 8
 """The ranges of a partition: above it the two successive ranges with the fewest bytes become one."""
-
-_DRIVER = b"driver "
-"""The begin of the keys of the driver's reports, which have no partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class PartitionProven:
     """The proof of a source partition by the last report of its copier.
 
     The partition is copied up to source offset `copied`, and proven up to `source` and `target`. `lag_ms` is the time
-    since the acknowledgement of the oldest unproven append; 0 if everything up to `copied` is proven, and -1 while
-    nobody proves the partition. `unproved` records are out of the proof, and `differences` were found, since the copier
+    since the acknowledgement of the oldest unproven append; 0 if everything up to `copied` is proven, and -1 if
+    the partition lacks a proof. `unproved` records are out of the proof, and `differences` were found, since the copier
     took the partition. `difference` is the last of them in words. `ranges` are proven, the oldest first.
     """
 
@@ -100,7 +100,7 @@ class PartitionProven:
         return self.proves and (self.source >= offset or (self.copied >= offset and not self.lag_ms))
 
     def as_json(self) -> dict[str, Any]:
-        """The proof as a JSON object, without its ranges."""
+        """The proof as a JSON object; its ranges stay out."""
         return {
             "source_offset": self.source,
             "target_offset": self.target,
@@ -127,28 +127,25 @@ class ProvenRangesReader:
 
         Raises ClusterError, and RefusedError if the right to read the progress topic is missing.
         """
-        if self._reader is not None:
-            self._read(self._reader)
-        else:
-            for last in TAILS:
-                reader = TopicReader(self._target, self._topic, optional=True, last=last)
-                self._found = {}
-                self._read(reader)
-                if self._found.keys() >= set(partitions):
-                    break
-            self._reader = reader
+        if self._reader is None:
+            self._reader = TopicReader(self._target, self._topic, optional=True, last=self._count_recent())
+        for _, record in self._reader.read():
+            # Reports of the driver have other fields.
+            report = Report.decode(record.value or b"")
+            if report is not None and report.flow == self._settings.name:
+                self._add_report(report)
         return {one: self._found[one].proven() for one in partitions if one in self._found}
 
-    def _read(self, reader: TopicReader) -> None:
-        for _, record in reader.read():
-            if record.value is None or (record.key or b"").startswith(_DRIVER):
-                continue
-            report = Report.decode(record.value)
-            if report is not None and report.flow == self._settings.name:
-                self.add_report(report)
+    def _count_recent(self) -> int:
+        """The number of records before the end for the first read."""
+        target, partition = self._target, TopicPartition(self._topic, 0)
+        end = target.offsets([partition], latest=True).get(partition, 0)
+        if not end:
+            return LEAST
+        since = target.first_since([partition], wall_ms(target.clock) - SINCE_MS).get(partition, -1)
+        return max(LEAST, end - since if since >= 0 else 0)
 
-    def add_report(self, report: Report) -> None:
-        """Take the proofs of a copier's report."""
+    def _add_report(self, report: Report) -> None:
         for part in report.partitions:
             where = TopicPartition(TopicName(part.topic), part.partition)
             known = self._found.get(where)
@@ -199,7 +196,7 @@ class _KnownProof:
             self._join()
 
     def _join(self) -> None:
-        """Join two successive ranges of a chain; without such ranges the oldest range is forgotten."""
+        """Join two successive ranges of a chain, or forget the oldest range if each range has its own chain."""
         pairs = [
             (one.bytes + later.bytes, place)
             for place, (one, later) in enumerate(zip(self._ranges, self._ranges[1:], strict=False))
