@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from twinlog.copier.proof.notes import Note, PartitionProof, Proven
@@ -261,13 +261,12 @@ class ProofCursor:
     def leave_out_note(self, note: Note) -> None:
         """The records of a note are out of the proof: the target deleted them, or they were compared otherwise."""
         proven = self.proof.proven
-        self._pass_note(note, replace(proven, unproved=proven.unproved + (note.records or self._row_records)))
+        self._pass_note(note, proven._replace(unproved=proven.unproved + (note.records or self._row_records)))
 
     def pass_difference(self, difference: ProofDifference, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
         before = self.proof.proven
-        proven = replace(
-            before,
+        proven = before._replace(
             differences=before.differences + 1,
             difference_kind=difference.kind,
             difference_source=difference.source_offset,
@@ -277,7 +276,7 @@ class ProofCursor:
             assert note is not None
             # Of a folded row only the first difference is known.
             rest = note.records if note.appends > 1 else 0
-            self._pass_note(note, replace(proven, unproved=proven.unproved + rest))
+            self._pass_note(note, proven._replace(unproved=proven.unproved + rest))
             return
         self.proof.set_proven(self.proof.begin_range(proven, proven.source, surplus.end))
         self.drop_surplus(surplus)
@@ -310,7 +309,7 @@ class ProofCursor:
     def _prove(self, note: Note, chain: bytes | None) -> None:
         """The range goes on behind a note; `chain` is its chain with the batches of the note, None without a batch."""
         before = self.proof.proven
-        # This is done for each append, and `replace` would take as long as all else.
+        # This is done for each append, and `_replace` would take longer than all else.
         proven = Proven(
             note.next_source,
             note.end,
@@ -332,7 +331,7 @@ class ProofCursor:
 
     def _pass_note(self, note: Note, proven: Proven) -> None:
         """A note is out of the proof: a range begins after it."""
-        passed = replace(proven, source=note.next_source, target=note.end)
+        passed = proven._replace(source=note.next_source, target=note.end)
         self._settle(note, self.proof.begin_range(passed, note.next_source, note.end))
 
     def _settle(self, note: Note, proven: Proven) -> None:
@@ -378,7 +377,7 @@ class ProofCursor:
         target, source = cut
         proven = self.proof.proven
         if proven.target > target:
-            left = replace(proven, source=min(proven.source, source), target=target)
+            left = proven._replace(source=min(proven.source, source), target=target)
             self.proof.set_proven(self.proof.begin_range(left, left.source, target))
         note = self.note
         if note is not None and note.end > target:

@@ -10,7 +10,8 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, extend_chain
@@ -136,8 +137,7 @@ def leave_out_notes(notes: deque[Note], most: int) -> int:
     return len(gone) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
+class Proven(NamedTuple):
     """How far a partition is proven: up to a source offset and a target offset, -1 while they are unknown.
 
     `records` and `bytes` of batches were found equal since the begin of the proof, `unproved` records are out of it,
@@ -245,8 +245,7 @@ class PartitionProof:
         """The present progress, with the counts since the last call."""
         now, before = self.proven, self._told
         self._told = now
-        return replace(
-            now,
+        return now._replace(
             records=now.records - before.records,
             bytes=now.bytes - before.bytes,
             unproved=now.unproved - before.unproved,
@@ -276,8 +275,7 @@ class PartitionProof:
 
     def begin_range(self, proven: Proven, source: SourceOffset, target: TargetOffset) -> Proven:
         """The same progress, with an empty range that begins at these offsets."""
-        return replace(
-            proven,
+        return proven._replace(
             chain=_NO_CHAIN,
             first_source=source,
             first_target=target,
