@@ -3,7 +3,7 @@
 - docs/decisions/index.md has one row for each decision, with its title and a status.
 - CONTRIBUTING.md, "Where do I change": every file or folder in the table exists, from the root or from src/twinlog.
 - zensical.toml: every page of docs is in the navigation of the site, but for single decisions, and no other.
-- docs/glossary.md: rows are in the order of the alphabet, no word has two, and each names a place in the code.
+- docs/design/glossary.md: rows are in the order of the alphabet, no word has two, and each names a place in the code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def wrong_pages(root: Path) -> Iterator[str]:
         "docs/decisions/index.md": _decisions,
         "CONTRIBUTING.md": _changes,
         "zensical.toml": _navigation,
-        "docs/glossary.md": _glossary,
+        "docs/design/glossary.md": _glossary,
     }
     for name, check in pages.items():
         page = root / name

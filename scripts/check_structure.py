@@ -51,7 +51,7 @@ class Structure:
             _name(path.relative_to(source)): _module(path, path.relative_to(source), root)
             for path in sorted((source / "twinlog").rglob("*.py"))
         }
-        self.glossary = root / "docs" / "glossary.md"
+        self.glossary = root / "docs" / "design" / "glossary.md"
 
     @cached_property
     def imports(self) -> dict[str, set[str]]:

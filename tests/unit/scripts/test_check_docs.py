@@ -161,11 +161,11 @@ def test_the_site_has_a_place_for_each_page_but_single_decisions(tmp_path: Path)
 def test_each_word_of_the_glossary_stands_once_in_its_order_with_its_place(tmp_path: Path) -> None:
     words = {"flow": "`x.py:X`", "grant": "`x.py`", "copier": "`X`"}
     rows = "\n".join(f"| **{word}** | a | {words[word]} | b |" for word in ("flow", "grant", "grant", "copier"))
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "design").mkdir(parents=True)
     text = f"# Glossary\n\n| word | | | |\n|---|---|---|---|\n{rows}\n"
-    (tmp_path / "docs" / "glossary.md").write_text(text, encoding="utf-8")
+    (tmp_path / "docs" / "design" / "glossary.md").write_text(text, encoding="utf-8")
     assert list(wrong_pages(tmp_path)) == [
-        "docs/glossary.md: `copier` stands after `grant`",
-        "docs/glossary.md: `grant` has two rows",
-        "docs/glossary.md: `**copier**` names no place in the code",
+        "docs/design/glossary.md: `copier` stands after `grant`",
+        "docs/design/glossary.md: `grant` has two rows",
+        "docs/design/glossary.md: `**copier**` names no place in the code",
     ]

@@ -91,8 +91,10 @@ def test_the_table_has_the_figures_of_the_package(tmp_path: Path, capsys: pytest
         "deep/d.py": "from twinlog.deep.c import os\n",
     }
     found(tmp_path, files)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "glossary.md").write_text("| word | |\n|---|---|\n| **flow** | a |\n", encoding="utf-8")
+    (tmp_path / "docs" / "design").mkdir(parents=True)
+    (tmp_path / "docs" / "design" / "glossary.md").write_text(
+        "| word | |\n|---|---|\n| **flow** | a |\n", encoding="utf-8"
+    )
     assert main(["--table"], tmp_path) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| files | 4 |",
