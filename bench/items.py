@@ -192,6 +192,24 @@ class VerifyItem(RepeatedItem):
 
 
 @dataclass(frozen=True, slots=True)
+class ProofItem(RepeatedItem):
+    """With the proof of equality and as often without; then loads of `load_per_s` records for so many seconds."""
+
+    load_per_s: int
+    load_seconds: int
+
+    @property
+    def load_records(self) -> int:
+        """The records of a load."""
+        return self.load_per_s * self.load_seconds
+
+    def scaled(self, scale: float) -> Self:
+        return replace(
+            self, copy=self.copy.scaled(scale), load_seconds=max(10, round(self.load_seconds * min(1, scale)))
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutorItem:
     """A topic under load that three executors copy, each of which is lost in another way; twinlog alone."""
 
@@ -229,6 +247,7 @@ Item = (
     | ConnectItem
     | WatchedItem
     | VerifyItem
+    | ProofItem
     | ExecutorItem
     | FramesItem
 )
@@ -409,6 +428,16 @@ VERIFY = VerifyItem(
     wanted={"verify_ratio": Wanted(at_least=0.5)},
 )
 
+PROOF = ProofItem(
+    name="proof",
+    title="json-1k three times over, without and with the proof of equality, and its lag at 100 MB/s",
+    copy=replace(COPIES[0], name="proven-json-1k", records=3_000_000, goals=()),
+    rounds=3,
+    wanted={"proven_all_cpu_ratio": Wanted(at_most=1.1), "proof_lag_most_s": Wanted(at_most=5)},
+    load_per_s=100_000,
+    load_seconds=30,
+)
+
 EXECUTORS = ExecutorItem(
     name="executor-lost",
     title="a standalone Spark of three workers, of which one is lost: longest that a partition stands still",
@@ -441,6 +470,7 @@ NAMES = (
     METRICS.name,
     CONSOLE.name,
     VERIFY.name,
+    PROOF.name,
     EXECUTORS.name,
     FRAMES.name,
 )
@@ -453,5 +483,5 @@ def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     items += [item.scaled(scale) for item in LOW_RATES]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
     items += [CONSOLE.scaled(scale)]
-    items += [VERIFY.scaled(scale), EXECUTORS, FRAMES.scaled(scale)]
+    items += [VERIFY.scaled(scale), PROOF.scaled(scale), EXECUTORS, FRAMES.scaled(scale)]
     return [item for item in items if not names or item.name in names]

@@ -32,6 +32,7 @@ from bench.items import (
     Item,
     LatencyItem,
     LowRateItem,
+    ProofItem,
     ScaleItem,
     VerifyItem,
     WatchedItem,
@@ -45,6 +46,7 @@ from bench.many_topics import ManyTopics
 from bench.notes import notes
 from bench.pair import BROKER_HEAP, clusters, warm, warm_up
 from bench.progress import say, talking
+from bench.proof import measure_proof
 from bench.report import Document
 from bench.results import Line, alone, compare, medians
 from bench.run_file import NAME as RUN_FILE
@@ -108,7 +110,7 @@ def run(items: list[Item], options: Options) -> Document:
     if file.names:
         say(f"{len(file.names)} items are measured already, {len(items)} are left")
     prepare_twinlog(say)
-    copies = [*items, *(item.copy for item in items if isinstance(item, WatchedItem | VerifyItem))]
+    copies = [*items, *(item.copy for item in items if isinstance(item, WatchedItem | VerifyItem | ProofItem))]
     largest = max((item.payload_bytes for item in copies if isinstance(item, CopyItem)), default=0)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
     require_disk(options.work_dir, 3 * options.brokers * largest + SPARE_BYTES)
@@ -318,15 +320,22 @@ def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
     return _found(item, lines, {system: [asdict(one)] for system, one in runs.items()})
 
 
-def _repeated(item: WatchedItem | VerifyItem, work: Path) -> dict[str, object]:
-    measure = measure_watched if isinstance(item, WatchedItem) else measure_verify
+def _repeated(item: WatchedItem | VerifyItem | ProofItem, work: Path) -> dict[str, object]:
     with clusters(work) as (source, target):
         say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
         fill(source, item.copy.name, item.copy, work)
         warm(item.copy, source, target, work)
-        figures, runs = measure(item, source, target, work, lambda what: talking(f"{item.name}, {what}"))
+        figures, runs = _MEASURES[type(item)](item, source, target, work, lambda what: talking(f"{item.name}, {what}"))
     lines = alone(asdict(figures), item.wanted)
     return _found(item, lines, runs)
+
+
+_MEASURES: Mapping[type[Item], Callable[..., Any]] = {
+    WatchedItem: measure_watched,
+    VerifyItem: measure_verify,
+    ProofItem: measure_proof,
+}
+"""Measures the items that copy a topic many times."""
 
 
 def _executors(item: ExecutorItem, work: Path) -> dict[str, object]:
@@ -352,6 +361,7 @@ _ON_OWN_CLUSTERS: Mapping[type[Item], Callable[[Any, Path], dict[str, object]]] 
     WatchedItem: _repeated,
     FramesItem: _frames,
     VerifyItem: _repeated,
+    ProofItem: _repeated,
     ExecutorItem: _executors,
 }
 """Measures the items of each kind that has clusters of its own."""

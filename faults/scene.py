@@ -59,8 +59,12 @@ _EXACTLY_ONCE: Mapping[Mode, dict[str, str]] = {
 }
 
 
-def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode) -> str:
-    """The file twinlog is started with; leases end every ten seconds, so that rounds meet that, too."""
+def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode, *, proves: bool = False) -> str:
+    """The file twinlog is started with; leases end every ten seconds, so that rounds meet that, too.
+
+    A flow that `proves` holds the partition of each difference that it finds, so that a false alarm makes a round
+    wrong.
+    """
     flow = f"{HERE}->{THERE}"
     lines = {
         "clusters": f"{HERE}, {THERE}",
@@ -73,6 +77,7 @@ def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode) -> str:
         f"{flow}.topics": ", ".join(TOPICS),
         f"{flow}.groups": GROUP,
         f"{flow}.twinlog.lease.seconds": "10",
+        **({f"{flow}.twinlog.proof": "true"} if proves else {}),
         "tasks.max": "2",
         "replication.factor": str(BROKERS),
         "emit.heartbeats.enabled": "false",
@@ -90,9 +95,17 @@ class Scene(Started):
     """Use as a context manager; everything it started ends with it. Logs and data lie in `home`."""
 
     def __init__(
-        self, home: Path, mode: Mode, *, filled: int = FILLED, heap: str = "256m", counted: bool = False
+        self,
+        home: Path,
+        mode: Mode,
+        *,
+        filled: int = FILLED,
+        heap: str = "256m",
+        counted: bool = False,
+        proves: bool = False,
     ) -> None:
         self.mode = mode
+        self._proves = proves
         self.disk = SmallDisk(home / "target" / f"node-{SMALL}" / "data")
         # Acknowledged means on two brokers: no single one can take it along.
         safe = {"min.insync.replicas": "2"}
@@ -216,7 +229,8 @@ class Scene(Started):
         create_topic(self.target, self.remotes[STAMPED], PARTITIONS, config={**KEPT, **RESTAMPED})
         if self.filled.records:
             self.filled.fill(self.source, self.target)
-        self.file.write_text(properties(self.source, self.target, self.mode), encoding="utf-8")
+        text = properties(self.source, self.target, self.mode, proves=self._proves)
+        self.file.write_text(text, encoding="utf-8")
         self.start_twinlog()
 
     def close(self) -> None:

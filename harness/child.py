@@ -161,11 +161,12 @@ class Child:
             return "(no log)"
         return "\n".join(text.splitlines()[-lines:])
 
-    def log_lines(self) -> int:
-        """How many lines the log has."""
+    def log_lines(self, word: str = "") -> int:
+        """How many lines the log has, or how many of them have a word."""
+        wanted = word.encode()
         try:
             with self.log.open("rb") as lines:
-                return sum(1 for _ in lines)
+                return sum(wanted in line for line in lines)
         except FileNotFoundError:
             return 0
 

@@ -28,7 +28,7 @@ def main() -> int:
     asked = _arguments()
     seed = random.SystemRandom().randrange(100_000) if asked.seed is None else asked.seed
     home = Path(tempfile.mkdtemp(prefix="twinlog-soak-", dir=asked.work_dir))
-    outcome = Outcome(Wish(asked.minutes, seed, asked.mode, asked.filled, home))
+    outcome = Outcome(Wish(asked.minutes, seed, asked.mode, asked.filled, home, asked.prove))
     say(f"seed {seed}, {asked.minutes:g} minutes, {asked.mode}; logs and data in {home}")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
@@ -80,6 +80,7 @@ def _arguments() -> argparse.Namespace:
         metavar="N",
         help="records of earlier months in each internal topic (default: %(default)s)",
     )
+    parser.add_argument("--prove", action="store_true", help="with the proof of equality; each alarm is a fault")
     parser.add_argument("--work-dir", type=Path, help="where the brokers' data goes (default: the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="keep logs and data of a run without faults")
     asked = parser.parse_args()

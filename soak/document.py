@@ -58,6 +58,17 @@ def _items(outcome: Outcome) -> Iterable[Document]:
     yield _item("start", f"{outcome.wish.filled:,} records in each internal topic", _starts(outcome))
     done = outcome.rounds.done if outcome.rounds else []
     yield _item("records", f"{outcome.wish.minutes:g} minutes, seed {outcome.wish.seed}", _judged(done))
+    if outcome.proof is not None:
+        judged = {"unproven", "differences", "alarms"}
+        figures_of_proof = asdict(outcome.proof)
+        yield _item(
+            "proof",
+            "the proof of equality, at rest",
+            [
+                _zero(name, value) if name in judged else Line(name, None, value)
+                for name, value in figures_of_proof.items()
+            ],
+        )
     for role, figures in outcome.roles.items():
         lines = [Line(name, None, value) for name, value in asdict(figures).items() if value is not None]
         if role in outcome.idle_cpu:

@@ -15,6 +15,7 @@ from faults.scene import Mode, Role, Scene, pause
 from harness.errors import HarnessError
 from soak.brokers import TopicSize, internal_topics, requests_between
 from soak.progress import Progress
+from soak.proof import ProofOutcome, look_at_proof
 from soak.starts import Starts, measure_on_empty, measure_starts, measure_take_over
 from soak.watch import RoleFigures, Watch
 
@@ -37,13 +38,15 @@ SETTLE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for; `filled` are records of earlier months in each internal topic."""
+    """What was asked for; `filled` are records of earlier months in each internal topic. With `proves` the flow proves
+    its copies."""
 
     minutes: float
     seed: int
     mode: Mode
     filled: int
     home: Path
+    proves: bool = False
 
     @property
     def seconds(self) -> float:
@@ -66,13 +69,15 @@ class Outcome:
     loops: list[str] = field(default_factory=list)
     grown: dict[str, TopicSize] = field(default_factory=dict)
     log_lines: int = 0
+    proof: ProofOutcome | None = None
     trouble: list[str] = field(default_factory=list)
 
     @property
     def fine(self) -> bool:
         """Whether all that was judged was right, and nothing kept the run from its end."""
         done = self.rounds.done if self.rounds else []
-        return bool(done) and all(one.fine for one in done) and not self.trouble and not self.loops
+        proven = self.proof is None or self.proof.fine
+        return bool(done) and all(one.fine for one in done) and not self.trouble and not self.loops and proven
 
 
 def soak(outcome: Outcome) -> None:
@@ -81,13 +86,15 @@ def soak(outcome: Outcome) -> None:
     say("start and take-over with empty internal topics")
     outcome.empty = measure_on_empty(wish.home / "empty", wish.mode)
     say(f"filling each internal topic with {wish.filled:,} records of earlier months")
-    with Scene(wish.home / "full", wish.mode, filled=wish.filled, heap=HEAP, counted=True) as scene:
+    with Scene(wish.home / "full", wish.mode, filled=wish.filled, heap=HEAP, counted=True, proves=wish.proves) as scene:
         say("start and take-over with full internal topics")
         outcome.full = measure_starts(scene)
         with _watched(scene, outcome) as watch:
             _rounds(scene, outcome, watch)
             say("at rest")
             _rest(scene, outcome, watch)
+            if wish.proves:
+                outcome.proof = look_at_proof(scene)
         say("take-over with the topics of this run")
         outcome.take_over_used_s = measure_take_over(scene)
         assert outcome.rounds is not None
@@ -154,6 +161,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
     return {
         "seed": outcome.wish.seed,
         "mode": outcome.wish.mode,
+        "proof": None if outcome.proof is None else asdict(outcome.proof),
         "filled": outcome.wish.filled,
         "rounds": [str(one) for one in rounds],
         "roles": {role: asdict(figures) for role, figures in outcome.roles.items()},

@@ -345,7 +345,9 @@ class Reporter:
             end = part.read.end
             self._age_s = max(self._age_s, now - answered_at)
         reason, proof = self._copier.troubles.find_reason(part), part.copied.proof
-        proven, lag_ms = (None, -1) if proof is None else (proof.proven, round(proof.lag_s(now) * 1000))
+        # The lag is read first: records that are proven meanwhile may count as unproven, and never the other way round.
+        lag_ms = -1 if proof is None else proof.lag_ms(now)
+        proven = None if proof is None else proof.proven
         return part.durable.next_source, end, reason, _waiting_ms(part), proven, lag_ms
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
@@ -398,7 +400,15 @@ def _progress(part: PartitionCopy, shown: Shown, counters: PartitionCounters) ->
         proven_source=proven.source,
         proven_target=proven.target,
         proof_lag_ms=proof_lag_ms,
-        proven_records=proven.records,
-        proven_bytes=proven.bytes,
+        proven_records=proven.records - proven.records_before,
+        proven_bytes=proven.bytes - proven.bytes_before,
         proof_chain="" if known is None else proven.chain,
+        proof_source=proven.first_source,
+        proof_target=proven.first_target,
+        proof_range=proven.range,
+        unproved=proven.unproved,
+        differences=proven.differences,
+        difference_kind=proven.difference_kind or "",
+        difference_source=proven.difference_source,
+        difference_target=proven.difference_target,
     )

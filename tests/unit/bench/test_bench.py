@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import frames, front, report
+from bench import frames, front, proof, report
 from bench.copying import CopyFigures
 from bench.items import (
     CONNECT,
@@ -22,6 +22,7 @@ from bench.items import (
     LOW_RATES,
     METRICS,
     NAMES,
+    PROOF,
     QUERIES,
     SCALE,
     SHARE,
@@ -34,6 +35,7 @@ from bench.items import (
 from bench.latency import percentile
 from bench.load import documents
 from bench.machine import require_disk
+from bench.proof import LagFigures
 from bench.results import Line, alone, compare
 from bench.systems import Setup
 from bench.watched import Scraper, figures_of
@@ -64,6 +66,7 @@ def test_items_are_chosen_by_name_and_scaled() -> None:
         METRICS,
         CONSOLE,
         VERIFY,
+        PROOF,
         EXECUTORS,
         FRAMES,
     ]
@@ -112,6 +115,19 @@ def test_what_metrics_cost_is_a_ratio_of_medians() -> None:
     assert (found.records_ratio, found.cpu_ratio, found.page_ms, found.pages) == (0.75, 1.1, 4.0, 3)
     speed, cpu = (line for line in alone(asdict(found), METRICS.wanted) if line.wanted is not None)
     assert (speed.met, cpu.met) == (False, False)
+
+
+def test_what_the_proof_costs_is_a_ratio_of_medians_with_the_brokers() -> None:
+    unproven = [copied(100.0, 1.0), copied(900.0, 9.0), copied(200.0, 4.0)]
+    proven = [copied(150.0, 5.5), copied(190.0, 1.0), copied(10.0, 5.0)]
+    lags = [LagFigures(90.0, lag, 2 * lag, 7) for lag in (0.2, 4.0, 0.5)]
+    found = proof.figures_of(unproven, proven, lags)
+    # A broker takes a second of each run.
+    assert (found.proven_ratio, found.proven_cpu_ratio, found.proven_all_cpu_ratio) == (0.75, 1.25, 1.2)
+    assert (found.proof_lag_s, found.proof_lag_most_s) == (0.5, 1.0)
+    verdicts = {line.figure: line.met for line in alone(asdict(found), PROOF.wanted) if line.wanted is not None}
+    assert verdicts == {"proven_all_cpu_ratio": False, "proof_lag_most_s": True}
+    assert (PROOF.load_records, PROOF.scaled(0.1).load_seconds) == (3_000_000, 10)
 
 
 def test_each_system_gets_a_file_for_the_same_work(tmp_path: Path) -> None:

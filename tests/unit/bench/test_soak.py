@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,13 +19,16 @@ from faults.emergency import RESTED, STEADY, Drill, GroupDrill
 from faults.planned import PlannedMove
 from faults.positions import GroupVerdict
 from faults.rounds import Round, Rounds
-from faults.scene import CLOCK
+from faults.scene import CLOCK, properties
 from harness.checker import Verdict
 from soak.brokers import TopicSize
 from soak.document import document
+from soak.proof import outcome_of
 from soak.run import Outcome, Wish
 from soak.starts import Starts
 from soak.watch import Look, Watch
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven
 
 ROUND = Round(1, "kill worker", "process 7", 1000, Verdict(), True, 2.5)
 
@@ -63,6 +67,35 @@ def test_every_record_and_group_counts() -> None:
     assert _row(text, "offsets that groups would skip")[-1] == "MISS"
     assert not found.fine
     assert _outcome(ROUND).fine
+
+
+def test_each_alarm_of_the_proof_and_each_unproven_partition_counts() -> None:
+    end = SourceOffset(9)
+    whole = PartitionProven(end, end, TargetOffset(9), 0)
+    parts = [TopicPartition(TopicName("t"), number) for number in range(2)]
+    found = _outcome(ROUND)
+    assert "proof of equality" not in markdown(document(found))
+    found.proof = outcome_of(dict.fromkeys(parts, whole), 2, 0)
+    assert found.fine
+    text = markdown(document(found))
+    assert _row(text, "  not proven to their end at rest")[-1] == "pass"
+    behind = replace(whole, source=SourceOffset(7), lag_ms=20)
+    for one in (
+        outcome_of({parts[0]: whole}, 2, 0),
+        outcome_of({parts[0]: whole, parts[1]: behind}, 2, 0),
+        outcome_of(dict.fromkeys(parts, replace(whole, differences=1)), 2, 0),
+        outcome_of(dict.fromkeys(parts, whole), 2, 1),
+    ):
+        found.proof = one
+        assert not found.fine
+        assert "MISS" in markdown(document(found))
+
+
+def test_the_proof_is_a_key_of_the_flow() -> None:
+    source = SimpleNamespace(bootstrap="127.0.0.1:1")
+    text = {proves: properties(source, source, "default", proves=proves) for proves in (False, True)}  # type: ignore[arg-type]
+    assert "here->there.twinlog.proof = true\n" in text[True]
+    assert "proof" not in text[False]
 
 
 def test_growth_is_per_hour_and_a_short_run_is_marked() -> None:

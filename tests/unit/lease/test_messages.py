@@ -83,6 +83,14 @@ REPORT = Report(
             6,
             7,
             "ab",
+            1,
+            2,
+            3,
+            4,
+            5,
+            "changed",
+            6,
+            7,
         ),
     ),
     events=(("gap", "x"),),
@@ -103,7 +111,7 @@ BYTES: list[tuple[Message, str]] = [
         ReportMessage(REPORT),
         (
             '"report":["a->b","c",1,2,1.0,0.5,0.0,[-1.0,-1.0,null],[-1.0,-1.0,null],'
-            '[["t",0,5,6,7,8,9,10,12,13,14,15,16,17,18,19,"slow",11,3,4,5,6,7,"ab"]],'
+            '[["t",0,5,6,7,8,9,10,12,13,14,15,16,17,18,19,"slow",11,3,4,5,6,7,"ab",1,2,3,4,5,"changed",6,7]],'
             '[["gap","x"]],[[1,2],3,{"as it is":4},5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,'
             '{"changed":26}]]'
         ),
@@ -147,7 +155,8 @@ def test_a_report_in_the_topic_has_the_documented_fields_and_is_read_also_from_a
     partition = (
         '{"topic":"t","partition":0,"source_offset":5,"target_offset":6,"end":7,"records":8,"bytes":9,"latency_ms":10,'
         '"trouble":"slow","waiting_ms":11,"proven_source":3,"proven_target":4,"proof_lag_ms":5,"proven_records":6,'
-        '"proven_bytes":7,"proof_chain":"ab"}'
+        '"proven_bytes":7,"proof_chain":"ab","proof_source":1,"proof_target":2,"proof_range":3,"unproved":4,'
+        '"differences":5,"difference_kind":"changed","difference_source":6,"difference_target":7}'
     )
     written = (
         '{"flow":"a->b","copier":"c","lease":1,"at_ms":2,"seconds":1.0,"busy":0.5,"age_s":0.0,'

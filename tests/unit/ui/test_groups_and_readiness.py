@@ -70,6 +70,7 @@ def test_the_answer_is_that_of_the_rehearsal(browser: Browser, sources: FakeSour
         "Records to copy",
         "Held partitions",
         "Missing remote topics",
+        "Proof of equality",
         "Heartbeats",
         "Consumer groups",
     }

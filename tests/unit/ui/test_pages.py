@@ -138,6 +138,12 @@ def test_a_topic_shows_its_partitions_with_the_offsets_of_both_sides(browser: Br
         "state": "held",
         "detail": "TW-GAP-01: lost",
         "resume": None,
+        "proven_source": None,
+        "proven_target": None,
+        "proof_lag_s": None,
+        "differences": None,
+        "difference": None,
+        "unproved": None,
     }
     text = browser.get("/ui/topic?flow=a-%3Eb&topic=orders").text
     assert "a.orders" in text

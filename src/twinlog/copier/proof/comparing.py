@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from twinlog.copier.proof.notes import Note, PartitionProof, Proven
@@ -76,24 +77,24 @@ class LogPart(NamedTuple):
     unreadable: bool
 
 
-def read_stored(answer: PartitionResponse, position: TargetOffset, now: float) -> LogPart:
-    """The batches of an answer from `position` on; markers and aborted records are left out."""
-    hidden = AbortedFilter(answer.aborted) if answer.aborted else None
+def read_stored(records: memoryview, aborted: Sequence[tuple[int, int]], position: TargetOffset, now: float) -> LogPart:
+    """The batches of an answer from `position` on; markers and the records of `aborted` transactions are left out."""
+    hidden = AbortedFilter(aborted) if aborted else None
     found: list[RemoteBatch] = []
     at = 0
     try:
-        while (batch := read_batch(answer.records, at)) is not None:
+        while (batch := read_batch(records, at)) is not None:
             at = batch.end
             gone = batch.is_control
             if hidden is not None and batch.magic == 2:
-                abort_marker = gone and is_abort_marker(answer.records, batch)
+                abort_marker = gone and is_abort_marker(records, batch)
                 gone = hidden.hides(batch, abort_marker=abort_marker) or gone
             last_offset = batch.last_offset
             if last_offset < position:
                 continue
             position = TargetOffset(last_offset + 1)
             if not gone and batch.record_count:
-                found.append(_stored(answer.records, batch, now))
+                found.append(_stored(records, batch, now))
     except CorruptBatchError:
         return LogPart(found, position, unreadable=True)
     return LogPart(found, position, unreadable=False)
@@ -111,6 +112,11 @@ def _stored(records: memoryview, batch: Batch, now: float) -> RemoteBatch:
     return RemoteBatch(base, end, batch.record_count, element, batch.producer_id, now)
 
 
+def _chain_after(chain: bytes, batch: RemoteBatch) -> bytes:
+    assert batch.element is not None
+    return extend_chain(chain, batch.element.encode(batch.base))
+
+
 def matches(note: Note, batches: list[RemoteBatch]) -> bool:
     """Whether some batches are the appends of a note, all of them and in order."""
     if note.head is None:
@@ -119,7 +125,7 @@ def matches(note: Note, batches: list[RemoteBatch]) -> bool:
     for one in batches:
         if one.element is None:
             return False
-        chain = extend_chain(chain, one.element.encode(one.base))
+        chain = _chain_after(chain, one)
     return chain == note.head
 
 
@@ -169,9 +175,10 @@ class ProofCursor:
         self._row: list[RemoteBatch] = []
         """The batches of the present note, if it is a single append."""
         self._row_records = 0
-        self._row_chain: bytes | None = EMPTY_CHAIN
-        """The chain over the batches of the present folded note, None after a damaged batch."""
-        self._chain = EMPTY_CHAIN
+        self._row_head: bytes | None = EMPTY_CHAIN
+        """The chain over the batches of the present folded note alone, None after a damaged batch."""
+        self._row_chain: bytes | None = None
+        """The chain of the proven range with the batches of the present note, None before the first of them."""
 
     @property
     def has_work(self) -> bool:
@@ -193,7 +200,7 @@ class ProofCursor:
     def add_answer(self, answer: PartitionResponse, now: float) -> bool:
         """Take an answer of the log from `position` on; False if a part of it is unreadable."""
         assert self.position is not None
-        found = read_stored(answer, self.position, now)
+        found = read_stored(answer.records, answer.aborted, self.position, now)
         self._unmatched.extend(found.batches)
         self.position = found.position
         self.at_end = found.position >= answer.last_stable_offset
@@ -233,34 +240,45 @@ class ProofCursor:
             if self.position < note.end:
                 # A proof that lags behind reads on: to read each append alone would cost more than to catch up.
                 return Suspicion(note) if self.at_end and answered_at > note.at + PATIENCE_S else None
-            if note.unproved:
+            if note.unproved and not note.records and not self._row_records:
+                # Markers and aborted records are in no chain.
+                self._prove(note, None)
+            elif note.unproved:
                 self.leave_out_note(note)
             elif self._has_appends(note):
                 self.rewritten = False
-                self.accept_note(note)
+                self._prove(note, self._row_chain)
             else:
                 return Suspicion(note)
 
-    def accept_note(self, note: Note) -> None:
-        """The log has the records of a note."""
-        part = note.head if note.element is None else note.element.encode(note.base)
-        assert part is not None
-        self._chain = extend_chain(self._chain, part)
-        self._settle(note, records=note.records, size=note.size)
+    def accept_note(self, note: Note, batches: Iterable[RemoteBatch]) -> None:
+        """The log has the records of a note, in these batches."""
+        chain = None
+        for one in batches:
+            chain = self._extend_range(chain, one)
+        self._prove(note, chain)
 
     def leave_out_note(self, note: Note) -> None:
         """The records of a note are out of the proof: the target deleted them, or they were compared otherwise."""
-        self._settle(note, unproved=note.records or self._row_records)
+        proven = self.proof.proven
+        self._pass_note(note, proven._replace(unproved=proven.unproved + (note.records or self._row_records)))
 
-    def pass_difference(self, note: Note | None, surplus: RemoteBatch | None) -> None:
+    def pass_difference(self, difference: ProofDifference, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
+        before = self.proof.proven
+        proven = before._replace(
+            differences=before.differences + 1,
+            difference_kind=difference.kind,
+            difference_source=difference.source_offset,
+            difference_target=difference.target_offset,
+        )
         if surplus is None:
             assert note is not None
             # Of a folded row only the first difference is known.
-            self._settle(note, unproved=note.records if note.appends > 1 else 0, differences=1)
+            rest = note.records if note.appends > 1 else 0
+            self._pass_note(note, proven._replace(unproved=proven.unproved + rest))
             return
-        proven = self.proof.proven
-        self.proof.set_proven(replace(proven, differences=proven.differences + 1))
+        self.proof.set_proven(self.proof.begin_range(proven, proven.source, surplus.end))
         self.drop_surplus(surplus)
 
     def drop_surplus(self, surplus: RemoteBatch) -> None:
@@ -288,43 +306,68 @@ class ProofCursor:
             self.leave_out_note(note)
         self.note = note
 
-    def _settle(self, note: Note, *, records: int = 0, size: int = 0, unproved: int = 0, differences: int = 0) -> None:
-        assert self.position is not None
+    def _prove(self, note: Note, chain: bytes | None) -> None:
+        """The range goes on behind a note; `chain` is its chain with the batches of the note, None without a batch."""
         before = self.proof.proven
+        # This is done for each append, and `_replace` would take longer than all else.
+        proven = Proven(
+            note.next_source,
+            note.end,
+            before.records + note.records,
+            before.bytes + (0 if chain is None else note.size),
+            before.unproved,
+            before.differences,
+            before.chain if chain is None else chain.hex(),
+            before.first_source,
+            before.first_target if before.first_target >= 0 else note.base,
+            before.range,
+            before.records_before,
+            before.bytes_before,
+            before.difference_kind,
+            before.difference_source,
+            before.difference_target,
+        )
+        self._settle(note, proven)
+
+    def _pass_note(self, note: Note, proven: Proven) -> None:
+        """A note is out of the proof: a range begins after it."""
+        passed = proven._replace(source=note.next_source, target=note.end)
+        self._settle(note, self.proof.begin_range(passed, note.next_source, note.end))
+
+    def _settle(self, note: Note, proven: Proven) -> None:
+        assert self.position is not None
         self.position = max(self.position, note.end)
         while self._unmatched and self._unmatched[0].base < note.end:
             self._unmatched.popleft()
         self.note = None
         self._clear_row()
-        # This is done for each append, and `replace` would take as long as all else.
-        proven = Proven(
-            note.next_source,
-            note.end,
-            before.records + records,
-            before.bytes + size,
-            before.unproved + unproved,
-            before.differences + differences,
-            self._chain.hex(),
-        )
         self.proof.set_proven(proven)
         self.proof.end_note()
 
     def _has_appends(self, note: Note) -> bool:
-        return note.head == self._row_chain if note.element is None else matches(note, self._row)
+        return note.head == self._row_head if note.element is None else matches(note, self._row)
 
     def _add_to_row(self, note: Note, batch: RemoteBatch) -> None:
         self._row_records += batch.records
         if note.element is not None:
             self._row.append(batch)
-        elif batch.element is None:
-            self._row_chain = None
-        elif self._row_chain is not None:
-            self._row_chain = extend_chain(self._row_chain, batch.element.encode(batch.base))
+        if batch.element is None:
+            self._row_head = None
+        if note.unproved or self._row_head is None:
+            return
+        if note.head is not None:
+            self._row_head = _chain_after(self._row_head, batch)
+        self._row_chain = self._extend_range(self._row_chain, batch)
+
+    def _extend_range(self, chain: bytes | None, batch: RemoteBatch) -> bytes:
+        """The chain of the proven range after another batch; None is the chain up to now."""
+        return _chain_after(bytes.fromhex(self.proof.proven.chain) if chain is None else chain, batch)
 
     def _clear_row(self) -> None:
         self._row = []
         self._row_records = 0
-        self._row_chain = EMPTY_CHAIN
+        self._row_head = EMPTY_CHAIN
+        self._row_chain = None
 
     def _follow_cut(self) -> None:
         """The target lost records: the proof goes back to the records that are left."""
@@ -334,7 +377,8 @@ class ProofCursor:
         target, source = cut
         proven = self.proof.proven
         if proven.target > target:
-            self.proof.set_proven(replace(proven, source=min(proven.source, source), target=target))
+            left = proven._replace(source=min(proven.source, source), target=target)
+            self.proof.set_proven(self.proof.begin_range(left, left.source, target))
         note = self.note
         if note is not None and note.end > target:
             # Of a folded row the records before the cut are still there.

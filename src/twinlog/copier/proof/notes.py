@@ -6,13 +6,16 @@ becomes a single note with a chain over the elements of the appends.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, extend_chain
+from twinlog.lease.progress import DifferenceKind
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
@@ -134,12 +137,17 @@ def leave_out_notes(notes: deque[Note], most: int) -> int:
     return len(gone) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
+class Proven(NamedTuple):
     """How far a partition is proven: up to a source offset and a target offset, -1 while they are unknown.
 
     `records` and `bytes` of batches were found equal since the begin of the proof, `unproved` records are out of it,
-    and `differences` were found. `chain` is the chain over the equal appends, in hexadecimal digits.
+    and `differences` were found.
+
+    `chain` is the chain over the batches of the proven range, in hexadecimal digits. The range begins at `first_source`
+    and `first_target`, and has all visible records of the target up to `target`: so a later reader of the target
+    computes the same chain. Each record out of the proof, and each difference, begins a range. `range` is its number,
+    which no other range of the copier has; `records_before` and `bytes_before` were equal before the range. The last
+    difference is of `difference_kind`, and has an offset on each side.
     """
 
     source: SourceOffset = _NO_SOURCE
@@ -149,6 +157,14 @@ class Proven:
     unproved: int = 0
     differences: int = 0
     chain: str = _NO_CHAIN
+    first_source: SourceOffset = _NO_SOURCE
+    first_target: TargetOffset = _NO_TARGET
+    range: int = 0
+    records_before: int = 0
+    bytes_before: int = 0
+    difference_kind: DifferenceKind | None = None
+    difference_source: SourceOffset = _NO_SOURCE
+    difference_target: TargetOffset = _NO_TARGET
 
 
 class PartitionProof:
@@ -161,14 +177,16 @@ class PartitionProof:
     def __init__(
         self, notes: ProofNotes, remote: TopicPartition, position: Position, *, transactional: bool, reports: bool
     ) -> None:
+        self._all = notes
         self.remote = remote
         self.reports = reports
         self.closed = False
         self.begin = position.next_target
         """The target offset of the first record in the proof; None until the first append of a new topic."""
-        self.proven = Proven(position.next_source, _NO_TARGET if self.begin is None else self.begin)
+        first = _NO_TARGET if self.begin is None else self.begin
+        proven = Proven(position.next_source, first)
+        self.proven = self.begin_range(proven, position.next_source, first)
         self.waiting: deque[Note] = deque()
-        self._all = notes
         self._end = position.next_target
         self._transactional = transactional
         self._uncommitted: list[Note] = []
@@ -227,8 +245,7 @@ class PartitionProof:
         """The present progress, with the counts since the last call."""
         now, before = self.proven, self._told
         self._told = now
-        return replace(
-            now,
+        return now._replace(
             records=now.records - before.records,
             bytes=now.bytes - before.bytes,
             unproved=now.unproved - before.unproved,
@@ -238,25 +255,34 @@ class PartitionProof:
     @property
     def behind(self) -> bool:
         """Whether acknowledged appends wait for their proof."""
-        return self._taken is not None or bool(self.waiting)
+        return self._all.oldest_note(self) is not None
 
     def lag_s(self, now: float) -> float:
         """Seconds since the acknowledgement of the oldest unproven append; 0 if all are proven."""
-        oldest = self._taken
-        if oldest is None:
-            # The prover may take the last note meanwhile.
-            try:
-                oldest = self.waiting[0]
-            except IndexError:
-                return 0.0
-        return max(0.0, now - oldest.at)
+        oldest = self._all.oldest_note(self)
+        return 0.0 if oldest is None else max(0.0, now - oldest.at)
+
+    def lag_ms(self, now: float) -> int:
+        """The same in milliseconds; at least 1 while an append waits for its proof."""
+        oldest = self._all.oldest_note(self)
+        return 0 if oldest is None else max(1, round((now - oldest.at) * 1000))
 
     # The prover's thread.
 
     def take_note(self, *, folded: bool = False) -> Note | None:
-        """Take the next note, `folded` with the notes after it; it counts as unproven until the next call."""
-        self._taken = self._all.pop_note(self, folded=folded)
-        return self._taken
+        """Take the next note, `folded` with the notes after it; it counts as unproven until `end_note`."""
+        return self._all.pop_note(self, folded=folded)
+
+    def begin_range(self, proven: Proven, source: SourceOffset, target: TargetOffset) -> Proven:
+        """The same progress, with an empty range that begins at these offsets."""
+        return proven._replace(
+            chain=_NO_CHAIN,
+            first_source=source,
+            first_target=target,
+            range=self._all.number_range(),
+            records_before=proven.records,
+            bytes_before=proven.bytes,
+        )
 
     def set_proven(self, proven: Proven) -> None:
         """Note the progress of the prover."""
@@ -283,6 +309,17 @@ class PartitionProof:
         self.closed = True
         self.waiting.clear()
         return len(notes), sum(note.records for note in notes) + (0 if taken is None else taken.records)
+
+    def oldest_note(self) -> Note | None:
+        """The first unproven note, or None."""
+        return self._taken or (self.waiting[0] if self.waiting else None)
+
+    def pop_note(self, *, folded: bool) -> Note | None:
+        """Take the first note, `folded` with the notes after it; None without a note."""
+        if folded:
+            fold_notes(self.waiting, FOLDED_NOTES)
+        self._taken = self.waiting.popleft() if self.waiting else None
+        return self._taken
 
     def set_begin(self, target: TargetOffset) -> None:
         """The proof begins at a target offset, unless it has begun."""
@@ -315,11 +352,16 @@ class ProofNotes:
         self._lock = threading.Lock()
         self._parts: dict[TopicPartition, PartitionProof] = {}
         self._count = 0
+        self._ranges = itertools.count(1)
 
     @property
     def count(self) -> int:
         """The number of waiting notes."""
         return self._count
+
+    def number_range(self) -> int:
+        """The number of another proven range."""
+        return next(self._ranges)
 
     def open_partition(
         self,
@@ -382,18 +424,21 @@ class ProofNotes:
         with self._lock:
             self._count -= part.set_cut(target, source)
 
-    def pop_note(self, part: PartitionProof, *, folded: bool = False) -> Note | None:
+    def oldest_note(self, part: PartitionProof) -> Note | None:
+        """The first unproven note of a partition, or None; a note that is taken or folded meanwhile counts."""
+        with self._lock:
+            return part.oldest_note()
+
+    def pop_note(self, part: PartitionProof, *, folded: bool) -> Note | None:
         """Take the first note of a partition, `folded` with the notes after it; None without a note."""
         if not part.waiting:
             # The thread of the copier adds notes, and this thread looks again soon.
             return None
         with self._lock:
-            if folded:
-                self._count -= fold_notes(part.waiting, FOLDED_NOTES)
-            if not part.waiting:
-                return None
-            self._count -= 1
-            return part.waiting.popleft()
+            before = len(part.waiting)
+            note = part.pop_note(folded=folded)
+            self._count -= before - len(part.waiting)
+            return note
 
     def take_cut(self, part: PartitionProof) -> tuple[TargetOffset, SourceOffset] | None:
         """Take the position from which a partition lost records, or None."""

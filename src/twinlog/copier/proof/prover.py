@@ -292,7 +292,7 @@ class Prover:
     ) -> None:
         if not self._has(cursor):
             return
-        cursor.pass_difference(None if surplus is not None else note, surplus)
+        cursor.pass_difference(difference, None if surplus is not None else note, surplus)
         # A held partition is proven again from the begin of its next copy on.
         cursor.ended = not cursor.proof.reports
         self._found(cursor.source, difference)
@@ -341,7 +341,7 @@ class Prover:
             cursor.leave_out_note(note)
             return None
         if matches(note, batches):
-            cursor.accept_note(note)
+            cursor.accept_note(note, batches)
             return None
         if bounds.stable_end < note.end <= bounds.end:
             # An open transaction of another program hides the records.
@@ -367,7 +367,7 @@ class Prover:
             return None
         if first is None and is_rewritten(note, batches):
             cursor.rewritten = True
-            cursor.accept_note(note)
+            cursor.accept_note(note, batches)
             return None
         source_offset, target_offset = first or (note.first_source, note.base)
         if target_offset >= note.end:
@@ -430,7 +430,7 @@ class Prover:
                 TargetOffset(answer.last_stable_offset),
                 TargetOffset(answer.high_watermark),
             )
-            part = read_stored(answer, at, self._now())
+            part = read_stored(answer.records, answer.aborted, at, self._now())
             found += [one for one in part.batches if one.base < end]
             if part.unreadable or part.position == at:
                 break

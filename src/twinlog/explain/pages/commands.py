@@ -526,6 +526,31 @@ _SWITCH = Area(
             mend="Run the command in the line; the switchover continues by itself.",
             look=("twinlog topics list mm2.properties",),
         ),
+        Message(
+            "TW-SWITCH-19",
+            "The switchover waits for the proof of equality",
+            "warning",
+            lines=(
+                "`catch-up: ...; the proof of equality is N s behind`",
+                "`drain: ... to prove equal: T-0 is proven up to N, the cut is N`",
+                "`drain: ... to prove equal: T-0 lacks a proof; the flow must run with its proof`",
+            ),
+            meaning=(
+                "The flow proved these topics when the switchover began, see [proof](proof.md#switchover). The prover "
+                "is slow, the target refuses its fetches, or the flow was restarted without `twinlog.proof` or "
+                "`--prove`."
+            ),
+            impact=(
+                "The switchover waits; in a step after `fence` producers wait, too, and `--timeout` undoes the "
+                "switchover."
+            ),
+            mend=(
+                "Look at the line `proof` of `twinlog status`, and for `TW-PROOF-02` in the log of the "
+                "flow. Start the flow with its proof. Without the proof as its gate a switchover begins when the flow "
+                "runs without it: `--abort` this one first."
+            ),
+            look=("twinlog status mm2.properties",),
+        ),
     ),
 )
 

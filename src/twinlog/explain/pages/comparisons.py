@@ -49,7 +49,7 @@ VERIFY = Area(
             lines=(
                 "`the signature FILE does not fit FILE: another key has signed it, or it was altered since`",
                 "`FILE is no statement of version 1: ...`",
-                "`the statement of a switchover has positions only; its signature is right, and ...`",
+                "`the statement of this switchover has positions only, ...; its signature is right, and ...`",
             ),
             meaning=(
                 "From `twinlog verify --against FILE`: the file is not as it was signed, the key of `--key` belongs to "

@@ -42,7 +42,7 @@ def lines(seen: FlowSnapshot) -> list[str]:
         add("missing", _missing(report))
         add("paused", _paused(report))
         add("rate", _rate(report))
-        add("proof", _proof(report))
+        add("proof", shown_proof(report))
     holds = seen.held_report
     if holds is not None and holds.held:
         add("held", _held_sum(holds))
@@ -145,7 +145,7 @@ def _rate(report: DriverReport) -> str:
     return f"{rates}, by {tasks}; {report.records:,} records copied since {since}{failed}{dropped}"
 
 
-def _proof(report: DriverReport) -> str | None:
+def shown_proof(report: DriverReport) -> str | None:
     """The progress of the proof of equality: `0.3 s behind, 1.2 GB in 6 partitions proven, 0 differences`."""
     proof = report.proof
     if proof is None:

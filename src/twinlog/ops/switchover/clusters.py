@@ -20,6 +20,7 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import TWINLOG_PROTOCOL, GroupListing
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven, ProvenRangesReader
 from twinlog.ops.switchover.fencing import (
     fenced_too,
     holds_everywhere,
@@ -92,6 +93,7 @@ class LiveClusters:
         )
         self._positions = PositionStore(flow, self.target)
         self._stopped = StoppedPartitionsReader(flow, self.target)
+        self._proofs = ProvenRangesReader(flow, self.target)
         self._groups = SwitchoverGroups(flow, back, self.source, self.target, follows or flow)
         self._stored = False
         """Whether the topic of positions was there."""
@@ -255,6 +257,8 @@ class LiveClusters:
             members=members,
             on_target=on_target,
             runs=copiers is not None and not copiers.empty,
+            proofs=self.read_proven(ends) if stopped.reported else {},
+            asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
@@ -333,6 +337,13 @@ class LiveClusters:
             where: CopiedPosition(position.next_source, position.next_target)
             for where, position in self._positions.read_all().items()
         }
+
+    def read_proven(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionProven]:
+        try:
+            return self._proofs.read_proven(partitions) if partitions else {}
+        except RefusedError:
+            # The pre-flight has noted the missing right.
+            return {}
 
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         return {where for where, span in spans.items() if self.source.call(is_hollow, self.source.client, where, *span)}

@@ -115,6 +115,10 @@ class Preflight:
     """Copied records per second during the check; None when all records were copied before."""
     groups: tuple[str, ...] = ()
     """The groups of the source."""
+    proven: tuple[TopicName, ...] = ()
+    """The source topics whose copies are proven equal while the flow runs: the proof is the gate of the move."""
+    proof_lag_s: float = 0.0
+    """How far the proof is behind the copying, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

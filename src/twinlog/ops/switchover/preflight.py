@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from twinlog.message_ids import with_id
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import AclOperation, PatternType, TopicAcl
+from twinlog.model.amounts import counted
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven, lag_s
 from twinlog.ops.switchover.fencing import FIRST_RATE, acls_of, quotas_of
 from twinlog.ops.switchover.model import (
     CopiedPosition,
@@ -26,11 +28,14 @@ from twinlog.ops.switchover.model import (
 from twinlog.ops.switchover.steps.group_step import COMMITTED, began, judge
 from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
-from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, QUIET_S, STILL_S, lag
+from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, PROOF_NEAR_S, QUIET_S, STILL_S, lag
 from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
 
 STORED_S = 1.0
 """Until the position of a partition that became idle is stored."""
+
+REPORTED_S = 1.0
+"""Until the end of the proof is reported."""
 
 REQUEST_S = 0.3
 GROUPS_PER_S = 300.0
@@ -72,6 +77,10 @@ class PreflightFacts:
     unread: tuple[str, ...] = field(default=())
     stopped: StoppedPartitions = field(default_factory=StoppedPartitions)
     """The partitions that the flow leaves uncopied until an operator acts."""
+    proofs: Mapping[TopicPartition, PartitionProven] = field(default_factory=dict)
+    """The reported proofs of equality."""
+    asks_proof: Collection[TopicName] = ()
+    """Source topics that the file wants to be proven."""
 
 
 def moved_topics(
@@ -138,7 +147,39 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
     if len(facts.ends) < expected:
         problems.append(f"{expected - len(facts.ends)} partitions of {facts.source} have no leader")
     notes += _notes(facts, fence)
-    return Preflight(facts.topics, fence, tuple(problems), tuple(notes), sum(left.values()), facts.rate)
+    notes += _notes_of_proof(facts)
+    return Preflight(
+        facts.topics,
+        fence,
+        tuple(problems),
+        tuple(notes),
+        sum(left.values()),
+        facts.rate,
+        proven=tuple(sorted({where.topic for where, one in facts.proofs.items() if one.proves})),
+        proof_lag_s=lag_s(facts.proofs),
+    )
+
+
+def _notes_of_proof(facts: PreflightFacts) -> list[str]:
+    """The state of the proof of equality, as far as an operator should know it."""
+    proofs = facts.proofs
+    proven = {where.topic for where, one in proofs.items() if one.proves}
+    held = {one.source for one in facts.stopped.held}
+    found = [
+        f"{where} has {counted(one.differences, 'difference')}, reported as its policy says; the last is "
+        f"{one.difference}"
+        for where, one in sorted(proofs.items())
+        if one.differences and where not in held
+    ]
+    missing = [topic for topic in facts.asks_proof if topic not in proven]
+    if missing:
+        found.append(
+            f"{listed(missing)}: twinlog.proof is true, and no process proves the copies; the switchover counts "
+            "positions there"
+        )
+    if lag_s(proofs) > PROOF_NEAR_S:
+        found.append(f"the proof of equality is {lag_s(proofs):.0f} s behind; producers are fenced once it is near")
+    return found
 
 
 def _of_fence(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
@@ -256,7 +297,13 @@ def _calls(
         return [], _copying_s(max(0, preflight.lag - options.near), preflight.rate)
     if step == "drain":
         copying = _copying_s(min(preflight.lag, options.near), preflight.rate)
-        return [], None if copying is None else copying + STORED_S
+        calls = []
+        proof_s = 0.0
+        if preflight.proven:
+            topics = counted(len(preflight.proven), "topic")
+            calls.append(f"wait for the proof of equality of {topics}, {preflight.proof_lag_s:.1f} s behind now")
+            proof_s = REPORTED_S + min(preflight.proof_lag_s, PROOF_NEAR_S)
+        return calls, None if copying is None else copying + STORED_S + proof_s
     if step == "groups":
         return _group_calls(world, options, preflight)
     if step == "seed":
@@ -322,6 +369,8 @@ def rehearsal_json(
         "lag": preflight.lag,
         "records_per_second": preflight.rate,
         "topics": topics_data(preflight.topics),
+        "proven": list(preflight.proven),
+        "proof_lag_s": preflight.proof_lag_s if preflight.proven else None,
         "seconds_without_producers": unavailable_s(steps),
         "steps": [
             {"step": one.step, "does": one.words, "calls": list(one.calls), "seconds": one.seconds} for one in steps

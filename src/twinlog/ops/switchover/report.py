@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
 from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind, SwitchoverState
@@ -50,6 +51,7 @@ def report(entries: JournalEntries) -> Data:
         ],
         "notes": checked.get("notes", []),
         "partitions": proof.get("rows", []),
+        "proof": _proof_sums(proof.get("rows", [])),
         "groups": {name: _group(one) for name, one in groups.items()},
         "late": (entries.done("watch") or {}).get("late", {}),
         "tail": (entries.done("rejoin") or {}).get("tail", {}),
@@ -61,6 +63,14 @@ def report(entries: JournalEntries) -> Data:
 POSITIONS = (
     "By its stored positions the flow has copied every source offset of these ranges. The switchover read "
     "positions only, so the ranges lack digests."
+)
+
+BY_PROOF = (
+    "By its stored positions the flow has copied every source offset of these ranges. While the flow ran, its proof of "
+    "equality compared the records of each range in 'proven' with the answers of the source, and with the log of the "
+    "target. 'chain' is a SHA-256 chain over the batches of the target range, which begins with 'chain_before': "
+    "twinlog verify --against reads these batches again, and computes the chain. Only the records in 'proven' were "
+    "compared; 'unproved' and 'differences' count since the last start of their copier."
 )
 
 
@@ -78,15 +88,39 @@ def proved_flows(entries: JournalEntries) -> list[Data]:
             "source": {"alias": run.ends.source, "cluster_id": scope.get("from")},
             "target": {"alias": run.ends.target, "cluster_id": scope.get("to")},
             "result": "source lost" if lost else "moved",
-            "meaning": POSITIONS,
+            "meaning": BY_PROOF if any(_proof_of(row)["ranges"] for row in proof["rows"]) else POSITIONS,
             "proved": _time(entries.at_ms("prove", StepPhase.DONE)),
             "partitions": [_moved_range(row) for row in proof["rows"]],
         }
     ]
 
 
+_UNPROVEN: Data = {"ranges": [], "unproved": 0, "differences": 0}
+
+
+def _proof_of(row: Data) -> Data:
+    """The proof of a row; rows of earlier versions lack it."""
+    return row.get("proof") or _UNPROVEN
+
+
+def _proof_sums(rows: Sequence[Data]) -> Data | None:
+    """The sums of the proof over all partitions; None if all partitions lack a proof."""
+    proofs = [_proof_of(row) for row in rows if row.get("proof")]
+    if not proofs:
+        return None
+    ranges = [one for proof in proofs for one in proof["ranges"]]
+    return {
+        "partitions": len(proofs),
+        "records": sum(one["records"] for one in ranges),
+        "bytes": sum(one["bytes"] for one in ranges),
+        "unproved": sum(proof["unproved"] for proof in proofs),
+        "differences": sum(proof["differences"] for proof in proofs),
+    }
+
+
 def _moved_range(row: Data) -> Data:
     start, end = row.get("start"), row["copied"] if row["end"] is None else row["end"]
+    proof = _proof_of(row)
     return {
         "topic": row["topic"],
         "remote_topic": row["to_topic"],
@@ -96,6 +130,9 @@ def _moved_range(row: Data) -> Data:
         "target_end": row["to_end"],
         "offsets": None if start is None else max(0, end - start),
         "digest": None,
+        "proven": proof["ranges"],
+        "unproved": proof["unproved"],
+        "differences": proof["differences"],
     }
 
 
@@ -176,6 +213,13 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data) -> list[str]
             f"{target} lost records that were copied, at the end of {listed(short)}: they are on {source} alone. "
             "Groups that stood after that end continue by auto.offset.reset unless they are reset by hand"
         )
+    different = [row for row in found["partitions"] if _proof_of(row)["differences"]]
+    if different:
+        names = listed([f"{row['to_topic']}-{row['partition']}" for row in different])
+        lines.append(
+            f"look at {names} on {target}: the proof of equality reported differences there, the last of "
+            f"{different[0]['topic']}-{different[0]['partition']} is {different[0]['proof']['difference']}"
+        )
     left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
     if left:
         lines.append(f"producers on {source} stay unfenced: keep them away when it is back ({left})")
@@ -240,12 +284,19 @@ def markdown(data: Data) -> str:
         "",
     ]
     if data["partitions"]:
-        records = ("topic", "partition", f"end on {data['from']}", "copied up to", f"topic on {data['to']}", "ends at")
-        lines += ["## Records", "", *_table(records, [_partition_row(one) for one in data["partitions"]]), ""]
+        ends = f"end on {data['from']}", "copied up to", f"topic on {data['to']}", "ends at"
+        records: tuple[str, ...] = ("topic", "partition", *ends)
+        rows = [_partition_row(one) for one in data["partitions"]]
+        lines += ["## Records", ""]
+        if data.get("proof") is not None:
+            lines += [_proof_line(data["proof"]), ""]
+            records = (*records, "proven up to", "differences")
+            rows = [(*row, *_proof_cells(one)) for row, one in zip(rows, data["partitions"], strict=True)]
+        lines += [*_table(records, rows), ""]
     if data["groups"]:
         head = ("group", "skipped", "repeated", f"on {data['from']}", "offsets")
-        rows = [_group_row(name, one) for name, one in data["groups"].items()]
-        lines += ["## Groups", "", *_table(head, rows), ""]
+        of_groups = [_group_row(name, one) for name, one in data["groups"].items()]
+        lines += ["## Groups", "", *_table(head, of_groups), ""]
     if "statement" in data:
         signed = data["statement"]
         lines += ["## Statement", "", f"{' with '.join(signed['files'])}, signed by the key {signed['key']}", ""]
@@ -265,6 +316,20 @@ def _step_row(one: Data) -> tuple[Any, ...]:
 
 def _partition_row(one: Data) -> tuple[Any, ...]:
     return one["topic"], one["partition"], one["end"], one["copied"], one["to_topic"], one["to_end"]
+
+
+def _proof_cells(one: Data) -> tuple[Any, ...]:
+    proof = one.get("proof")
+    return ("-", "-") if not proof else (proof["source_offset"], proof["differences"])
+
+
+def _proof_line(proof: Data) -> str:
+    equal = f"{counted(proof['records'], 'record')}, {shown_bytes(proof['bytes'])}"
+    unproved = f", {counted(proof['unproved'], 'record')} out of the proof" if proof["unproved"] else ""
+    return (
+        f"Proven equal in {counted(proof['partitions'], 'partition')}: {equal} in the stated ranges, "
+        f"{counted(proof['differences'], 'difference')}{unproved}."
+    )
 
 
 _RESULTS = {

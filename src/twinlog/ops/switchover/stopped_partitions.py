@@ -75,6 +75,9 @@ def _waits(
     where = held.source
     if where not in ends:
         return False
+    if held.reason == "difference":
+        # All its records may be copied: some copy differs from its source.
+        return True
     position = copied[where].source if where in copied else 0
     # A log that was created again or cut back is copied from an earlier offset than its position.
     if 0 <= held.resume_at < min(position, ends[where]):

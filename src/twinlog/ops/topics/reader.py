@@ -23,6 +23,7 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven, ProvenRangesReader
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.status.readers import ClustersReader, ask_twice
 from twinlog.settings.flow import FlowSettings
@@ -65,7 +66,8 @@ class TopicState(StrEnum):
 class PartitionSnapshot:
     """A source partition: its records are copied up to source offset `copied`, which is target offset `target`; the
     source ends at `end`. `copied` is None before the first copied record. None is unknown. `resume` is an offset before
-    `copied`: copying resumes there after the log was created again or cut back. Otherwise it is None."""
+    `copied`: copying resumes there after the log was created again or cut back. Otherwise it is None. `proven` is the
+    proof of equality, None without a report of it."""
 
     partition: TopicPartition
     state: TopicState
@@ -75,6 +77,7 @@ class PartitionSnapshot:
     start: SourceOffset | None = None
     end: SourceOffset | None = None
     resume: SourceOffset | None = None
+    proven: PartitionProven | None = None
 
     @property
     def lag(self) -> int | None:
@@ -139,6 +142,7 @@ class TopicsReader(ClustersReader):
         self._topology = topology_of(settings)
         self._positions = PositionStore(settings, self._target, optional=True)
         self._journal = ControlJournal(settings, self._target)
+        self._proofs = ProvenRangesReader(settings, self._target)
 
     def close(self) -> None:
         self._flow.close()
@@ -157,6 +161,8 @@ class TopicsReader(ClustersReader):
             positions = self._positions.read_all()
             there = self._mirrored()
             starts, ends = (self._source.offsets(there, latest=latest) for latest in (False, True))
+            proves = seen.report is not None and seen.report.proof is not None
+            proofs = self._proofs.read_proven(there) if proves else {}
         except RefusedError:
             raise
         except ClusterError as error:
@@ -202,6 +208,7 @@ class TopicsReader(ClustersReader):
                         SourceOffset(starts[part]) if part in starts else None,
                         SourceOffset(ends[part]) if part in ends else None,
                         resume if behind else None,
+                        proofs.get(part),
                     )
                 )
             found.append(TopicSnapshot(topic, remote, tuple(parts)))

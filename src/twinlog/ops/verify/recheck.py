@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from twinlog.copier.proof.comparing import read_stored
 from twinlog.errors import CorruptBatchError, TwinlogError
+from twinlog.kafka.producer.proof import extend_chain
+from twinlog.model.types import TargetOffset
+from twinlog.ops.proven_ranges import ProvenRange
 from twinlog.ops.verify.digests import RecordDigest
 from twinlog.ops.verify.log_reader import LogReader, PartitionLogs
 from twinlog.ops.verify.model import ComparedRange, PartitionToVerify, Side, VerifyRules
@@ -36,7 +40,7 @@ class PartitionToRecheck:
     """A partition of a statement with its ranges, and the logs to read; `part` has the names."""
 
     part: PartitionToVerify
-    ranges: tuple[ComparedRange, ...]
+    ranges: tuple[ComparedRange | ProvenRange, ...]
     logs: tuple[SideLog, ...]
 
     @property
@@ -163,7 +167,11 @@ class _SideReading:
     """The ranges of a partition on a side."""
 
     def __init__(
-        self, logs: PartitionLogs, log: SideLog, ranges: tuple[ComparedRange, ...], progress: Callable[[int], None]
+        self,
+        logs: PartitionLogs,
+        log: SideLog,
+        ranges: tuple[ComparedRange | ProvenRange, ...],
+        progress: Callable[[int], None],
     ) -> None:
         logs.lost = self._lost
         self._logs = logs
@@ -183,7 +191,10 @@ class _SideReading:
         self.findings.newer = max(0, log.end - end)
         reader = self._logs.open(log.side, max(start, log.start), min(end, log.end))
         for one in ranges:
-            self._read_range(reader, one)
+            if isinstance(one, ProvenRange):
+                self._read_batches(one)
+            else:
+                self._read_range(reader, one)
             self._progress(one.span(log.side)[1] - one.span(log.side)[0])
 
     def _lost(self, _side: Side, _start: int, past: int) -> None:
@@ -212,7 +223,35 @@ class _SideReading:
             reader.discard_before(limit)
         self._judge(one, None if damaged else digest.result(), count)
 
-    def _judge(self, one: ComparedRange, digest: str | None, count: int) -> None:
+    def _read_batches(self, one: ProvenRange) -> None:
+        """Compute the chain over the visible batches of a proven range."""
+        start, end = one.span(self._log.side)
+        if self._begin >= end:
+            self.findings.trimmed += one.records
+            return
+        reader = self._logs.open(self._log.side, max(start, self._begin), min(end, self._log.end))
+        chain, count, damaged = bytes.fromhex(one.chain_before), 0, False
+        position = TargetOffset(reader.position)
+        try:
+            while not damaged and (read := reader.raw()) is not None:
+                records, aborted, _ = read
+                part = read_stored(records, aborted, position, 0.0)
+                position = part.position
+                damaged = part.unreadable
+                for batch in part.batches:
+                    # The last fetch goes on after the range.
+                    if batch.base >= end:
+                        break
+                    if batch.element is None:
+                        damaged = True
+                        break
+                    chain = extend_chain(chain, batch.element.encode(batch.base))
+                    count += batch.records
+        except CorruptBatchError:
+            damaged = True
+        self._judge(one, None if damaged else chain.hex(), count)
+
+    def _judge(self, one: ComparedRange | ProvenRange, digest: str | None, count: int) -> None:
         """Count a range whose records were read; a damaged range lacks a digest."""
         findings, (start, end) = self.findings, one.span(self._log.side)
         if digest == one.digest:

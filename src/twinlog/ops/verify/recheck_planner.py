@@ -24,10 +24,10 @@ def flows_to_recheck(
 
     Raises StatementError for a statement that lacks digests, and OptionError if a flow is missing on either side.
     """
-    if statement.kind != COMPARED:
+    if statement.kind != COMPARED and not statement.flows:
         raise StatementError(
-            "the statement of a switchover has positions only; its signature is right, and `twinlog verify FILE` "
-            "compares the records"
+            "the statement of this switchover has positions only, as the flow ran without a proof of equality; its "
+            "signature is right, and `twinlog verify FILE` compares the records"
         )
     stated = {one.flow: one for one in statement.flows}
     settings = {one.name: one for one in known}
@@ -77,14 +77,16 @@ class RecheckPlanner:
         rules = rules_of(settings, VerifyOptions())
         rules = replace(rules, source=replace(rules.source, isolation_level=stated.isolation_level))
         sources, remotes = [one.source for one in stated.partitions], [one.remote for one in stated.partitions]
-        source = None if self._target_only else self._logs("source", self._source, sources, rules)
+        # The source has other batches: a proven range has a digest of the target's batches only.
+        alone = self._target_only or not any(one.ranges for one in stated.partitions)
+        source = None if alone else self._logs("source", self._source, sources, rules)
         target = self._logs("target", self._target, remotes, rules)
         return RecheckPlan(
             rules,
             tuple(
                 PartitionToRecheck(
                     PartitionToVerify(stated.flow, one.source, one.remote),
-                    one.ranges,
+                    one.ranges or one.proven,
                     (target[one.remote],) if source is None else (source[one.source], target[one.remote]),
                 )
                 for one in stated.partitions

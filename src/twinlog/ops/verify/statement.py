@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from twinlog import __version__
 from twinlog.errors import OptionError, TwinlogError
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.proven_ranges import ProvenRange
 from twinlog.ops.verify.model import ComparedRange, Side, Verdict
 from twinlog.ops.verify.planner import VerifyPlan
 from twinlog.ops.verify.signing import SigningKey, VerifyingKey
@@ -28,7 +29,8 @@ RANGE_RECORDS = 10_000
 """The least number of records of a full range: a later comparison names the first range that differs."""
 
 COMPARED, MOVED = "verify", "switchover"
-"""The kinds of statements: of a comparison of all records, with digests, and of a switchover, by positions."""
+"""The kinds of statements: of a comparison of all records, with digests, and of a switchover, by positions and by the
+proof of equality."""
 
 _ISOLATION = ("read_uncommitted", "read_committed")
 
@@ -51,11 +53,13 @@ class StatedCluster:
 
 @dataclass(frozen=True, slots=True)
 class StatedPartition:
-    """A source partition and its copy, with the ranges of equal records."""
+    """A source partition and its copy, with the ranges of equal records: `ranges` of a comparison, or ranges `proven`
+    while the flow ran."""
 
     source: TopicPartition
     remote: TopicPartition
     ranges: tuple[ComparedRange, ...]
+    proven: tuple[ProvenRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,30 +211,29 @@ def _own_key(content: Any) -> VerifyingKey:
 
 
 def _statement(content: Any, signer: VerifyingKey) -> Statement:
-    compared = content["kind"] == COMPARED
-    return Statement(
-        content["kind"],
-        content["time"],
-        content["twinlog"],
-        content["result"],
-        signer,
-        tuple(_flow(one) for one in content["flows"]) if compared else (),
-    )
+    if content["kind"] == COMPARED:
+        flows = tuple(_flow(one, one["isolation_level"]) for one in content["flows"])
+    else:
+        # A later check of proven ranges reads the target alone.
+        moved = [_flow(one, "read_uncommitted") for one in content["flows"]]
+        flows = tuple(one for one in moved if any(part.proven for part in one.partitions))
+    return Statement(content["kind"], content["time"], content["twinlog"], content["result"], signer, flows)
 
 
-def _flow(one: Any) -> StatedFlow:
-    if one["isolation_level"] not in _ISOLATION:
-        raise ValueError(f"isolation level {one['isolation_level']}")
+def _flow(one: Any, isolation_level: Any) -> StatedFlow:
+    if isolation_level not in _ISOLATION:
+        raise ValueError(f"isolation level {isolation_level}")
     return StatedFlow(
         one["flow"],
         StatedCluster(**one["source"]),
         StatedCluster(**one["target"]),
-        one["isolation_level"],
+        isolation_level,
         tuple(
             StatedPartition(
                 TopicPartition(TopicName(part["topic"]), int(part["partition"])),
                 TopicPartition(TopicName(part["remote_topic"]), int(part["partition"])),
-                tuple(ComparedRange(**found) for found in part["ranges"]),
+                tuple(ComparedRange(**found) for found in part.get("ranges", ())),
+                tuple(ProvenRange(**found) for found in part.get("proven", ())),
             )
             for part in one["partitions"]
         ),

@@ -14,6 +14,8 @@ from twinlog.model.amounts import counted
 from twinlog.ops.groups.command import summary
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
+from twinlog.ops.status.status_text import shown_proof
+from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.groups import wait_groups
 from twinlog.ui.pages.overview import wait_states
@@ -23,6 +25,7 @@ from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
 
+_PROOF = "Proof of equality"
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 MOST_CALLS = 20
 
@@ -121,6 +124,7 @@ def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
         found.append(_counted_check("Held partitions", held, "partition", at_ms))
         missing = None if seen.report is None else seen.report.missing
         found.append(_counted_check("Missing remote topics", missing, "topic", at_ms))
+        found += _proof_checks(flow, seen, at_ms)
         beat = seen.facts.age_s(seen.facts.heartbeat_ms)
         beats = "none yet" if beat is None else f"the last is {beat:.0f} s old"
         found.append(_check("Heartbeats", seen.facts.beats, beats, at_ms))
@@ -132,6 +136,16 @@ def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
             safe = all(one.done for one in groups.value.groups) and groups.value.source_trouble is None
             found.append(_check("Consumer groups", safe, summary(groups.value), groups.at_ms))
     return found
+
+
+def _proof_checks(flow: LiveFlow, seen: FlowSnapshot, at_ms: int | None) -> list[dict[str, Any]]:
+    """The check of the proof of equality; none for a flow that proves nothing, and should prove nothing."""
+    proof = None if seen.report is None else seen.report.proof
+    if seen.report is None or proof is None:
+        asked = flow.settings.transform is None and any(flow.settings.proof.values)
+        return [_check(_PROOF, None, "no process proves the copies", at_ms)] if asked else []
+    good = not proof.differences and proof.lag_s <= PROOF_NEAR_S
+    return [_check(_PROOF, good, shown_proof(seen.report) or "", at_ms)]
 
 
 def _state_of_now(flow: LiveFlow) -> FlowSnapshot | None:

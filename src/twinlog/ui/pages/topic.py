@@ -29,6 +29,13 @@ COLUMNS = (
     ListColumn("copy_newest_ms", "Newest record, copy"),
     ListColumn("state", "State"),
 )
+PROOF_COLUMNS = (
+    ListColumn("proven_source", "Proven to", number=True),
+    ListColumn("proof_lag_s", "Proof behind", number=True),
+    ListColumn("differences", "Differences", number=True),
+)
+"""Further columns of a topic with a proof of equality."""
+
 MOST_COMMANDS = 10
 
 FORM_FIELDS = ("verb", "partitions", "place", "value")
@@ -53,7 +60,9 @@ class TopicPage:
         topic = topic_of(flow, visit.query("topic"))
         name = flow.settings.name
         reading, state = flow.topics.reading, flow.state.reading
-        query = ListQuery.of(visit.request.query_params, [one.name for one in COLUMNS])
+        proves = any(part.proven is not None and part.proven.proves for part in topic.partitions)
+        columns = (*COLUMNS, *PROOF_COLUMNS) if proves else COLUMNS
+        query = ListQuery.of(visit.request.query_params, [one.name for one in columns])
         newest = await self._newest(flow, topic)
         times = newest.value or {}
         rows = [_row(part, times.get(part.partition.partition, UNKNOWN_TIMES)) for part in topic.partitions]
@@ -72,7 +81,8 @@ class TopicPage:
             "newest_read_at_ms": newest.at_ms,
             "newest_trouble": newest.trouble,
             "attention": attention_rows(troubles),
-            "partitions": paged(rows, query, COLUMNS, "partition", fixed),
+            "proves": proves,
+            "partitions": paged(rows, query, columns, "partition", fixed),
             "commands": _commands(flow, topic),
             "actions": self._site.settings.actions,
             "form": {name: visit.query(name) for name in FORM_FIELDS},
@@ -104,6 +114,7 @@ def topic_of(flow: LiveFlow, name: str) -> TopicSnapshot:
 
 def _row(part: PartitionSnapshot, newest: NewestTimes) -> dict[str, Any]:
     """A partition; the offset of a record of the source equals the offset on the target only by chance."""
+    proof = part.proven
     return {
         "partition": part.partition.partition,
         "source_start": part.start,
@@ -116,6 +127,12 @@ def _row(part: PartitionSnapshot, newest: NewestTimes) -> dict[str, Any]:
         "state": part.state.value,
         "detail": part.detail,
         "resume": part.resume,
+        "proven_source": None if proof is None or not proof.proves else proof.source,
+        "proven_target": None if proof is None or not proof.proves else proof.target,
+        "proof_lag_s": None if proof is None or not proof.proves else proof.lag_ms / 1000,
+        "differences": None if proof is None else proof.differences,
+        "difference": None if proof is None or not proof.difference else f"TW-PROOF-01: {proof.difference}",
+        "unproved": None if proof is None else proof.unproved,
     }
 
 

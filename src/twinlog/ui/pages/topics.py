@@ -25,6 +25,12 @@ COLUMNS = (
     ListColumn("state", "State"),
 )
 
+PROOF_COLUMNS = (
+    ListColumn("proof_lag_s", "Proof behind", number=True),
+    ListColumn("differences", "Differences", number=True),
+)
+"""Further columns of a flow with a proof of equality."""
+
 _WORST = (
     TopicState.HELD,
     TopicState.WAITING,
@@ -81,11 +87,14 @@ async def wait_topics(site: ConsoleSite, flow: LiveFlow) -> None:
 def topics_list(flow: LiveFlow, visit: Visit, fixed: Mapping[str, str]) -> dict[str, Any]:
     """A page of the list of topics, with the age of the reading."""
     reading = flow.topics.reading
-    query = ListQuery.of(visit.request.query_params, [one.name for one in COLUMNS])
     rows = topic_rows(flow)
+    proves = any(row["proof_lag_s"] is not None for row in rows)
+    columns = (*COLUMNS, *PROOF_COLUMNS) if proves else COLUMNS
+    query = ListQuery.of(visit.request.query_params, [one.name for one in columns])
     trouble = reading.trouble or (reading.value.trouble if reading.value is not None else None)
     return {
-        **paged(rows, query, COLUMNS, "topic", fixed),
+        **paged(rows, query, columns, "topic", fixed),
+        "proves": proves,
         "read_at_ms": reading.at_ms,
         "trouble": trouble or None,
         "reading": reading.version == 0,
@@ -107,6 +116,7 @@ def _row(topic: TopicSnapshot, progress: TopicProgress | None, runs: bool) -> di
     detail = topic.left_out or next((part.detail for part in states.get(word, ()) if part.detail), "")
     # The row has the number of partitions beside the state if the topic has several states.
     count = len(states.get(word, ()))
+    proofs = [part.proven for part in topic.partitions if part.proven is not None]
     return {
         "topic": topic.topic,
         "remote_topic": topic.remote,
@@ -117,4 +127,6 @@ def _row(topic: TopicSnapshot, progress: TopicProgress | None, runs: bool) -> di
         "state": word.value,
         "in_state": count if len(states) > 1 else None,
         "detail": detail,
+        "proof_lag_s": max((one.lag_ms / 1000 for one in proofs if one.proves), default=None),
+        "differences": sum(one.differences for one in proofs) if proofs else None,
     }

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from twinlog.copier.proof.comparing import ProofCursor, RemoteBatch, Suspicion, matches
+from twinlog.copier.proof.comparing import ProofCursor, ProofDifference, RemoteBatch, Suspicion, matches
 from twinlog.copier.proof.notes import MOST_NOTES, MOST_ROW, MOST_SPANS, Note, PartitionProof, ProofNotes, fold_notes
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.proof import Element
+from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, extend_chain
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("north.t"), 0)
+MISSING = ProofDifference("missing", SourceOffset(2), TargetOffset(2))
 
 
 def element(number: int, count: int = 2) -> Element:
@@ -83,13 +84,17 @@ def test_another_batch_a_missing_one_and_one_too_many_are_suspicious() -> None:
     changed = read(cursor, stored(0, 99))
     assert changed is not None
     assert (changed.note, changed.surplus) == (cursor.note, None)
-    cursor.accept_note(cursor.note)  # type: ignore[arg-type]
+    assert cursor.note is not None
+    cursor.accept_note(cursor.note, [stored(0, 99)])
     missing = read(cursor, stored(4, 4))
     assert missing is not None
     assert missing.note is not None
     assert missing.note.base == 2
-    cursor.pass_difference(missing.note, None)
-    assert proof.proven.differences == 1
+    cursor.pass_difference(MISSING, missing.note, None)
+    proven = proof.proven
+    assert (proven.differences, proven.difference_kind) == (1, "missing")
+    assert (proven.difference_source, proven.difference_target) == (2, 2)
+    assert (proven.first_source, proven.first_target, proven.chain) == (4, 4, EMPTY_CHAIN.hex())
     assert cursor.compare(7.0, -1.0) is None
     assert cursor.compare(11.0, -1.0) == Suspicion(None, stored(4, 4))
 
@@ -123,6 +128,35 @@ def test_lost_records_leave_the_proof_and_found_ones_are_unproved() -> None:
     proof.move_position(Position(SourceOffset(8), TargetOffset(8)))
     assert read(cursor, stored(4, 77), stored(6, 78)) is None
     assert (proof.proven.target, proof.proven.source, proof.proven.unproved) == (8, 8, 4)
+    assert (proof.proven.first_target, proof.proven.first_source) == (8, 8)
+    assert (proof.proven.records_before, proof.proven.chain) == (6, EMPTY_CHAIN.hex())
+
+
+def test_a_surplus_batch_ends_the_proven_range_before_it() -> None:
+    _, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    proof.add_append(append(0), TargetOffset(0))
+    assert read(cursor, stored(0, 0), stored(2, 77)) is None
+    foreign = ProofDifference("foreign", SourceOffset(2), TargetOffset(2))
+    cursor.pass_difference(foreign, None, stored(2, 77))
+    proof.add_append(append(2), TargetOffset(4))
+    assert read(cursor, stored(4, 2)) is None
+    proven = proof.proven
+    assert (proven.first_source, proven.first_target, proven.source, proven.target) == (2, 4, 4, 6)
+    assert (proven.records, proven.records_before) == (4, 2)
+    assert proven.chain == extend_chain(EMPTY_CHAIN, element(2).encode(4)).hex()
+
+
+def test_a_note_under_comparison_counts_as_unproven_all_the_time() -> None:
+    _, proof = opened()
+    assert proof.lag_ms(7.0) == 0
+    proof.add_append(append(0), TargetOffset(0))
+    # Even an append of this very moment is unproven.
+    assert proof.lag_ms(7.0) == 1
+    assert proof.take_note() is not None
+    assert (proof.behind, proof.lag_ms(9.0)) == (True, 2000)
+    proof.end_note()
+    assert (proof.behind, proof.lag_ms(9.0)) == (False, 0)
 
 
 def test_above_the_limit_notes_are_folded_and_prove_the_same() -> None:
@@ -141,6 +175,107 @@ def test_above_the_limit_notes_are_folded_and_prove_the_same() -> None:
         del batches[:some]
     assert (proof.proven.source, proof.proven.target, proof.proven.records) == (400, 400, 400)
     assert notes.count == 0
+    # A reader of the target, who knows nothing of notes, arrives at the same chain.
+    chain = EMPTY_CHAIN
+    for number in range(0, 400, 2):
+        chain = extend_chain(chain, element(number).encode(number))
+    assert proof.proven.chain == chain.hex()
+
+
+def chain_over(numbers: range) -> str:
+    """The chain of a reader of the target over appends at these offsets."""
+    chain = EMPTY_CHAIN
+    for number in numbers:
+        chain = extend_chain(chain, element(number).encode(number))
+    return chain.hex()
+
+
+def folded_row(appends: int) -> tuple[PartitionProof, ProofCursor]:
+    """A single append is proven, and a row of later appends waits as one note."""
+    _, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    cursor.rewritten = True
+    proof.add_append(append(0), TargetOffset(0))
+    assert read(cursor, stored(0, 0)) is None
+    cursor.rewritten = True
+    for number in range(2, 2 + 2 * appends, 2):
+        proof.add_append(append(number), TargetOffset(number))
+    return proof, cursor
+
+
+def test_notes_that_are_taken_as_a_row_are_counted() -> None:
+    notes, proof = opened()
+    for number in range(0, 20, 2):
+        proof.add_append(append(number), TargetOffset(number))
+    row = proof.take_note(folded=True)
+    assert row is not None
+    assert (row.appends, notes.count, proof.behind) == (10, 0, True)
+    proof.end_note()
+    assert not proof.behind
+
+
+def test_a_row_that_is_read_again_has_its_batches_once_in_the_chain() -> None:
+    proof, cursor = folded_row(9)
+    assert read(cursor, *(stored(at, at) for at in range(2, 12, 2))) is None
+    assert (proof.proven.target, proof.proven.chain) == (2, chain_over(range(0, 2, 2)))
+    cursor.read_again(TargetOffset(12))
+    assert read(cursor, *(stored(at, at) for at in range(2, 20, 2))) is None
+    assert (proof.proven.target, proof.proven.chain) == (20, chain_over(range(0, 20, 2)))
+    assert (proof.proven.first_target, proof.proven.records) == (0, 20)
+
+
+def test_a_row_with_a_difference_leaves_nothing_in_the_chain() -> None:
+    proof, cursor = folded_row(5)
+    batches = [stored(at, at) for at in range(2, 12, 2)]
+    doubt = read(cursor, *batches[:2], batches[2]._replace(element=None), *batches[3:])
+    assert doubt is not None
+    assert doubt.note is not None
+    assert (doubt.note.appends, proof.proven.chain) == (5, chain_over(range(0, 2, 2)))
+    cursor.pass_difference(MISSING, doubt.note, None)
+    proven = proof.proven
+    assert (proven.first_target, proven.first_source, proven.chain) == (12, 12, EMPTY_CHAIN.hex())
+    assert (proven.differences, proven.unproved, proven.records, proven.records_before) == (1, 10, 2, 2)
+    proof.add_append(append(12), TargetOffset(12))
+    assert read(cursor, stored(12, 12)) is None
+    assert proof.proven.chain == chain_over(range(12, 14, 2))
+
+
+def test_a_row_that_the_target_wrote_again_has_the_batches_of_the_target_in_the_chain() -> None:
+    proof, cursor = folded_row(5)
+    there = [stored(at, at + 100) for at in range(2, 12, 2)]
+    doubt = read(cursor, *there)
+    assert doubt is not None
+    assert doubt.note is not None
+    # All of them were read again, and have the same records.
+    cursor.accept_note(doubt.note, there)
+    chain = bytes.fromhex(chain_over(range(0, 2, 2)))
+    for at in range(2, 12, 2):
+        chain = extend_chain(chain, element(at + 100).encode(at))
+    proven = proof.proven
+    assert (proven.chain, proven.first_target, proven.target, proven.records) == (chain.hex(), 0, 12, 12)
+
+
+def test_records_out_of_the_proof_begin_a_range_unless_all_of_them_are_hidden() -> None:
+    _, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    proof.add_append(append(0), TargetOffset(0))
+    assert read(cursor, stored(0, 0)) is None
+    first = proof.proven
+    # The copier found markers only.
+    proof.move_position(Position(SourceOffset(3), TargetOffset(4)))
+    cursor.position = TargetOffset(4)
+    assert cursor.compare(7.0, -1.0) is None
+    assert (proof.proven.range, proof.proven.chain, proof.proven.target) == (first.range, first.chain, 4)
+    assert (proof.proven.bytes, proof.proven.unproved) == (first.bytes, 0)
+    # An open transaction hides the records that the copier found here: a later reader may see them.
+    proof.move_position(Position(SourceOffset(5), TargetOffset(6)))
+    cursor.at_end = True
+    doubt = cursor.compare(60.0, 60.0)
+    assert doubt is not None
+    assert doubt.note is not None
+    cursor.leave_out_note(doubt.note)
+    assert proof.proven.range != first.range
+    assert (proof.proven.first_target, proof.proven.target, proof.proven.chain) == (6, 6, EMPTY_CHAIN.hex())
 
 
 def test_a_difference_within_a_folded_row_is_suspicious() -> None:
@@ -230,12 +365,12 @@ def test_a_batch_is_missing_only_at_the_end_of_the_log() -> None:
     # The leader was asked for this append alone.
     assert cursor.note is not None
     cursor.look_past(cursor.note, TargetOffset(4))
-    cursor.accept_note(cursor.note)
+    cursor.accept_note(cursor.note, [stored(0, 0)])
     proof.add_append(append(2), TargetOffset(2))
     assert cursor.compare(60.0, 60.0) is None
     assert cursor.note is not None
     cursor.look_past(cursor.note, TargetOffset(4))
-    cursor.accept_note(cursor.note)
+    cursor.accept_note(cursor.note, [stored(2, 2)])
     proof.add_append(append(4), TargetOffset(4))
     assert cursor.compare(60.0, 60.0) == Suspicion(cursor.note)
 

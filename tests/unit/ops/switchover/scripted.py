@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from harness.virtual.clock import VirtualClock
 from twinlog.clock import Clock
 from twinlog.errors import RefusedError
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven, ProvenRange
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalLine,
@@ -33,6 +34,21 @@ from twinlog.ops.switchover.model import (
 from twinlog.ops.switchover.steps.step import Side
 
 P0, P1 = (TopicPartition(TopicName("orders"), number) for number in (0, 1))
+
+
+def proven_range(start: int, end: int, shift: int) -> ProvenRange:
+    """A range that was proven in one piece."""
+    return ProvenRange(
+        start,
+        end,
+        start + shift,
+        end + shift,
+        end - start,
+        100 * (end - start),
+        "00" * 32,
+        "ab" * 32,
+        "2026-11-30T00:00:00.000+00:00",
+    )
 
 
 class KilledError(Exception):
@@ -100,9 +116,18 @@ class Brokers:
     copies_after_ms: int = 0
     """For so long after the fence the flow copies nothing."""
     fenced_ms: int = 0
+    proves: bool = False
+    """Whether the flow proves its copies. The prover is a look behind the flow."""
+    prover_stands: bool = False
+    """The prover proves nothing from the fence on."""
+    slow_proof_until_ms: int = 0
+    """Until then the proof is half a minute behind."""
+    proven: dict[TopicPartition, int] = field(default_factory=lambda: {P0: 0, P1: 0})
 
     def tick(self) -> None:
         self.now_ms += 500
+        if not (self.prover_stands and self.fenced):
+            self.proven = dict(self.copied)
         if self.producing and not self.fenced and not self.source_lost:
             self.logs[P0] += 3
         if self.fenced and self.late_writes:
@@ -164,7 +189,12 @@ class ScriptedWorld:
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         self._kill.before()
         return Preflight(
-            self.topics, options.fence or FenceMethod.ACL, self.brokers.problems, ("a note",), groups=("shop",)
+            self.topics,
+            options.fence or FenceMethod.ACL,
+            self.brokers.problems,
+            ("a note",),
+            groups=("shop",),
+            proven=(TopicName("orders"),) if self.brokers.proves else (),
         )
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
@@ -188,6 +218,25 @@ class ScriptedWorld:
         self._kill.before()
         shift = self.brokers.shift
         return {where: CopiedPosition(offset, offset + shift) for where, offset in self.brokers.copied.items()}
+
+    def read_proven(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionProven]:
+        if not partitions or not self.brokers.proves:
+            return {}
+        self._kill.before()
+        brokers = self.brokers
+        found = {}
+        for where in partitions:
+            copied, proven = brokers.copied[where], brokers.proven[where]
+            slow = brokers.now_ms < brokers.slow_proof_until_ms
+            lag_ms = 30_000 if slow else 0 if copied == proven else 500
+            found[where] = PartitionProven(
+                SourceOffset(copied),
+                SourceOffset(proven),
+                TargetOffset(proven + brokers.shift),
+                lag_ms,
+                ranges=(proven_range(0, proven, brokers.shift),),
+            )
+        return found
 
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         return set()

@@ -18,6 +18,7 @@ from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.proven_ranges import ProvenRange
 from twinlog.ops.verify.model import ComparedRange, PartitionToVerify, Side, Verdict, VerifyRules
 from twinlog.ops.verify.recheck import PartitionToRecheck, RecheckVerdict, SideFindings, SideLog, recheck
 from twinlog.ops.verify.sections import (
@@ -110,7 +111,7 @@ def verify(
 
 def read_again(
     clusters: tuple[VirtualCluster, VirtualCluster],
-    ranges: Sequence[ComparedRange],
+    ranges: Sequence[ComparedRange | ProvenRange],
     *sides: Side,
     compacted: bool = False,
     start: int | None = None,

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from twinlog.clock import Clock
 from twinlog.errors import TwinlogError
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven
 from twinlog.ops.switchover.journal import JournalEntries, JournalLine, Offsets, StepPhase, SwitchoverRun, from_json
 from twinlog.ops.switchover.model import (
     CopiedPosition,
@@ -81,6 +82,9 @@ class SwitchoverClusters(Protocol):
 
     def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         """How far each source partition is copied, as the flow has stored it."""
+
+    def read_proven(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionProven]:
+        """How far the flow has proven the copies of source partitions equal; unreported partitions are left out."""
 
     def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         """The source partitions that are empty from the first offset of their span up to the second."""
@@ -205,6 +209,11 @@ class StepContext:
     def fence(self) -> FenceMethod:
         """How producers are kept from the source."""
         return FenceMethod(self.done("check")["fence"])
+
+    @property
+    def proven(self) -> frozenset[TopicName]:
+        """The topics that were proven equal at the pre-flight; journals of earlier versions have none."""
+        return frozenset(map(TopicName, self.done("check").get("proven", ())))
 
     def offsets(self, step: str, name: str) -> Offsets:
         """Return offsets from the result of an earlier step."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven
 from twinlog.ops.switchover.journal import Offsets, OffsetsJson, from_json, to_json
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import began, sync_groups
 from twinlog.ops.switchover.steps.step import EarlierStep, Step, StepContext, topics_data
-from twinlog.ops.switchover.steps.waiting import catch_up, drain, lag, remotes, settle, watch
+from twinlog.ops.switchover.steps.waiting import catch_up, drain, find_unproven, lag, remotes, settle, watch
 
 
 def check(context: StepContext) -> Data:
@@ -26,6 +28,7 @@ def check(context: StepContext) -> Data:
         "lag": found.lag,
         "groups": list(found.groups),
         "scope": context.world.scope(),
+        "proven": list(found.proven),
     }
 
 
@@ -142,7 +145,8 @@ def lift(context: StepContext) -> None:
 
 
 def prove(context: StepContext) -> Data | EarlierStep:
-    """Show for each partition that every record up to the cut is on the target, by position."""
+    """Show for each partition that every record up to the cut is on the target: by position, and in proven topics by
+    the proof of equality."""
     world, cut = context.world, context.offsets("settle", "cut")
     lost = context.options.kind is SwitchoverKind.EMERGENCY
     copied, there = world.read_copied_positions(), remotes(context)
@@ -162,6 +166,11 @@ def prove(context: StepContext) -> Data | EarlierStep:
         if spans and spans.keys() - world.find_empty_spans(spans):
             context.require_time("prove")
             return EarlierStep("drain", "positions went back after the cut")
+        if unproven := find_unproven(context, cut, starts, copied):
+            context.require_time("prove")
+            topics = listed({where.topic for where in unproven})
+            return EarlierStep("drain", f"the copies of {topics} are proven no more up to the cut")
+    proofs = world.read_proven([where for where in cut if lost or where.topic in context.proven])
     rows, short, positions = [], [], {}
     for where, end in sorted(cut.items()):
         remote = there[where]
@@ -185,6 +194,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
                 "to_topic": remote.topic,
                 "to_end": is_end,
                 "expected": expected,
+                "proof": _proof_row(proofs.get(where)),
             }
         )
     if short and not lost:
@@ -195,6 +205,13 @@ def prove(context: StepContext) -> Data | EarlierStep:
         "short": short,
         "positions": to_json({where: offset for where, offset in positions.items() if where.topic in kept}),
     }
+
+
+def _proof_row(proof: PartitionProven | None) -> Data | None:
+    """The proof of a partition with its ranges, as values of JSON; None without a proof."""
+    if proof is None or not (proof.proves or proof.ranges):
+        return None
+    return {**proof.as_json(), "ranges": [asdict(one) for one in proof.ranges]}
 
 
 def _require_no_others(context: StepContext) -> None:

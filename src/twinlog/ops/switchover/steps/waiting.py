@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from twinlog.errors import TwinlogError
 from twinlog.message_ids import with_id
+from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
+from twinlog.ops.proven_ranges import PartitionProven, lag_s
 from twinlog.ops.switchover.journal import Offsets, from_json, to_json
 from twinlog.ops.switchover.model import CopiedPosition, Data, FenceMethod, SourceEnd, SwitchoverKind
 from twinlog.ops.switchover.steps.step import StepContext
@@ -89,6 +91,10 @@ HOLLOW_S = 5.0
 """The time that positions stay the same before the rest is searched for records."""
 
 
+PROOF_NEAR_S = 10.0
+"""Producers are fenced once the proof of equality is at most so many seconds behind the copying."""
+
+
 class Speed:
     """Records per second by which a number falls, for how long it will take."""
 
@@ -124,6 +130,51 @@ def words(left: int, eta_s: float | None) -> str:
     return f"{left:,} record{'' if left == 1 else 's'} left{when}"
 
 
+def find_unproven(
+    context: StepContext,
+    cut: Offsets,
+    starts: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, CopiedPosition],
+) -> dict[TopicPartition, PartitionProven | None]:
+    """The partitions of proven topics whose copies up to the cut still have to be proven equal, with the last report of
+    their proof.
+
+    The proof compares records soon after their copy, so this question takes the same time for any amount of records.
+    """
+    topics = context.proven
+    wanted = [where for where, end in sorted(cut.items()) if where.topic in topics and end > starts.get(where, 0)]
+    proofs = context.world.read_proven(wanted) if wanted else {}
+    found: dict[TopicPartition, PartitionProven | None] = {}
+    for where in wanted:
+        proof = proofs.get(where)
+        # Markers of transactions may follow the last record before the cut.
+        end = min(cut[where], copied[where].source) if where in copied else cut[where]
+        if proof is None or not proof.reaches(end):
+            found[where] = proof
+    return found
+
+
+def name_far_proof(context: StepContext, ends: Offsets, starts: Mapping[TopicPartition, int]) -> str:
+    """The reason, in words, for which producers of proven topics would wait long for the proof; empty if it is near."""
+    topics = context.proven
+    wanted = [where for where, end in sorted(ends.items()) if where.topic in topics and end > starts.get(where, 0)]
+    proofs = context.world.read_proven(wanted) if wanted else {}
+    lacking = [where for where in wanted if where not in proofs or not proofs[where].proves]
+    if lacking:
+        return f"{lacking[0]} lacks a proof; the flow must run with its proof"
+    behind_s = lag_s(proofs)
+    return f"the proof of equality is {behind_s:.0f} s behind" if behind_s > PROOF_NEAR_S else ""
+
+
+def proof_words(unproven: Mapping[TopicPartition, PartitionProven | None], cut: Offsets) -> str:
+    """How many partitions wait for the proof, and how far the first of them is proven."""
+    where, proof = next(iter(unproven.items()))
+    count = f"{counted(len(unproven), 'partition')} to prove equal"
+    if proof is None or not proof.proves:
+        return f"{count}: {where} lacks a proof; the flow must run with its proof"
+    return f"{count}: {where} is proven up to {proof.source}, the cut is {cut[where]}"
+
+
 def waits_for(stopped: Sequence[str], left: str) -> str:
     """The first held or paused partition that a step waits for, the number of further partitions, and what is left."""
     more = f" (and {len(stopped) - 1} more)" if len(stopped) > 1 else ""
@@ -143,12 +194,16 @@ def catch_up(context: StepContext) -> Data:
             before, moved_ms = copied, now_ms
         left = sum(lag(ends, starts, copied).values())
         # A small lag counts only while records are copied: otherwise it would never reach 0.
-        if left == 0 or (left <= context.options.near and copied != first):
+        near = left == 0 or (left <= context.options.near and copied != first)
+        unproven = name_far_proof(context, ends, starts) if near else ""
+        if near and not unproven:
             return {"lag": left}
         stands = now_ms - moved_ms >= STANDS_S * 1000
         text = words(left, speed.eta_s(now_ms / 1000, left))
         if stopped := world.name_stopped_partitions(ends, starts, copied):
             text = waits_for(stopped, text)
+        elif near:
+            text = f"TW-SWITCH-19: {text}; {unproven}"
         elif stands:
             text = f"TW-SWITCH-14: {text}; nothing is copied: flow {world.ends} must run"
         context.show("catch-up", text)
@@ -214,7 +269,8 @@ def _settle_lost(context: StepContext) -> Data:
 
 
 def drain(context: StepContext) -> Data:
-    """Wait until all records up to the cut are copied; returns the ends of the copies on the target."""
+    """Wait until all records up to the cut are copied, and proven equal in proven topics; returns the ends of the
+    copies on the target."""
     world, speed, cut = context.world, Speed(), context.offsets("settle", "cut")
     starts = world.source_starts(context.topics)
     before: dict[TopicPartition, int] = {}
@@ -231,7 +287,8 @@ def drain(context: StepContext) -> Data:
                 {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
             ):
                 del behind[where]
-        if not behind:
+        unproven = {} if behind else find_unproven(context, cut, starts, copied)
+        if not behind and not unproven:
             there = remotes(context)
             ends = world.target_ends(there.values())
             return {
@@ -245,11 +302,12 @@ def drain(context: StepContext) -> Data:
             }
         context.require_time("drain")
         left = sum(behind.values())
-        text = words(left, speed.eta_s(now_ms / 1000, left))
+        text = proof_words(unproven, cut) if unproven else words(left, speed.eta_s(now_ms / 1000, left))
         stopped: Sequence[str] = ()
         # The first looks come quickly one after another, while producers wait.
         if now_ms - began_ms >= QUICK_FOR_S * 1000:
             stopped = world.name_stopped_partitions(cut, starts, copied)
+            text = with_id(text, "TW-SWITCH-19") if unproven and not stopped else text
         context.show("drain", waits_for(stopped, text) if stopped else text)
         world.sleep(look_s(now_ms - began_ms))
 

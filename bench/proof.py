@@ -1,0 +1,178 @@
+"""The cost of the proof of equality: the same copy by turns, with the proof and without it, and the lag of the prover
+behind an even load."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from bench.copying import FIRST_RECORD_S, CopyFigures, measure_copy
+from bench.items import ProofItem
+from bench.meter import MB, wait_calm
+from bench.systems import TARGET, Setup, System
+from harness.cluster import KafkaCluster
+from harness.errors import HarnessError
+from harness.tools import PRODUCER_PERF, run_tool
+from harness.topics import create_topic, delete_topic, delete_topics_of_users
+from twinlog.config import load
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.proven_ranges import ProvenRangesReader
+
+PROOF = {"{source}->{target}.twinlog.proof": "true"}
+EVERY_S = 0.5
+WARM_S = 5.0
+"""The first seconds of a load are left out."""
+
+LATE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LagFigures:
+    """The lag of the prover under a load: the median and the most of all looks, as reported once a second."""
+
+    load_mb_per_s: float
+    proof_lag_s: float
+    proof_lag_most_s: float
+    looks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProofFigures:
+    """Medians of the runs, and the ratios of those with the proof to those without; `all` is with both brokers."""
+
+    records_per_s_unproven: float
+    records_per_s_proven: float
+    proven_ratio: float
+    cpu_s_unproven: float
+    cpu_s_proven: float
+    proven_cpu_ratio: float
+    all_cpu_s_unproven: float
+    all_cpu_s_proven: float
+    proven_all_cpu_ratio: float
+    load_mb_per_s: float
+    proof_lag_s: float
+    proof_lag_most_s: float
+
+
+def measure_proof(
+    item: ProofItem,
+    source: KafkaCluster,
+    target: KafkaCluster,
+    work: Path,
+    talk: Callable[[str], Callable[[str], None]],
+) -> tuple[ProofFigures, dict[str, list[dict[str, object]]]]:
+    """Copy the filled topic `item.copy.name` so many times in both ways, by turns; who goes first changes. Then as many
+    loads are copied and proven."""
+    runs: dict[str, list[CopyFigures]] = {"unproven": [], "proven": []}
+    setups = {"unproven": Setup("twinlog", item.copy.name), "proven": Setup("twinlog", item.copy.name, PROOF)}
+    for number in range(item.rounds):
+        for way in sorted(setups, reverse=bool(number % 2)):
+            runs[way].append(measure_copy(item.copy, setups[way], source, target, work, talk(way)))
+    lags = [_measure_lag(item, number, source, target, work, talk("load")) for number in range(item.rounds)]
+    return figures_of(runs["unproven"], runs["proven"], lags), {
+        **{way: [asdict(one) for one in many] for way, many in runs.items()},
+        "load": [asdict(one) for one in lags],
+    }
+
+
+def figures_of(unproven: list[CopyFigures], proven: list[CopyFigures], lags: list[LagFigures]) -> ProofFigures:
+    """What the runs came to."""
+    both = (unproven, proven)
+    rates = [median(one.records_per_s for one in many) for many in both]
+    cpu = [median(one.cpu_s for one in many) for many in both]
+    everything = [median(one.cpu_s + one.brokers_cpu_s for one in many) for many in both]
+    return ProofFigures(
+        records_per_s_unproven=rates[0],
+        records_per_s_proven=rates[1],
+        proven_ratio=rates[1] / rates[0],
+        cpu_s_unproven=cpu[0],
+        cpu_s_proven=cpu[1],
+        proven_cpu_ratio=cpu[1] / cpu[0],
+        all_cpu_s_unproven=everything[0],
+        all_cpu_s_proven=everything[1],
+        proven_all_cpu_ratio=everything[1] / everything[0],
+        load_mb_per_s=median(one.load_mb_per_s for one in lags),
+        proof_lag_s=median(one.proof_lag_s for one in lags),
+        proof_lag_most_s=median(one.proof_lag_most_s for one in lags),
+    )
+
+
+def _measure_lag(
+    item: ProofItem, number: int, source: KafkaCluster, target: KafkaCluster, work: Path, say: Callable[[str], None]
+) -> LagFigures:
+    """Write `item.load_mb_per_s` to a new topic for some seconds, and look at the prover meanwhile. Raises
+    HarnessError if it is not at the end of all partitions a minute later."""
+    topic = f"{item.copy.name}-load-{number}"
+    create_topic(source, topic, item.copy.partitions)
+    parts = [TopicPartition(TopicName(topic), partition) for partition in range(item.copy.partitions)]
+    setup = Setup("twinlog", topic, PROOF)
+    wait_calm()
+    with System(setup, source, target, work, memory=False) as system:
+        (flow,) = load(work / f"twinlog-{topic}" / "twinlog.properties", [TARGET]).flows
+        admin = ClusterAdmin(flow.target, flow.target_admin.client)
+        try:
+            admin.connect(LATE_S)
+            reader = ProvenRangesReader(flow, admin)
+            _wait(lambda: len(reader.read_proven(parts)) == len(parts), system, FIRST_RECORD_S, "no proof began")
+            took: list[float] = []
+            writer = threading.Thread(target=lambda: took.append(_write(item, source, topic, work)), daemon=True)
+            begun = time.monotonic()
+            writer.start()
+            lags: list[float] = []
+            while writer.is_alive():
+                time.sleep(EVERY_S)
+                system.require_alive()
+                found = reader.read_proven(parts)
+                if time.monotonic() - begun > WARM_S:
+                    lags.append(max(one.lag_ms for one in found.values()) / 1000)
+            if not took or not lags:
+                raise HarnessError(f"{topic}: the load ended early")
+
+            def proven() -> bool:
+                known = reader.read_proven(parts).values()
+                return sum(int(one.source) for one in known) >= item.load_records
+
+            _wait(proven, system, LATE_S, f"{topic} is not proven to its end")
+        finally:
+            admin.close()
+    delete_topics_of_users(target)
+    delete_topic(source, topic)
+    found_lags = LagFigures(
+        item.load_records * item.copy.record_bytes / took[0] / MB, median(lags), max(lags), len(lags)
+    )
+    say(
+        f"{found_lags.load_mb_per_s:,.1f} MB/s, the proof is {found_lags.proof_lag_s:.2f} s behind, at most "
+        f"{found_lags.proof_lag_most_s:.2f} s"
+    )
+    return found_lags
+
+
+def _wait(condition: Callable[[], bool], system: System, most_s: float, why: str) -> None:
+    until = time.monotonic() + most_s
+    while not condition():
+        system.require_alive()
+        if time.monotonic() > until:
+            raise system.failed(f"{why} within {most_s:g} s")
+        time.sleep(EVERY_S)
+
+
+def _write(item: ProofItem, source: KafkaCluster, topic: str, work: Path) -> float:
+    """Write the load; returns the seconds that it took."""
+    begun = time.monotonic()
+    run_tool(
+        PRODUCER_PERF,
+        [
+            *("--bootstrap-server", source.bootstrap, "--topic", topic),
+            *("--num-records", str(item.load_records), "--throughput", str(item.load_per_s)),
+            *("--payload-file", work / f"payload-{item.copy.record_bytes}.txt", "--reporting-interval", "3600000"),
+            *("--command-property", "acks=1", "batch.size=65536", "linger.ms=5"),
+        ],
+        deadline_s=item.load_seconds * 5 + LATE_S,
+        heap="512m",
+    )
+    return time.monotonic() - begun
