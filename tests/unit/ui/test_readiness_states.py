@@ -52,6 +52,7 @@ from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
 from twinlog.ui.app import console_app
 from twinlog.ui.rehearsal import RehearsalReader
 from twinlog.ui.sources import ConsoleSources
+from twinlog.worker.status.report import ProofProgress
 
 STATES = 100
 READY = "/ui/api/readiness?flow=a-%3Eb"
@@ -83,6 +84,14 @@ APART = (
 )
 """Of each of these sets, a state has one obstacle at most: the other obstacles would be hidden."""
 
+PROOFS: Mapping[ProofProgress | None, bool | None] = {
+    None: None,
+    ProofProgress(2, 0.2, 1000, 41_300_000): True,
+    ProofProgress(2, 60.0, 1000, 41_300_000): False,
+    ProofProgress(2, 0.2, 1000, 41_300_000, 0, 1): False,
+}
+"""The proofs that a flow may report, and whether the check of the proof is good; None without such a check."""
+
 FAILURES: Mapping[str, tuple[ClusterError, int]] = {
     "silent": (ClusterError("cluster a: no broker can be reached", message_id="TW-NET-01"), 3),
     "refused": (RefusedError("cluster b: User:x lacks DESCRIBE on the cluster", message_id="TW-RIGHT-02"), 3),
@@ -112,6 +121,7 @@ class DrawnState:
     beats: bool
     groups_safe: bool
     active_on_target: bool
+    proof: ProofProgress | None = None
 
     @property
     def answer(self) -> str:
@@ -248,6 +258,7 @@ class DrawnSources(FakeSources):
             held=state.held,
             held_partitions=(HELD,) * state.held,
             missing=state.missing,
+            proof=state.proof,
         )
         self.only.flow = snapshot(report, heartbeat_ms=NOW - 500 if state.beats else None)
         late = replace(STANDS, group=GroupId("late"), copied=SourceOffset(0))
@@ -294,7 +305,7 @@ def drawn(seed: int) -> DrawnState:
     for name in STOPPED if "other wave" not in obstacles else ():
         if chance.random() < 0.2 and not any(name in apart and obstacles & apart for apart in APART):
             obstacles.add(name)
-    return replace(state, obstacles=frozenset(obstacles))
+    return replace(state, obstacles=frozenset(obstacles), proof=chance.choice(list(PROOFS)))
 
 
 def by_page(state: DrawnState) -> Any:
@@ -378,6 +389,7 @@ def test_the_checks_have_the_facts_of_the_state(seed: int) -> None:
         "Records to copy": state.lag is not None,
         "Held partitions": not state.held,
         "Missing remote topics": not state.missing,
+        **({} if state.proof is None else {"Proof of equality": PROOFS[state.proof]}),
         "Heartbeats": state.beats,
         "Consumer groups": state.groups_safe,
     }
