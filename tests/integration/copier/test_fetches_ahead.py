@@ -124,5 +124,6 @@ def test_answers_that_are_asked_for_ahead_stay_within_the_budget(
         running = copy_flow.start(topic_name, copier_memory_bytes=limit)
         copy_flow.wait_until_caught_up(running, topic_name)
     assert asked[True] > 0
-    assert limit // 4 < max(sizes) <= limit
+    # Memory is taken in pieces, and a batch comes whole although it is larger than its fetch allowed.
+    assert limit // 4 < max(sizes) <= limit + MB
     assert seen(consume(copy_flow.target, remote)) == seen(consume(copy_flow.source, topic_name))
