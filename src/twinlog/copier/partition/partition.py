@@ -53,6 +53,10 @@ from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 
+MOST_AHEAD_BATCHES = 1024
+"""After an answer of more batches the next fetch follows once the answer is taken: a fetch ahead would cost too much."""
+
+
 class PartitionCopy:
     """Reads, prepares and appends a partition: the copier's side of a `CopyState` and its `PartitionAppends`.
 
@@ -315,7 +319,7 @@ class PartitionCopy:
         if self.fetch_position(read_ahead) is None:
             return None
         try:
-            last = read_last_batch(answer.records)
+            last = read_last_batch(answer.records, MOST_AHEAD_BATCHES)
         except CorruptBatchError:
             return None
         return None if last is None else asked._replace(offset=last.last_offset + 1, last_epoch=last.leader_epoch)

@@ -147,16 +147,20 @@ def next_start(buffer: memoryview | bytes, at: int) -> int:
     return at + LOG_OVERHEAD + int(length) if length > 0 else -1
 
 
-def read_last_batch(buffer: memoryview | bytes) -> Batch | None:
-    """Read the last whole batch of a fetch of format v2; None without a whole batch, or at a batch of another format.
+def read_last_batch(buffer: memoryview | bytes, most: int) -> Batch | None:
+    """Read the last whole batch of a fetch of format v2, of at most `most` batches.
 
-    Raises `CorruptBatchError` as `read_batch`.
+    None without a whole batch, at a batch of another format, and for more batches: to find the end of a batch takes
+    0.3 us. Raises `CorruptBatchError` as `read_batch`.
     """
     last = at = 0
-    while (past := next_start(buffer, at)) > at and past <= len(buffer):
+    for _ in range(most + 1):
+        past = next_start(buffer, at)
+        if past <= at or past > len(buffer):
+            batch = read_batch(buffer, last) if at else None
+            return None if batch is None or batch.magic != 2 else batch
         last, at = at, past
-    batch = read_batch(buffer, last) if at else None
-    return None if batch is None or batch.magic != 2 else batch
+    return None
 
 
 def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:
