@@ -52,9 +52,8 @@ from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
-
 MOST_AHEAD_BATCHES = 1024
-"""After an answer of more batches the next fetch follows once the answer is taken: a fetch ahead would cost too much."""
+"""After an answer of more batches the next fetch waits until the answer is taken, because its end is far to find."""
 
 
 class PartitionCopy:
