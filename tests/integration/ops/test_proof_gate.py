@@ -139,6 +139,7 @@ def test_a_switchover_waits_for_the_proof_signs_it_and_refuses_a_difference(
         wait_for(lambda: "held" in flow.run("topics", "list", flow.file).stdout, 30.0, "it is reported", every_s=1.0)
         refused = flow.switchover("--dry-run", wave="second", code=1)
         assert "TW-PROOF-01" in refused
-        assert "has a record of another program" in refused
+        # Another copier may hold the partition by now, and has the offsets of the difference alone.
+        assert "differs" in refused
     finally:
         flow.process.terminate()
