@@ -14,9 +14,10 @@ from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.quotas import quota
 from harness.wait import wait_for
+from tests.fetches_ahead import count_fetches_ahead
 from tests.integration.copying import DEADLINE_S, CopyFlow
+from tests.integration.racked import RackedCluster
 from tests.integration.records import seen
-from twinlog.kafka.consumer import partition_reader as reader
 from twinlog.kafka.consumer.partition_reader import SourceReader
 
 MB = 1 << 20
@@ -24,36 +25,16 @@ PARTITIONS = 4
 CONSUMER: dict[str, Any] = {"max_partition_fetch_bytes": 300_000}
 
 
-class FrailCluster(KafkaCluster):
-    """Clients begin at node 1, which stays."""
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.brokers[1].ports.plaintext}"
-
-
 @pytest.fixture(scope="module")
 def frail() -> Iterator[KafkaCluster]:
-    """Three brokers, each in a rack of its own."""
-    quick = {"broker.session.timeout.ms": "2000"}
-    with FrailCluster("frail", 3, racks=True, sasl=False, heap="256m", config=quick) as cluster:
+    with RackedCluster("frail") as cluster:
         yield cluster
 
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
     """How often an answer was followed by a fetch ahead (True), and how often it was taken first."""
-    monkeypatch.setattr(reader, "BACKLOG_BYTES", 100_000)
-    counts = Counter[bool]()
-    ask_ahead = SourceReader._ask_ahead
-
-    def counting(self: SourceReader, *args: Any) -> Any:
-        ahead = ask_ahead(self, *args)
-        counts[ahead is not None] += 1
-        return ahead
-
-    monkeypatch.setattr(SourceReader, "_ask_ahead", counting)
-    return counts
+    return count_fetches_ahead(monkeypatch, backlog_bytes=100_000)
 
 
 def fill(cluster: KafkaCluster, topic: str, *, first: int = 0) -> None:

@@ -14,6 +14,7 @@ from harness.produce import numbered, produce
 from harness.topics import offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, RunningCopier
+from tests.integration.racked import RackedCluster
 from twinlog.kafka.consumer import nearest
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 
@@ -22,19 +23,9 @@ NEAR = 2
 ENOUGH_S = 60.0
 
 
-class RackedCluster(KafkaCluster):
-    """Clients begin at node 1, which stays."""
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.brokers[1].ports.plaintext}"
-
-
 @pytest.fixture(scope="module")
 def racked() -> Iterator[KafkaCluster]:
-    """Three brokers, each in a rack of its own."""
-    quick = {"broker.session.timeout.ms": "2000"}
-    with RackedCluster("racked", 3, racks=True, sasl=False, heap="256m", config=quick) as cluster:
+    with RackedCluster("racked") as cluster:
         yield cluster
 
 

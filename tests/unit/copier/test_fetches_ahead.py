@@ -5,17 +5,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, FETCH, PRODUCE
+from tests.fetches_ahead import count_fetches_ahead
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.copier.copier import Copier
 from twinlog.errors import ClusterError
-from twinlog.kafka.consumer import partition_reader as module
-from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.protocol.error_codes import Code
 
 PARTITIONS = range(3)
@@ -35,17 +33,7 @@ FAULTS = [
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
     """How often an answer was followed by a fetch ahead (True), and how often it was taken first."""
-    monkeypatch.setattr(module, "BACKLOG_BYTES", 1)
-    counts = Counter[bool]()
-    ask_ahead = SourceReader._ask_ahead
-
-    def counting(self: SourceReader, *args: Any) -> Any:
-        ahead = ask_ahead(self, *args)
-        counts[ahead is not None] += 1
-        return ahead
-
-    monkeypatch.setattr(SourceReader, "_ask_ahead", counting)
-    return counts
+    return count_fetches_ahead(monkeypatch, backlog_bytes=1)
 
 
 def values(number: int, turn: int, count: int) -> list[bytes]:
