@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.items import CopyItem
+from bench.items import CopyItem, RepeatedItem
 from bench.meter import MB, cpu_of, wait_calm
 from bench.systems import Setup, System
 from bench.wire import EndWatch
@@ -164,6 +164,25 @@ def measure_copy(
         f"{figures.start_s:.1f} s, peak PSS {figures.peak_pss_mb:,.0f} MB"
     )
     return figures
+
+
+def measure_by_turns(
+    item: RepeatedItem,
+    setups: Mapping[str, Setup],
+    source: KafkaCluster,
+    target: KafkaCluster,
+    work: Path,
+    talk: Callable[[str], Callable[[str], None]],
+    after: Callable[[], None] = lambda: None,
+) -> dict[str, list[CopyFigures]]:
+    """Copy the filled topic `item.copy.name` so many times in each way, by turns; the first way changes. `after` is
+    called after each copy."""
+    runs: dict[str, list[CopyFigures]] = {way: [] for way in setups}
+    for number in range(item.rounds):
+        for way in sorted(setups, reverse=bool(number % 2)):
+            runs[way].append(measure_copy(item.copy, setups[way], source, target, work, talk(way)))
+            after()
+    return runs
 
 
 def _far(seen: int, wanted: int, taken: float) -> bool:

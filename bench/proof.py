@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.copying import FIRST_RECORD_S, CopyFigures, measure_copy
+from bench.copying import FIRST_RECORD_S, CopyFigures, measure_by_turns
 from bench.items import ProofItem
 from bench.meter import MB, wait_calm
 from bench.systems import TARGET, Setup, System
@@ -66,13 +66,10 @@ def measure_proof(
     work: Path,
     talk: Callable[[str], Callable[[str], None]],
 ) -> tuple[ProofFigures, dict[str, list[dict[str, object]]]]:
-    """Copy the filled topic `item.copy.name` so many times in both ways, by turns; who goes first changes. Then as many
-    loads are copied and proven."""
-    runs: dict[str, list[CopyFigures]] = {"unproven": [], "proven": []}
+    """Copy the filled topic `item.copy.name` so many times without and with the proof, by turns. Then as many loads are
+    copied and proven."""
     setups = {"unproven": Setup("twinlog", item.copy.name), "proven": Setup("twinlog", item.copy.name, PROOF)}
-    for number in range(item.rounds):
-        for way in sorted(setups, reverse=bool(number % 2)):
-            runs[way].append(measure_copy(item.copy, setups[way], source, target, work, talk(way)))
+    runs = measure_by_turns(item, setups, source, target, work, talk)
     lags = [_measure_lag(item, number, source, target, work, talk("load")) for number in range(item.rounds)]
     return figures_of(runs["unproven"], runs["proven"], lags), {
         **{way: [asdict(one) for one in many] for way, many in runs.items()},

@@ -17,7 +17,7 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from statistics import median
 
-from bench.copying import CopyFigures, measure_copy
+from bench.copying import CopyFigures, measure_by_turns
 from bench.items import RepeatedItem
 from bench.systems import ALIASES, TARGET, Setup
 from harness.cluster import KafkaCluster
@@ -193,18 +193,14 @@ def measure_watched(
     work: Path,
     talk: Callable[[str], Callable[[str], None]],
 ) -> tuple[WatchedFigures, dict[str, list[dict[str, object]]]]:
-    """Copy the filled topic `item.copy.name` so many times in both ways, by turns; who goes first changes."""
-    runs: dict[str, list[CopyFigures]] = {"plain": [], "watched": []}
+    """Copy the filled topic `item.copy.name` so many times without and with the watcher, by turns."""
     watcher = WATCHERS[item.name]()
     try:
         setups = {
             "plain": Setup("twinlog", item.copy.name),
             "watched": Setup("twinlog", item.copy.name, watcher=watcher),
         }
-        for number in range(item.rounds):
-            for way in sorted(setups, reverse=bool(number % 2)):
-                runs[way].append(measure_copy(item.copy, setups[way], source, target, work, talk(way)))
-                watcher.require_watched()
+        runs = measure_by_turns(item, setups, source, target, work, talk, watcher.require_watched)
     finally:
         watcher.close()
     if not watcher.took_ms:
