@@ -480,7 +480,7 @@ class FlowRunner:
         )
 
     def _shows_lag(self) -> bool:
-        return self.status[0] == FlowState.RUNNING.value and self.flow_status.summary().lag >= 0
+        return self.flow_status.summary().lag >= 0 and self.status[0] == FlowState.RUNNING.value
 
     def _place(self, copier: CopierPlace) -> TaskPlace:
         task = None if copier.bridge else copier.task
