@@ -245,9 +245,7 @@ Item = (
     | ScaleItem
     | DriverItem
     | ConnectItem
-    | WatchedItem
-    | VerifyItem
-    | ProofItem
+    | RepeatedItem
     | ExecutorItem
     | FramesItem
 )

@@ -33,6 +33,7 @@ from bench.items import (
     LatencyItem,
     LowRateItem,
     ProofItem,
+    RepeatedItem,
     ScaleItem,
     VerifyItem,
     WatchedItem,
@@ -110,7 +111,7 @@ def run(items: list[Item], options: Options) -> Document:
     if file.names:
         say(f"{len(file.names)} items are measured already, {len(items)} are left")
     prepare_twinlog(say)
-    copies = [*items, *(item.copy for item in items if isinstance(item, WatchedItem | VerifyItem | ProofItem))]
+    copies = [*items, *(item.copy for item in items if isinstance(item, RepeatedItem))]
     largest = max((item.payload_bytes for item in copies if isinstance(item, CopyItem)), default=0)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
     require_disk(options.work_dir, 3 * options.brokers * largest + SPARE_BYTES)
@@ -320,7 +321,7 @@ def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
     return _found(item, lines, {system: [asdict(one)] for system, one in runs.items()})
 
 
-def _repeated(item: WatchedItem | VerifyItem | ProofItem, work: Path) -> dict[str, object]:
+def _repeated(item: RepeatedItem, work: Path) -> dict[str, object]:
     with clusters(work) as (source, target):
         say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
         fill(source, item.copy.name, item.copy, work)
@@ -330,7 +331,7 @@ def _repeated(item: WatchedItem | VerifyItem | ProofItem, work: Path) -> dict[st
     return _found(item, lines, runs)
 
 
-_MEASURES: Mapping[type[Item], Callable[..., Any]] = {
+_MEASURES: Mapping[type[RepeatedItem], Callable[..., Any]] = {
     WatchedItem: measure_watched,
     VerifyItem: measure_verify,
     ProofItem: measure_proof,
