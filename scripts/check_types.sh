@@ -10,5 +10,6 @@ fi
 .venv/bin/mypy
 mkdir -p "$TWINLOG_CACHE"
 fresh=$(mktemp "$TWINLOG_CACHE/mypy.XXXXXX")
+trap 'rm -f "$fresh"' EXIT
 # Another checkout may read the file meanwhile.
 tar -cf "$fresh" .mypy_cache && mv "$fresh" "$kept"
