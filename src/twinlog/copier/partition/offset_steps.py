@@ -15,7 +15,7 @@ from twinlog.copier.partition.aborted_transactions import AbortedTransactions
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.copy_state import CopyState
 from twinlog.copier.partition.life import ResolvePosition
-from twinlog.copier.start.first_look import LogsAtRest, unreported
+from twinlog.copier.start.first_look import LogsAtRest, find_offset
 from twinlog.errors import (
     ClusterError,
     DivergedError,
@@ -226,8 +226,4 @@ class OffsetSteps:
         )
 
     async def _high_watermark(self, step: WaitingStep) -> TargetOffset:
-        remote, codes = step.part.remote, dict[TopicPartition, int]()
-        ends = await self._target.list_offsets([remote], LATEST, errors=codes)
-        if remote not in ends:
-            raise unreported(self._target, remote, codes)
-        return TargetOffset(ends[remote])
+        return TargetOffset(await find_offset(self._target, step.part.remote, LATEST))

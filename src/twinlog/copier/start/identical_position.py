@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
 from twinlog.batches.fillers import is_filler
-from twinlog.copier.start.first_look import log_starts, unreported
+from twinlog.copier.start.first_look import find_offset, log_starts
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.log_reader import CHUNK_BYTES, chunks
 from twinlog.copier.start.producer_ids import fencing
@@ -184,11 +184,7 @@ class IdenticalPositions:
         Records that the source has lost or compacted meanwhile are left out. `acknowledged` is the end of the remote
         log by the stored position. Raises DivergedError at the first difference.
         """
-        codes: dict[TopicPartition, int] = {}
-        ends = await self._source.list_offsets([grant.source], LATEST, errors=codes)
-        if grant.source not in ends:
-            raise unreported(self._source, grant.source, codes)
-        source_end = ends[grant.source]
+        source_end = await find_offset(self._source, grant.source, LATEST)
         compared = await self._count_equal(grant, since, min(end, source_end))
         if acknowledged <= source_end < end:
             # A record that the source appends now would be left out, because its offset is taken. A source that ends
