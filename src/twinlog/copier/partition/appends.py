@@ -222,9 +222,7 @@ class PartitionAppends:
             self.queue.finish_aside(base_offset)
             self._services.sender.offer_queue(self.queue)
 
-        self._services.steps.start_step(
-            WaitingStep(self._state, self.queue, append, finish, self._state.fail_partition)
-        )
+        self._services.steps.start_step(WaitingStep(self._state, self.queue, append, finish))
 
     def _has_diverged(self, append: Append, base_offset: TargetOffset) -> bool:
         """Whether an append, or an append before it, got other offsets than its source records have.

@@ -41,14 +41,13 @@ LOOK_S = 0.005
 class WaitingStep:
     """The first append of `queue` is a step, which the queue has set aside.
 
-    `finish(base_offset)` acknowledges it, `give_up(error)` ends the queue.
+    `finish(base_offset)` acknowledges it.
     """
 
     part: CopyState
     queue: AppendQueue
     append: Append
     finish: Callable[[TargetOffset], None]
-    give_up: Callable[[TwinlogError], None]
 
     @property
     def waits(self) -> bool:
@@ -136,7 +135,7 @@ class OffsetSteps:
                         # Only the topics that need the step need its right.
                         error.resource = f"topic {step.part.remote.topic}"
                     if step.waits:
-                        step.give_up(error)
+                        step.part.fail_partition(error)
                     return
                 end = hoped = None
                 step.part.report_trouble(f"target: {error}")
