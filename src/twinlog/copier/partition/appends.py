@@ -362,12 +362,9 @@ class PartitionAppends:
         try:
             require_parts(append, parts)
         except DifferenceError as error:
-            self._services.context.tally.add_difference(error.kind)
-            named = naming(error, state.source, state.remote)
-            if state.copied.proof is None or not state.copied.proof.reports:
-                state.fail_partition(named)
+            if not state.report_difference(error):
+                state.fail_partition(naming(error, state.source, state.remote))
                 return False
-            self._services.context.report_event("difference", named.message)
         for part in parts:
             part.element = None if append.element is None else element_of(part.data)
         return True
