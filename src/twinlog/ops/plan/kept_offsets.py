@@ -19,7 +19,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.acls import AclOperation
 from twinlog.model.amounts import shown_bytes
-from twinlog.model.topics import value_of
+from twinlog.model.topics import is_compacted
 from twinlog.model.types import TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import Problem
@@ -130,7 +130,7 @@ def unkept_offsets(
 
 
 def _markers(flow: FlowSettings, here: Inventory, pair: TopicPair, markers: int) -> str:
-    compacted = "compact" in (value_of(here.configs.get(pair.source.name, ()), "cleanup.policy") or "")
+    compacted = is_compacted(here.configs.get(pair.source.name, ()))
     why = "transactions and removed records" if compacted else "transactions"
     if not markers:
         return f": a marker on {flow.target} fills each offset of {why}"
