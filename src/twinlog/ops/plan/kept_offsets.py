@@ -1,4 +1,4 @@
-"""What a run does so that copies keep the offsets of their sources: fillers before the first record, and markers.
+"""Finds topics whose copies cannot keep the offsets of their sources, and estimates the fillers and markers of a run.
 
 The last offsets of each source log are read: they show transactions, and offsets that lack a record.
 """
@@ -67,7 +67,7 @@ async def sample_logs(
 
 
 def _sample(records: memoryview, begin: int) -> LogSample:
-    """The sample of an answer of a leader, from offset `begin` on. A damaged batch ends it."""
+    """The sample of an answer of a leader, from offset `begin` on. A damaged batch leaves the sample empty."""
     past, markers, transactions = begin, 0, False
     try:
         batches = scan(records)
