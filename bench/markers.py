@@ -76,8 +76,7 @@ class MarkerRates:
         self._client.close()
 
     async def _alternate(self, part: TopicPartition) -> None:
-        leader = self._client.leader(part)
-        assert leader is not None
+        leader = self._client.require_leader(part)
         await self._client.append(leader.node, {part.topic: [(part.partition, self._batch)]}, TIMEOUT_S)
         await self._markers.write(part, 1)
 

@@ -79,9 +79,7 @@ class MarkerWriter:
             text = f"cluster {self._client.alias}: its brokers refuse markers of clients, which need Kafka 3.8"
             raise RefusedError(text, resource="the cluster", way_out=_TRANSLATE, message_id="TW-BROKER-04")
         producer = await self._producer(remote)
-        leader = self._client.leader(remote)
-        if leader is None:
-            raise ClusterError(f"cluster {self._client.alias}: {remote} lacks a leader")
+        leader = self._client.require_leader(remote)
         wanted = _Wanted(remote, min(count, MOST_MARKERS), producer, self._loop.signal(), still)
         waiting = self._waiting.get(leader.node)
         if waiting is None:
