@@ -62,29 +62,21 @@ class MarkerRates:
         self._batch = bytearray(encode_batch([(0, record_body(None, b"v" * 100))], 0))
         stamp(self._batch, -1, -1, -1)
 
-    def run(self) -> list[MarkerRate]:
+    def run(self) -> None:
         """Print every figure; each topic is checked to have a marker for each counted marker."""
         self._loop.run(self._client.connect)
         # The coordinators of a new cluster are still loading.
         self._loop.run(retry, self._loop, COPIER_STEP, self._client.init_producer)
-        found = []
+        mark, mark_many = (partial(self._markers.write, count=count) for count in (1, MOST_MARKERS))
         for count in PARTITIONS:
-            found.append(self._measure("markers alone, WriteTxnMarkers", count, self._mark, 1, 1))
-            found.append(self._measure("record, marker, record, ..., WriteTxnMarkers", count, self._alternate, 1, 2))
-            found.append(self._measure("markers alone, transactions without records", count, None, 1, 1))
-        found.append(self._measure(f"{MOST_MARKERS} markers a request", 1, self._mark_many, MOST_MARKERS, MOST_MARKERS))
+            self._measure("markers alone, WriteTxnMarkers", count, mark, 1, 1)
+            self._measure("record, marker, record, ..., WriteTxnMarkers", count, self._alternate, 1, 2)
+            self._measure("markers alone, transactions without records", count, None, 1, 1)
+        self._measure(f"{MOST_MARKERS} markers a request", 1, mark_many, MOST_MARKERS, MOST_MARKERS)
         self._client.close()
-        return found
-
-    async def _mark(self, part: TopicPartition) -> None:
-        await self._markers.write(part, 1)
-
-    async def _mark_many(self, part: TopicPartition) -> None:
-        await self._markers.write(part, MOST_MARKERS)
 
     async def _alternate(self, part: TopicPartition) -> None:
-        leader = self._client.leader(part)
-        assert leader is not None
+        leader = self._client.require_leader(part)
         await self._client.append(leader.node, {part.topic: [(part.partition, self._batch)]}, TIMEOUT_S)
         await self._markers.write(part, 1)
 
@@ -104,8 +96,8 @@ class MarkerRates:
         if part not in await self._client.list_offsets([part], LATEST):
             raise ClusterError(f"{part} has no leader yet")
 
-    def _measure(self, what: str, count: int, step: Step | None, markers: int, taken: int) -> MarkerRate:
-        """A figure: each step writes so many markers to a partition, and takes so many offsets of it."""
+    def _measure(self, what: str, count: int, step: Step | None, markers: int, taken: int) -> None:
+        """Print a figure: each step writes so many markers to a partition, and takes so many offsets of it."""
         self._topics += 1
         topic = TopicName(create_topic(self._cluster, f"markers-{self._topics}", count))
         done = 0
@@ -144,7 +136,6 @@ class MarkerRates:
         print(rate, flush=True)
         if ends != done * taken:
             print(f"{topic}: {ends} offsets, {done * taken} expected: markers were doubled", flush=True)
-        return rate
 
 
 def main() -> None:

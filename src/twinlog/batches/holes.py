@@ -138,5 +138,18 @@ def add_markers(prepared: PreparedFetch, past: SourceOffset) -> None:
         last.next_source_offset = past
         last.spans = ((last.first_source_offset, last.count),)
     else:
-        prepared.appends.append(Append(bytearray(), count, first, past, -1, ((first, count),), step=Markers()))
+        prepared.appends.append(_markers(first, past, Markers()))
     prepared.position = past
+
+
+def add_abort_marker(prepared: PreparedFetch, step: AbortMarker, past: SourceOffset) -> None:
+    """Add the marker that ends an aborted transaction before offset `past`, and markers up to it as `add_markers`."""
+    first = SourceOffset(past - 1)
+    add_markers(prepared, first)
+    prepared.appends.append(_markers(first, past, step))
+    prepared.position = past
+
+
+def _markers(first: SourceOffset, past: SourceOffset, step: Markers | AbortMarker) -> Append:
+    count = past - first
+    return Append(bytearray(), count, first, past, -1, ((first, count),), step=step)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twinlog.batches.holes import add_markers, find_stretches, runs_on
+from twinlog.batches.holes import add_abort_marker, add_markers, find_stretches, runs_on
 from twinlog.batches.merge import take_records, take_row
 from twinlog.batches.split import build_appends, split_at_holes
 from twinlog.errors import CopyError, CorruptBatchError
@@ -202,11 +202,7 @@ def _prepare_with_holes(
                     # The next call raises the error of the next batch.
                     return prepared
             elif isinstance(stretch.step, AbortMarker):
-                add_markers(prepared, SourceOffset(stretch.past - 1))
-                marker = SourceOffset(stretch.past - 1)
-                end = Append(bytearray(), 1, marker, stretch.past, -1, ((marker, 1),), step=stretch.step)
-                prepared.appends.append(end)
-                prepared.position = stretch.past
+                add_abort_marker(prepared, stretch.step, stretch.past)
             add_markers(prepared, stretch.past)
         if error is not None:
             raise error

@@ -13,7 +13,7 @@ from twinlog.clock import wall_ms
 from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.copier.start.first_look import unreported
+from twinlog.copier.start.first_look import find_offset
 from twinlog.copier.start.log_reader import chunks
 from twinlog.errors import ClusterError, OffsetHoleError, RefusedError, TwinlogError
 from twinlog.kafka.admin.topics import delete_records
@@ -87,12 +87,9 @@ class OffsetFillers:
 
     async def _first_left(self, part: PartitionCopy) -> SourceOffset:
         """The first offset that the source still has. Raises ClusterError."""
-        source, codes = self._context.source, dict[TopicPartition, int]()
+        source = self._context.source
         await source.refresh_soon([part.source.topic])
-        starts = await source.list_offsets([part.source], EARLIEST, errors=codes)
-        if part.source not in starts:
-            raise unreported(source, part.source, codes)
-        return SourceOffset(starts[part.source])
+        return SourceOffset(await find_offset(source, part.source, EARLIEST))
 
     async def _first_timestamp(self, part: PartitionCopy, first: SourceOffset) -> int:
         """The timestamp in ms of the first record to copy, so that fillers pass wherever this record passes.

@@ -340,6 +340,13 @@ class ClusterClient:
         topic = self._topics.get(partition.topic)
         return None if topic is None else topic.leaders.get(partition.partition)
 
+    def require_leader(self, partition: TopicPartition) -> Leader:
+        """The partition's leader by the last `refresh`. Raises ClusterError while it is unknown."""
+        leader = self.leader(partition)
+        if leader is None:
+            raise ClusterError(f"cluster {self.alias}: {partition} lacks a leader")
+        return leader
+
     def leads(self, partition: TopicPartition, node: int) -> bool:
         """Whether a broker leads the partition, by the last `refresh`."""
         leader = self.leader(partition)

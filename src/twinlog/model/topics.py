@@ -119,6 +119,11 @@ def value_of(entries: Iterable[ConfigEntry], setting: str) -> str | None:
     return next((entry.value for entry in entries if entry.name == setting), None)
 
 
+def is_compacted(entries: Iterable[ConfigEntry]) -> bool:
+    """Whether a topic with these settings has compaction in its `cleanup.policy`."""
+    return "compact" in (value_of(entries, "cleanup.policy") or "")
+
+
 def largest_batch(entries: Iterable[ConfigEntry]) -> int | None:
     """The most bytes of a batch that a topic takes; None if its settings lack the limit."""
     value = value_of(entries, MAX_MESSAGE_BYTES)

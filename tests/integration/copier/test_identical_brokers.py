@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -30,23 +31,22 @@ def test_brokers_of_the_target_are_killed(
     source_cluster: KafkaCluster, topic_name: str, new_name: Callable[[str], str], chance: random.Random
 ) -> None:
     config = {"min.insync.replicas": "2", "transaction.state.log.min.isr": "2"}
-    with KafkaCluster("killed", 3, sasl=False, heap="256m", config=config) as target:
-        flow = CopyFlow(source_cluster, target)
-        try:
-            flow.create(topic_name, PARTITIONS)
-            running = flow.start(topic_name, **HOW)
-            with transactions(source_cluster, topic_name, PARTITIONS, [new_name("tx"), new_name("tx")], chance):
-                for node in (1, 2, 3):
-                    time.sleep(chance.uniform(1, 2))
-                    target.kill(node)
-                    time.sleep(chance.uniform(1, 3))
-                    target.restart(node)
-            flow.wait_until_caught_up(running, topic_name)
-            running.release()
-            assert running.heard.held == []
-            require_same(flow, topic_name, PARTITIONS)
-        finally:
-            flow.close()
+    with (
+        KafkaCluster("killed", 3, sasl=False, heap="256m", config=config) as target,
+        closing(CopyFlow(source_cluster, target)) as flow,
+    ):
+        flow.create(topic_name, PARTITIONS)
+        running = flow.start(topic_name, **HOW)
+        with transactions(source_cluster, topic_name, PARTITIONS, [new_name("tx"), new_name("tx")], chance):
+            for node in (1, 2, 3):
+                time.sleep(chance.uniform(1, 2))
+                target.kill(node)
+                time.sleep(chance.uniform(1, 3))
+                target.restart(node)
+        flow.wait_until_caught_up(running, topic_name)
+        running.release()
+        assert running.heard.held == []
+        require_same(flow, topic_name, PARTITIONS)
 
 
 def copies(running: RunningCopier, topic: str) -> int:
@@ -94,18 +94,17 @@ def test_other_releases_of_the_target(
     chance: random.Random,
     release: str,
 ) -> None:
-    with OtherKafkaCluster("other", sasl=False, heap="256m", version=release) as target:
-        flow = CopyFlow(source_cluster, target)
-        try:
-            flow.create(topic_name)
-            producers = [SourceTransactions(source_cluster, topic_name, new_name("tx")) for _ in range(3)]
-            for _ in range(2):
-                write_any(source_cluster, topic_name, chance, producers)
-                child = flow.start_child(topic_name, position_interval_ms=1000, **HOW)
-                time.sleep(chance.uniform(0.7, 1.5))
-                child.kill()
-            running = flow.copy(topic_name, **HOW)
-            assert running.heard.held == []
-            require_same(flow, topic_name)
-        finally:
-            flow.close()
+    with (
+        OtherKafkaCluster("other", sasl=False, heap="256m", version=release) as target,
+        closing(CopyFlow(source_cluster, target)) as flow,
+    ):
+        flow.create(topic_name)
+        producers = [SourceTransactions(source_cluster, topic_name, new_name("tx")) for _ in range(3)]
+        for _ in range(2):
+            write_any(source_cluster, topic_name, chance, producers)
+            child = flow.start_child(topic_name, position_interval_ms=1000, **HOW)
+            time.sleep(chance.uniform(0.7, 1.5))
+            child.kill()
+        running = flow.copy(topic_name, **HOW)
+        assert running.heard.held == []
+        require_same(flow, topic_name)

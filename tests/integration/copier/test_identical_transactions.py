@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -225,31 +225,27 @@ def test_the_rights_for_markers_and_aborted_records(
 ) -> None:
     """ALTER on the cluster is enough for markers, and only topics with transactions need it."""
     user, plain = "User:mirrormaker", new_name("plain")
-    with KafkaCluster("guarded", acls=True, heap="256m") as target:
-        flow = CopyFlow(source_cluster, target)
-        try:
-            for name in (topic_name, plain):
-                flow.create(name)
-                produce(source_cluster, name, numbered(3, size=40))
-            produce(source_cluster, topic_name, numbered(3, size=40), transactional_id=new_name("tx"))
-            produce(source_cluster, topic_name, numbered(3, size=40), transactional_id=new_name("tx"), abort=True)
-            wait_until_marked(source_cluster, topic_name, 2)
-            create_acls(target, [Acl("*", user, "ALL")])
-            held, copied = copied_by_mirrormaker(flow, topic_name, plain)
-            assert (held.reason, held.source_offset, copied) == ("missing right", 6, 3)
-            assert "User:mirrormaker lacks ALTER on the cluster" in held.text
+    with KafkaCluster("guarded", acls=True, heap="256m") as target, closing(CopyFlow(source_cluster, target)) as flow:
+        for name in (topic_name, plain):
+            flow.create(name)
+            produce(source_cluster, name, numbered(3, size=40))
+        produce(source_cluster, topic_name, numbered(3, size=40), transactional_id=new_name("tx"))
+        produce(source_cluster, topic_name, numbered(3, size=40), transactional_id=new_name("tx"), abort=True)
+        wait_until_marked(source_cluster, topic_name, 2)
+        create_acls(target, [Acl("*", user, "ALL")])
+        held, copied = copied_by_mirrormaker(flow, topic_name, plain)
+        assert (held.reason, held.source_offset, copied) == ("missing right", 6, 3)
+        assert "User:mirrormaker lacks ALTER on the cluster" in held.text
 
-            create_acls(target, [Acl("kafka-cluster", user, "ALTER", resource="BROKER")])
-            held, copied = copied_by_mirrormaker(flow, topic_name, plain)
-            assert (held.reason, held.source_offset, copied) == ("missing right", 7, 3)
-            assert "User:mirrormaker lacks WRITE on transactional id " in held.text
+        create_acls(target, [Acl("kafka-cluster", user, "ALTER", resource="BROKER")])
+        held, copied = copied_by_mirrormaker(flow, topic_name, plain)
+        assert (held.reason, held.source_offset, copied) == ("missing right", 7, 3)
+        assert "User:mirrormaker lacks WRITE on transactional id " in held.text
 
-            create_acls(target, [Acl("*", user, "WRITE", resource="TRANSACTIONAL_ID")])
-            held, copied = copied_by_mirrormaker(flow, topic_name, plain)
-            assert (held, copied) == (None, 3)
-            require_same(flow, topic_name)
-        finally:
-            flow.close()
+        create_acls(target, [Acl("*", user, "WRITE", resource="TRANSACTIONAL_ID")])
+        held, copied = copied_by_mirrormaker(flow, topic_name, plain)
+        assert (held, copied) == (None, 3)
+        require_same(flow, topic_name)
 
 
 def copied_by_mirrormaker(flow: CopyFlow, topic: str, plain: str) -> tuple[Any, int]:

@@ -19,7 +19,15 @@ from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.model.held import HeldPartition
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import (
+    AdminSettings,
+    ClientSettings,
+    ConsumerSettings,
+    FlowSettings,
+    OffsetsMode,
+    ProducerSettings,
+)
+from twinlog.settings.per_topic import PerTopic
 
 SOURCE, TARGET = Alias("north"), Alias("south")
 TOPIC, REMOTE = TopicName("shop"), TopicName("north.shop")
@@ -72,6 +80,10 @@ class World:
         self.copiers.append(copier)
         self.run(copier.start)
         return copier
+
+    def set_offsets(self, offsets: OffsetsMode) -> None:
+        """Later copiers translate offsets, or keep them."""
+        self.settings = replace(self.settings, offsets=PerTopic(offsets))
 
     def grant(self, number: int = 0, position: Position | None = None, *, drained: bool = False) -> Grant:
         return Grant(part(number), part(number, REMOTE), None, 1 << 20, position, drained=drained)

@@ -10,8 +10,9 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.log import VirtualLog
-from harness.virtual.requests import DELETE_RECORDS, FETCH, PRODUCE
+from harness.virtual.requests import DELETE_RECORDS, FETCH, PRODUCE, topics_of
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
+from tests.unit.copier.test_identical_transactions import SourceProducer
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import (
     ATTRIBUTES,
@@ -68,7 +69,7 @@ def require_once_where_late(here: World, late: bytes) -> None:
     arrived: list[int] = []
 
     def arrive(key: int, request: Any) -> None:
-        if key == PRODUCE and not arrived and any(topic.name == REMOTE for topic in request.topic_data):
+        if key == PRODUCE and not arrived and REMOTE in topics_of(key, request):
             arrived.append(here.target.log(REMOTE).append(late)[0])
 
     here.target.carried_out = arrive
@@ -205,13 +206,11 @@ def test_a_retention_gap_holds_it_and_deletes_nothing() -> None:
         assert here.target.asked[DELETE_RECORDS] == 0
 
 
-def transact(here: World, *, commit: bool = True) -> None:
+def transact(here: World) -> None:
     """A transaction with a record."""
-    data = encode_batch([(0, record_body(None, b"in it", ()))], 0)
-    stamp(data, 7, 0, 0, transactional=True)
-    log = here.source.log(TOPIC)
-    log.append(bytes(data))
-    log.mark(7, 0, commit=commit)
+    one = SourceProducer(here, 7)
+    one.send(b"in it")
+    one.end(commit=True)
 
 
 @pytest.mark.parametrize("producer", [{}, SINGLY], ids=["merged", "singly"])
@@ -283,7 +282,7 @@ def test_translated_offsets_follow_after_a_hole() -> None:
         copier = here.begin()
         here.until(lambda: bool(here.held))
         here.crash(copier)
-        translated(here)
+        here.set_offsets("translated")
         here.begin(again(here))
         here.until(lambda: here.copied() == [*VALUES, b"in it", *VALUES])
         here.pass_by(3)
@@ -301,11 +300,6 @@ def test_a_missing_right_to_delete_is_named() -> None:
         here.until(lambda: bool(here.held))
         assert (here.held[0].reason, here.held[0].source_offset) == ("missing right", 5)
         assert "lacks DELETE on topic north.shop" in here.held[0].text
-
-
-def translated(here: World) -> None:
-    """Later copiers translate offsets."""
-    here.settings = replace(here.settings, offsets=type(here.settings.offsets)("translated"))
 
 
 def test_records_that_the_source_deletes_during_the_fill_are_left_out() -> None:
@@ -352,7 +346,7 @@ def test_translated_offsets_follow_after_fillers(filled: int) -> None:
             fillers = encode_batch([(0, record_body(b"twinlog.offset", b""))] * filled)
             stamp(fillers, stored.writer.producer_id, stored.writer.epoch, stored.writer.sequence)
             here.target.log(REMOTE).append(bytes(fillers))
-        translated(here)
+        here.set_offsets("translated")
         here.begin(again(here))
         here.until(lambda: here.copied() == [b""] * filled + VALUES[31:] or bool(here.held))
         assert here.held == []
@@ -390,7 +384,7 @@ def test_equal_records_at_translated_offsets_hold_it() -> None:
         here.until(lambda: len(here.copied()) == 30)
         here.pass_by(3)
         here.crash(copier)
-        here.settings = replace(here.settings, offsets=type(here.settings.offsets)("identical"))
+        here.set_offsets("identical")
         here.begin(again(here))
         here.until(lambda: bool(here.held), 10)
         assert here.held[0].reason == "diverged"

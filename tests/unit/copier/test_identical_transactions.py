@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -402,7 +401,7 @@ def test_translated_offsets_can_follow() -> None:
         require_same(here)
         here.pass_by(3)
         here.crash(copier)
-        here.settings = replace(here.settings, offsets=type(here.settings.offsets)("translated"))
+        here.set_offsets("translated")
         one.send(b"2")
         one.end(commit=True)
         here.begin(here.grant(position=here.stored()))

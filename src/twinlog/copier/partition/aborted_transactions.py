@@ -110,9 +110,7 @@ class AbortedTransactions:
             own.begin = append.first_source_offset
             there.known[transaction] = own
         await self._continue(remote, own, still)
-        leader = self._client.leader(remote)
-        if leader is None:
-            raise ClusterError(f"cluster {self._client.alias}: {remote} lacks a leader")
+        leader = self._client.require_leader(remote)
         identity = ProducerIdentity(own.holder.producer_id, own.holder.epoch, transactional=True)
         identity.stamp_batch(append.data, own.sequence, append.count)
         name = own.coordinator.transactional_id

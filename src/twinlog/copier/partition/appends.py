@@ -222,9 +222,7 @@ class PartitionAppends:
             self.queue.finish_aside(base_offset)
             self._services.sender.offer_queue(self.queue)
 
-        self._services.steps.start_step(
-            WaitingStep(self._state, self.queue, append, finish, self._state.fail_partition)
-        )
+        self._services.steps.start_step(WaitingStep(self._state, self.queue, append, finish))
 
     def _has_diverged(self, append: Append, base_offset: TargetOffset) -> bool:
         """Whether an append, or an append before it, got other offsets than its source records have.
@@ -364,12 +362,9 @@ class PartitionAppends:
         try:
             require_parts(append, parts)
         except DifferenceError as error:
-            self._services.context.tally.add_difference(error.kind)
-            named = naming(error, state.source, state.remote)
-            if state.copied.proof is None or not state.copied.proof.reports:
-                state.fail_partition(named)
+            if not state.report_difference(error):
+                state.fail_partition(naming(error, state.source, state.remote))
                 return False
-            self._services.context.report_event("difference", named.message)
         for part in parts:
             part.element = None if append.element is None else element_of(part.data)
         return True

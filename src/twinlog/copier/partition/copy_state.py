@@ -9,7 +9,7 @@ from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
 from twinlog.copier.partition.life import FailPartition, PartitionLife, PartitionRequest
 from twinlog.copier.partition.source_log import ReadAhead, SourcePosition
-from twinlog.errors import TwinlogError
+from twinlog.errors import DifferenceError, TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.producer.appends import CopyRules, FailedRecord, PreparedFetch
 from twinlog.mirror.offsets.positions import Position
@@ -221,6 +221,18 @@ class CopyState:
     def clear_trouble(self) -> None:
         """The target took an append, so the trouble is over."""
         self.trouble = None
+
+    def report_difference(self, error: DifferenceError) -> bool:
+        """Count a difference between built batches and their originals; under the policy `report` an event reports it.
+
+        Returns whether the policy is `report`; otherwise the caller fails the partition.
+        """
+        self._context.tally.add_difference(error.kind)
+        proof = self.copied.proof
+        if proof is None or not proof.reports:
+            return False
+        self._context.report_event("difference", f"{self.source}: {error.message}")
+        return True
 
     def fail_partition(self, error: TwinlogError) -> None:
         """Stop copying the partition for good."""

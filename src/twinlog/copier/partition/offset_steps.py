@@ -15,7 +15,7 @@ from twinlog.copier.partition.aborted_transactions import AbortedTransactions
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.copy_state import CopyState
 from twinlog.copier.partition.life import ResolvePosition
-from twinlog.copier.start.first_look import LogsAtRest, unreported
+from twinlog.copier.start.first_look import LogsAtRest, find_offset
 from twinlog.errors import (
     ClusterError,
     DivergedError,
@@ -41,14 +41,13 @@ LOOK_S = 0.005
 class WaitingStep:
     """The first append of `queue` is a step, which the queue has set aside.
 
-    `finish(base_offset)` acknowledges it, `give_up(error)` ends the queue.
+    `finish(base_offset)` acknowledges it.
     """
 
     part: CopyState
     queue: AppendQueue
     append: Append
     finish: Callable[[TargetOffset], None]
-    give_up: Callable[[TwinlogError], None]
 
     @property
     def waits(self) -> bool:
@@ -136,7 +135,7 @@ class OffsetSteps:
                         # Only the topics that need the step need its right.
                         error.resource = f"topic {step.part.remote.topic}"
                     if step.waits:
-                        step.give_up(error)
+                        step.part.fail_partition(error)
                     return
                 end = hoped = None
                 step.part.report_trouble(f"target: {error}")
@@ -226,8 +225,4 @@ class OffsetSteps:
         )
 
     async def _high_watermark(self, step: WaitingStep) -> TargetOffset:
-        remote, codes = step.part.remote, dict[TopicPartition, int]()
-        ends = await self._target.list_offsets([remote], LATEST, errors=codes)
-        if remote not in ends:
-            raise unreported(self._target, remote, codes)
-        return TargetOffset(ends[remote])
+        return TargetOffset(await find_offset(self._target, step.part.remote, LATEST))

@@ -107,7 +107,6 @@ class PartitionCopy:
         self._target = services.context.target
         self._source = services.context.source
         self._now = services.context.loop.clock.monotonic
-        self._context = services.context
         self._prepare = prepare
         self._request_copier = request
         self._awaited_markers = AwaitedMarkers()
@@ -399,10 +398,8 @@ class PartitionCopy:
         try:
             require_equal(plain, fetched.records, fetched.aborted if committed else None)
         except DifferenceError as error:
-            self._context.tally.add_difference(error.kind)
-            if self.copied.proof is None or not self.copied.proof.reports:
+            if not self.state.report_difference(error):
                 raise
-            self._context.report_event("difference", f"{self.source}: {error.message}")
 
     def free_memory(self, now: float) -> None:
         """Free memory for other partitions.

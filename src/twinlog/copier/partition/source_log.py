@@ -158,19 +158,17 @@ class AwaitedMarkers:
     another aborted transaction, whose own marker follows, it begins at once.
     """
 
-    __slots__ = ("_ends", "_open")
+    __slots__ = ("_awaited", "_open")
 
     def __init__(self) -> None:
-        self._ends: dict[SourceTransaction, int] = {}
-        """The end of the log when a transaction was first listed: its marker lies before this offset."""
+        self._awaited: tuple[SourceTransaction, int] | None = None
+        """The transaction to begin next, and the end of the log when it was first listed: its marker lies before this
+        offset."""
         self._open: set[SourceTransaction] = set()
         """The transactions whose records were taken, and whose markers were not."""
 
     def leave_out(self, prepared: PreparedFetch, fetched: PartitionResponse) -> bool:
         """Leave the appends out from the first transaction on whose marker is not readable yet; returns whether any."""
-        readable_to = fetched.last_stable_offset
-        if readable_to >= fetched.high_watermark:
-            self._ends.clear()
         marked = {append.step.transaction for append in prepared.appends if isinstance(append.step, AbortMarker)}
         for number, append in enumerate(prepared.appends):
             match append.step:
@@ -179,17 +177,21 @@ class AwaitedMarkers:
                 case AbortedRecords(transaction):
                     first = append.first_source_offset
                     begins = not self._open and transaction.begin >= first and transaction not in marked
-                    if (
-                        begins
-                        and readable_to < fetched.high_watermark
-                        and readable_to < self._ends.setdefault(transaction, fetched.high_watermark)
-                    ):
-                        self._ends = {known: end for known, end in self._ends.items() if known.begin >= first}
+                    if begins and not self._is_marker_readable(transaction, fetched):
                         prepared.position = first
                         del prepared.appends[number:]
                         return True
                     self._open.add(transaction)
         return False
+
+    def _is_marker_readable(self, transaction: SourceTransaction, fetched: PartitionResponse) -> bool:
+        readable_to = fetched.last_stable_offset
+        if readable_to >= fetched.high_watermark:
+            self._awaited = None
+            return True
+        if self._awaited is None or self._awaited[0] != transaction:
+            self._awaited = transaction, fetched.high_watermark
+        return readable_to >= self._awaited[1]
 
 
 _OTHER_TOPIC = error_codes.OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}

@@ -35,6 +35,7 @@ from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.retry import PARTITION_RECOVERY, PROOF_READING, Backoff, retry
 from twinlog.lease.progress import DifferenceKind
+from twinlog.model.topics import is_compacted
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 
@@ -444,7 +445,7 @@ class Prover:
             raise self._target.lacks("DESCRIBE_CONFIGS", f"topic {remote.topic}", "the proof of equality")
         if remote.topic not in found:
             raise ClusterError(f"cluster {self._target.alias}: {remote.topic} reports no settings")
-        return any(one.name == "cleanup.policy" and "compact" in (one.value or "") for one in found[remote.topic])
+        return is_compacted(found[remote.topic])
 
 
 def _first_damaged(note: Note, batches: list[RemoteBatch]) -> TargetOffset:

@@ -70,14 +70,18 @@ class GrantedPartition(NamedTuple):
 
 async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
     """The first offsets of the source log and of the remote log. Raises ClusterError."""
+    here = await find_offset(source, grant.source, EARLIEST)
+    there = await find_offset(target, grant.remote, EARLIEST)
+    return SourceOffset(here), TargetOffset(there)
+
+
+async def find_offset(client: ClusterClient, partition: TopicPartition, at: int) -> int:
+    """The first (`EARLIEST`) or next (`LATEST`) offset of a log. Raises ClusterError."""
     codes: dict[TopicPartition, int] = {}
-    here = await source.list_offsets([grant.source], EARLIEST, errors=codes)
-    if grant.source not in here:
-        raise unreported(source, grant.source, codes)
-    there = await target.list_offsets([grant.remote], EARLIEST, errors=codes)
-    if grant.remote not in there:
-        raise unreported(target, grant.remote, codes)
-    return SourceOffset(here[grant.source]), TargetOffset(there[grant.remote])
+    found = await client.list_offsets([partition], at, errors=codes)
+    if partition not in found:
+        raise unreported(client, partition, codes)
+    return found[partition]
 
 
 def unreported(client: ClusterClient, partition: TopicPartition, codes: Mapping[TopicPartition, int]) -> ClusterError:

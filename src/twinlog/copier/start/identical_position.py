@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
 from twinlog.batches.fillers import is_filler
-from twinlog.copier.start.first_look import log_starts, unreported
+from twinlog.copier.start.first_look import find_offset, log_starts
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.log_reader import CHUNK_BYTES, chunks
 from twinlog.copier.start.producer_ids import fencing
@@ -101,22 +101,19 @@ class IdenticalPositions:
             last = await self._last_batch(grant.remote, end) if start < end else None
             if last is not None and not last.fills:
                 raise _diverged(grant, TargetOffset(end - 1), "before the first record that is copied")
-            writer = _writer_at(stored, end, last)
+            writer = _writer_at(stored, end, None if last is None else last.batch)
             return replace(now, writer=writer, kept_from=max(stored.kept_from, source_start))
         if grant.drained and stored.next_target == end:
             return replace(now, writer=stored.writer)
         since = max(min(stored.next_target, end - 1), start, source_start, stored.kept_from)
         await self._compare(grant, since, end, stored.next_target)
-        if stored.writer is None or stored.next_target == end:
-            return replace(now, writer=stored.writer)
-        if end < stored.next_target:
-            # Its former appends are fenced, because the log has lost records.
-            return replace(now, writer=fencing(stored.writer))
-        last_own = await self._last_of(grant.remote, stored.writer, max(stored.next_target, start), end)
-        if last_own is not None:
-            return replace(now, writer=writer_after(stored.writer, last_own))
-        # Only markers and aborted records follow the position, or the target deleted the records that follow.
-        return replace(now, writer=stored.writer if start <= stored.next_target else fencing(stored.writer))
+        last_own = None
+        if stored.writer is not None and stored.next_target < end:
+            last_own = await self._last_of(grant.remote, stored.writer, max(stored.next_target, start), end)
+            if last_own is None:
+                # Only markers and aborted records follow the position, or the target deleted the records that follow.
+                return replace(now, writer=stored.writer if start <= stored.next_target else fencing(stored.writer))
+        return replace(now, writer=_writer_at(stored, end, last_own))
 
     async def _without_stored(
         self,
@@ -154,46 +151,40 @@ class IdenticalPositions:
                     "missing, and both logs lack a common record to compare"
                 )
             if writer is None:
-                async for found in _batches(self._target, grant.remote, max(end - LOOK_BACK, start)):
+                async for found in _batches(self._target, grant.remote, max(end - LOOK_BACK, start), end):
                     writer = _writer_of(found) or writer
-                    if found.batch.last_offset + 1 >= end:
-                        break
         return replace(now, kept_from=begun, writer=writer)
 
     async def _last_batch(self, remote: TopicPartition, end: TargetOffset) -> _LoggedBatch | None:
         """The batch before the end of a log; None if compaction removed it."""
-        async for found in _batches(self._target, remote, end - 1, most_bytes=1):
+        async for found in _batches(self._target, remote, end - 1, end, most_bytes=1):
             return found
         return None
 
     async def _has_records(self, remote: TopicPartition, start: TargetOffset, end: TargetOffset) -> bool:
-        """Whether a log has a record between its two bounds."""
-        async for found in _batches(self._target, remote, start):
-            if found.records or found.batch.last_offset + 1 >= end:
-                return bool(found.records)
-        return True
+        """Whether a log has a record between its two bounds, or offsets that the target does not return."""
+        past: int = start
+        async for found in _batches(self._target, remote, start, end):
+            if found.records:
+                return True
+            past = found.batch.last_offset + 1
+        return past < end
 
     async def _last_of(self, remote: TopicPartition, writer: Writer, since: int, end: TargetOffset) -> Batch | None:
         """The last batch of a writer between two offsets of a log; None if there is none."""
         last = None
-        async for found in _batches(self._target, remote, since):
+        async for found in _batches(self._target, remote, since, end):
             if found.batch.producer_id == writer.producer_id and not found.batch.is_control:
                 last = found.batch
-            if found.batch.last_offset + 1 >= end:
-                break
         return last
 
     async def _compare(self, grant: Grant, since: int, end: TargetOffset, acknowledged: TargetOffset) -> int:
-        """Compare the records of both logs from offset `since` up to `end`; returns how many there are on both sides.
+        """Compare the records of both logs from offset `since` up to `end`; returns the number of compared offsets.
 
         Records that the source has lost or compacted meanwhile are left out. `acknowledged` is the end of the remote
         log by the stored position. Raises DivergedError at the first difference.
         """
-        codes: dict[TopicPartition, int] = {}
-        ends = await self._source.list_offsets([grant.source], LATEST, errors=codes)
-        if grant.source not in ends:
-            raise unreported(self._source, grant.source, codes)
-        source_end = ends[grant.source]
+        source_end = await find_offset(self._source, grant.source, LATEST)
         compared = await self._count_equal(grant, since, min(end, source_end))
         if acknowledged <= source_end < end:
             # A record that the source appends now would be left out, because its offset is taken. A source that ends
@@ -209,18 +200,17 @@ class IdenticalPositions:
 
         An offset that one of the logs lacks was compacted there; the other log may still have its record or a marker.
         """
-        at, compared = since, 0
-        if at >= until:
+        compared = 0
+        if since >= until:
             return 0
-        originals = self._originals(grant.source, at)
+        originals = self._originals(grant.source, since, until)
         original = await anext(originals, None)
-        async for copies in _batches(self._target, grant.remote, at):
+        async for copies in _batches(self._target, grant.remote, since, until):
             for offset, timestamp, body in copies.places():
-                if offset < at or offset >= until:
+                if not since <= offset < until:
                     continue
                 while original is not None and original[0] < offset:
                     original = await anext(originals, None)
-                at = offset + 1
                 if original is None or original[0] != offset:
                     continue
                 _, sent_at, sent = original
@@ -232,20 +222,20 @@ class IdenticalPositions:
                 same_time = copies.batch.is_log_append_time or sent_at == timestamp
                 if sent != body or not same_time:
                     raise _diverged(grant, TargetOffset(offset), "another record")
-            if copies.batch.last_offset + 1 >= until:
-                return compared
         return compared
 
-    async def _originals(self, source: TopicPartition, begin: int) -> AsyncIterator[tuple[int, int, bytes | None]]:
-        async for found in _batches(self._source, source, begin):
+    async def _originals(
+        self, source: TopicPartition, begin: int, end: int
+    ) -> AsyncIterator[tuple[int, int, bytes | None]]:
+        async for found in _batches(self._source, source, begin, end):
             for place in found.places():
                 yield place
 
 
 async def _batches(
-    client: ClusterClient, partition: TopicPartition, begin: int, *, most_bytes: int = CHUNK_BYTES
+    client: ClusterClient, partition: TopicPartition, begin: int, end: int, *, most_bytes: int = CHUNK_BYTES
 ) -> AsyncIterator[_LoggedBatch]:
-    """The batches of records of a log from offset `begin` on. Raises ClusterError if the offset is gone."""
+    """The batches of a log from offset `begin` up to offset `end`. Raises ClusterError if `begin` is gone."""
     at = begin
     async for fetched, go_on in chunks(client, partition, at, committed=False, known=True, most_bytes=most_bytes):
         for batch in scan(fetched.records):
@@ -254,6 +244,8 @@ async def _batches(
                 view = fetched.records
                 bodies = () if batch.is_control else record_bodies(view, batch)
                 yield _LoggedBatch(batch, [(offset, sent_at, bytes(body)) for offset, sent_at, body in bodies])
+                if at >= end:
+                    return
         go_on(at)
 
 
@@ -274,7 +266,7 @@ def _has_translated(position: Position, remote_id: str | None, end: TargetOffset
     return SourceOffset(position.next_target) != position.next_source
 
 
-def _writer_at(stored: Position, end: TargetOffset, last: _LoggedBatch | None) -> Writer | None:
+def _writer_at(stored: Position, end: TargetOffset, last: Batch | None) -> Writer | None:
     """The writer of the next record in a log that ends at `end`; `last` is the last batch, None if it is deleted.
 
     If the log has lost records, its former appends are fenced.
@@ -285,7 +277,7 @@ def _writer_at(stored: Position, end: TargetOffset, last: _LoggedBatch | None) -
     if end < counted:
         return fencing(writer)
     if last is not None:
-        return writer_after(writer, last.batch)
+        return writer_after(writer, last)
     return replace(writer, sequence=sequence_after(writer.sequence, end - counted))
 
 

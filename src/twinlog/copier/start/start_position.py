@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from twinlog.batches.prepare import prepare
-from twinlog.copier.start.first_look import TOGETHER, GrantedPartition, LogsAtRest, log_starts, look, unreported
+from twinlog.copier.start.first_look import (
+    TOGETHER,
+    GrantedPartition,
+    LogsAtRest,
+    find_offset,
+    log_starts,
+    look,
+    unreported,
+)
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.identical_position import IdenticalPositions
 from twinlog.copier.start.log_reader import find_unverified
@@ -301,10 +309,7 @@ class StartPositions:
         """
         await self._refresh_soon([grant])
         position, remote_id = grant.position, self._ids(grant)[1]
-        codes: dict[TopicPartition, int] = {}
-        ends = await self._target.list_offsets([grant.remote], LATEST, errors=codes)
-        if grant.remote not in ends:
-            raise unreported(self._target, grant.remote, codes)
+        next_target = TargetOffset(await find_offset(self._target, grant.remote, LATEST))
         assert position is not None
         assert position.next_target is not None
         if await self._recreated(grant, position, remote_id):
@@ -315,7 +320,7 @@ class StartPositions:
                 one = GrantedPartition(grant, position, end, known=maps.get(grant.source))
                 logs = LogBounds(*await log_starts(self._source, self._target, grant), end)
                 found = await self._lost(one, position, logs) or position
-        return replace(found, next_target=TargetOffset(ends[grant.remote]))
+        return replace(found, next_target=next_target)
 
     async def _recreated(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
         """Whether the remote topic was recreated since the position was stored; reports that. Raises ClusterError."""

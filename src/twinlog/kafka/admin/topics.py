@@ -305,9 +305,7 @@ async def delete_records(client: ClusterClient, partition: TopicPartition, befor
     the topic's `cleanup.policy` forbids it. Raises RefusedError if the principal lacks DELETE on the topic,
     ClusterError for a failure that may pass.
     """
-    leader = client.leader(partition)
-    if leader is None:
-        raise ClusterError(f"cluster {client.alias}: {partition} lacks a leader")
+    leader = client.require_leader(partition)
     kind = DeleteRecordsRequest.DeleteRecordsTopic
     request = DeleteRecordsRequest(
         topics=[

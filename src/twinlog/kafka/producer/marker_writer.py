@@ -9,13 +9,14 @@ caller that lacks an answer looks at the end of the log before it repeats the re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Signal
+from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
@@ -34,32 +35,24 @@ _TRANSLATE = "set twinlog.offsets = translated for the topic"
 
 PURPOSE = "writing markers at offsets of the source that lack a record (before Kafka 3.8 CLUSTER_ACTION instead)"
 
-LAST_EPOCH = 32_000
+_LAST_EPOCH = 32_000
 """After this epoch of a producer the writer takes a new producer id."""
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerProducer:
-    """The producer that markers name: its id, and the epoch for a partition. A later epoch fences earlier requests."""
-
-    producer_id: int
-    epoch: int
 
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
     """Markers that a caller waits for; `code` is the answer; if the request fails, `error` is set.
 
-    They are sent only while `still()`.
+    They are sent only while `still()`. They name `producer`, whose later epoch fences earlier requests.
     """
 
     remote: TopicPartition
     count: int
-    producer: MarkerProducer
+    producer: ProducerIdentity
     answered: Signal
     still: Callable[[], bool]
     code: int | None = None
-    error: TwinlogError | None = field(default=None)
+    error: TwinlogError | None = None
 
 
 class MarkerWriter:
@@ -86,9 +79,7 @@ class MarkerWriter:
             text = f"cluster {self._client.alias}: its brokers refuse markers of clients, which need Kafka 3.8"
             raise RefusedError(text, resource="the cluster", way_out=_TRANSLATE, message_id="TW-BROKER-04")
         producer = await self._producer(remote)
-        leader = self._client.leader(remote)
-        if leader is None:
-            raise ClusterError(f"cluster {self._client.alias}: {remote} lacks a leader")
+        leader = self._client.require_leader(remote)
         wanted = _Wanted(remote, min(count, MOST_MARKERS), producer, self._loop.signal(), still)
         waiting = self._waiting.get(leader.node)
         if waiting is None:
@@ -112,14 +103,14 @@ class MarkerWriter:
             f"cluster {self._client.alias}: markers of {remote} are still to be written: {error_codes.explain(code)}"
         )
 
-    async def _producer(self, remote: TopicPartition) -> MarkerProducer:
+    async def _producer(self, remote: TopicPartition) -> ProducerIdentity:
         async with self._asking:
             known = self._producer_id
-            if known is None or self._epochs.get(remote, 0) > LAST_EPOCH:
+            if known is None or self._epochs.get(remote, 0) > _LAST_EPOCH:
                 known, _ = await self._client.init_producer()
                 self._producer_id = known
                 self._epochs.clear()
-        return MarkerProducer(known, self._epochs.get(remote, 0))
+        return ProducerIdentity(known, self._epochs.get(remote, 0))
 
     async def _send_all(self, node: int) -> None:
         """Send the markers that wait for a broker, until all are sent."""
@@ -128,7 +119,7 @@ class MarkerWriter:
             if not some:
                 continue
             try:
-                codes = await write_markers(
+                codes = await _write_markers(
                     self._client, node, [(one.remote, one.count, one.producer) for one in some], self._timeout_s
                 )
             except TwinlogError as error:
@@ -162,10 +153,10 @@ class MarkerWriter:
         return taken
 
 
-async def write_markers(
+async def _write_markers(
     client: ClusterClient,
     node: int,
-    markers: Sequence[tuple[TopicPartition, int, MarkerProducer]],
+    markers: Sequence[tuple[TopicPartition, int, ProducerIdentity]],
     timeout_s: float,
 ) -> dict[TopicPartition, int]:
     """Have a broker write a number of markers for each partition that it leads; returns the error code of each.
@@ -178,7 +169,7 @@ async def write_markers(
     wanted = []
     for number in range(rounds):
         # An entry may have many partitions, and a partition once.
-        entries: dict[MarkerProducer, dict[str, list[int]]] = {}
+        entries: dict[ProducerIdentity, dict[str, list[int]]] = {}
         for remote, count, producer in markers:
             if number < count:
                 entries.setdefault(producer, {}).setdefault(remote.topic, []).append(remote.partition)

@@ -1,4 +1,4 @@
-"""What a run does so that copies keep the offsets of their sources: fillers before the first record, and markers.
+"""Finds topics whose copies cannot keep the offsets of their sources, and estimates the fillers and markers of a run.
 
 The last offsets of each source log are read: they show transactions, and offsets that lack a record.
 """
@@ -19,7 +19,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.acls import AclOperation
 from twinlog.model.amounts import shown_bytes
-from twinlog.model.topics import value_of
+from twinlog.model.topics import is_compacted
 from twinlog.model.types import TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import Problem
@@ -67,7 +67,7 @@ async def sample_logs(
 
 
 def _sample(records: memoryview, begin: int) -> LogSample:
-    """The sample of an answer of a leader, from offset `begin` on. A damaged batch ends it."""
+    """The sample of an answer of a leader, from offset `begin` on. A damaged batch leaves the sample empty."""
     past, markers, transactions = begin, 0, False
     try:
         batches = scan(records)
@@ -130,7 +130,7 @@ def unkept_offsets(
 
 
 def _markers(flow: FlowSettings, here: Inventory, pair: TopicPair, markers: int) -> str:
-    compacted = "compact" in (value_of(here.configs.get(pair.source.name, ()), "cleanup.policy") or "")
+    compacted = is_compacted(here.configs.get(pair.source.name, ()))
     why = "transactions and removed records" if compacted else "transactions"
     if not markers:
         return f": a marker on {flow.target} fills each offset of {why}"

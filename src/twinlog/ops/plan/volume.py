@@ -13,7 +13,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import AT_FIRST, ChosenTopics, StoredStarts
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.amounts import shown_moment
-from twinlog.model.topics import ConfigEntry, Topic, listed, value_of
+from twinlog.model.topics import ConfigEntry, Topic, is_compacted, listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.flow_plan import TopicCopyPlan
@@ -50,7 +50,7 @@ def to_copy(
                 round(sizes.get(part, 0) * offsets / logs[part].offsets) for part, offsets in left.items() if offsets
             )
         if any(left.values()):
-            compacted = "compact" in (value_of(configs.get(pair.source.name, ()), "cleanup.policy") or "")
+            compacted = is_compacted(configs.get(pair.source.name, ()))
             busy = sum(offsets > 0 for offsets in left.values())
             found.append(TopicCopyPlan(pair.source.name, pair.remote, busy, sum(left.values()), size, compacted))
     return found

@@ -22,7 +22,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.sync_store import SyncStore
 from twinlog.mirror.topology.filters import compile_list, spelled_out
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.model.topics import Topic
+from twinlog.model.topics import Topic, is_compacted
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.verify.model import PartitionToVerify, UncomparedRange, VerifyRules
@@ -145,11 +145,7 @@ def rules_of(settings: FlowSettings, options: VerifyOptions) -> VerifyRules:
 
 def compacted_topics(admin: ClusterAdmin, names: Sequence[TopicName]) -> set[TopicName]:
     """The topics with compaction in their `cleanup.policy`. Raises ClusterError and RefusedError."""
-    return {
-        name
-        for name, entries in admin.configs(names).items()
-        if any(one.name == "cleanup.policy" and "compact" in (one.value or "") for one in entries)
-    }
+    return {name for name, entries in admin.configs(names).items() if is_compacted(entries)}
 
 
 class VerifyPlanner:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.faults import Fault
-from harness.virtual.requests import END_TXN, LIST_OFFSETS, PRODUCE, WRITE_TXN_MARKERS
+from harness.virtual.requests import END_TXN, LIST_OFFSETS, PRODUCE, WRITE_TXN_MARKERS, topics_of
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part
 from tests.unit.copier.test_identical_transactions import SourceProducer, require_same, same, transactional_world
 from twinlog.copier.copier import Copier
@@ -28,18 +28,13 @@ def mark(here: World, *, number: int = 0) -> None:
     here.source.news()
 
 
-def names(request: Any, topic: str) -> bool:
-    topics: list[Any] = request.topic_data if hasattr(request, "topic_data") else request.topics
-    return any(one.name == topic for one in topics)
-
-
 def hold_up_look(here: World, look: int) -> None:
     """The answer to so many looks at the remote log from now on is late."""
     looks = 0
 
     def count(key: int, request: Any) -> None:
         nonlocal looks
-        if key == LIST_OFFSETS and names(request, REMOTE):
+        if key == LIST_OFFSETS and REMOTE in topics_of(key, request):
             looks += 1
             if looks == look - 1:
                 here.target.fault(LIST_OFFSETS, Fault(delay_s=SLOW_S), topic=REMOTE)
@@ -154,7 +149,7 @@ def test_late_records_of_an_aborted_transaction_are_there_once(count: int, reque
         arrived: list[int] = []
 
         def arrive(key: int, request: Any) -> None:
-            if key == request_key and not arrived and names(request, REMOTE):
+            if key == request_key and not arrived and REMOTE in topics_of(key, request):
                 arrived.append(here.target.log(REMOTE).append(bytes(late))[1])
 
         here.begin(here.grant(position=here.stored()))
