@@ -378,6 +378,8 @@ def crash_again_and_again(seed: int) -> None:
             copier = here.begin(here.grant(position=position))
             here.pass_by(chance.choice([0.0, 0.005, 0.02, 0.3, 2.0]) * chance.random())
             draw_traffic(here, chance, producers, chance.randrange(4))
+            for copied in copier.partitions.values() if chance.random() < 0.3 else ():
+                copied.free_memory(here.clock.monotonic())
             here.pass_by(chance.choice([0.0, 0.005, 0.02, 0.3, 2.0]) * chance.random())
             here.crash(copier)
             position = here.stored() if chance.random() < 0.8 else position

@@ -158,37 +158,62 @@ class AwaitedMarkers:
     another aborted transaction, whose own marker follows, it begins at once.
     """
 
-    __slots__ = ("_awaited", "_open")
+    __slots__ = ("_awaited", "_begun", "_markers")
 
     def __init__(self) -> None:
         self._awaited: tuple[SourceTransaction, int] | None = None
         """The transaction to begin next, and the end of the log when it was first listed: its marker lies before this
         offset."""
-        self._open: set[SourceTransaction] = set()
-        """The transactions whose records were taken, and whose markers were not."""
+        self._begun: dict[SourceTransaction, SourceOffset] = {}
+        """The transactions whose records were taken, each with its first taken offset."""
+        self._markers: dict[SourceTransaction, SourceOffset] = {}
+        """The offsets of the markers among them that were taken, until the target has them: dropped appends are read
+        again."""
 
-    def leave_out(self, prepared: PreparedFetch, fetched: PartitionResponse) -> bool:
-        """Leave the appends out from the first transaction on whose marker is not readable yet; returns whether any."""
+    def leave_out(
+        self, prepared: PreparedFetch, fetched: PartitionResponse, begin: SourceOffset, acknowledged: SourceOffset
+    ) -> bool:
+        """Leave the appends out from the first transaction on whose marker is not readable yet; returns whether any.
+
+        The answer was read from the offset `begin` on, and the target has the offsets before `acknowledged`.
+        """
+        still_open = self._open_at(begin, acknowledged)
         marked = {append.step.transaction for append in prepared.appends if isinstance(append.step, AbortMarker)}
         for number, append in enumerate(prepared.appends):
+            first = append.first_source_offset
             match append.step:
                 case AbortMarker(transaction):
-                    self._open.discard(transaction)
+                    still_open.discard(transaction)
+                    if transaction in self._begun:
+                        self._markers[transaction] = first
                 case AbortedRecords(transaction):
-                    first = append.first_source_offset
-                    begins = not self._open and transaction.begin >= first and transaction not in marked
+                    begins = not still_open and transaction.begin >= first and transaction not in marked
                     if begins and not self._is_marker_readable(transaction, fetched):
                         prepared.position = first
                         del prepared.appends[number:]
                         return True
-                    self._open.add(transaction)
+                    still_open.add(transaction)
+                    self._begun.setdefault(transaction, first)
         return False
+
+    def _open_at(self, begin: SourceOffset, acknowledged: SourceOffset) -> set[SourceTransaction]:
+        """The transactions that are open at offset `begin`; forgets what ended before `acknowledged`."""
+        for transaction, marker in list(self._markers.items()):
+            if marker < acknowledged:
+                del self._markers[transaction], self._begun[transaction]
+        return {
+            transaction
+            for transaction, first in self._begun.items()
+            if first < begin <= self._markers.get(transaction, begin)
+        }
 
     def _is_marker_readable(self, transaction: SourceTransaction, fetched: PartitionResponse) -> bool:
         readable_to = fetched.last_stable_offset
         if readable_to >= fetched.high_watermark:
             self._awaited = None
             return True
+        if transaction in self._markers:
+            return readable_to > self._markers[transaction]
         if self._awaited is None or self._awaited[0] != transaction:
             self._awaited = transaction, fetched.high_watermark
         return readable_to >= self._awaited[1]
