@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import COPIES_NOTHING, NOTHING_TO_DO, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import NOTHING_TO_DO, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
 
 _HELD = Area(
     name="HELD",
@@ -404,9 +404,13 @@ _TARGET = Area(
             "error",
             lines=("`it refuses transactions of N ms; lower KEY of its producer, or raise ...`",),
             meaning=(
-                "With `exactly.once.source.support` a transaction exceeds `transaction.max.timeout.ms` of the brokers."
+                "With `exactly.once.source.support` a transaction exceeds `transaction.max.timeout.ms` of the brokers. "
+                "With `twinlog.offsets = identical` the copy of an aborted transaction exceeds it."
             ),
-            impact=COPIES_NOTHING,
+            impact=(
+                "With `exactly.once.source.support` nothing is copied. With `twinlog.offsets = identical` only the "
+                "partition waits, and all other partitions are copied."
+            ),
             mend=(
                 "Set the key in the line, for example `west.producer.transaction.timeout.ms = 60000`, or raise "
                 "`transaction.max.timeout.ms` of the brokers."
