@@ -12,6 +12,7 @@ from typing import Any
 
 from twinlog.batches.prepare import prepare
 from twinlog.copier.granted_partitions import PartitionReleaser, PartitionStarter
+from twinlog.copier.log_starts import LogStarts
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.offset_fillers import OffsetFillers
@@ -122,6 +123,7 @@ class Copier:
         self._limits = MaxMessageBytes(context)
         self._committer = OffsetCommitter(context, self.partitions)
         self._fillers = OffsetFillers(context, self.partitions, self._committer)
+        self._log_starts = LogStarts(context, self.partitions)
         self._ids = ProducerIds(lambda: context.retry(self.target.init_producer))
         gap_check = GapCheck(self.source, settings, context.report_event)
         self._recovery = Recovery(
@@ -195,6 +197,8 @@ class Copier:
             self.loop.start(self._forget_routes)
         self._committer.start(positions=self.transactions is None)
         self.loop.start(self._foreign.keep_counting)
+        if self.settings.may_keep_offsets:
+            self.loop.start(self._log_starts.keep)
 
     async def _reach_target(self) -> None:
         await self.context.retry(self.target.connect)

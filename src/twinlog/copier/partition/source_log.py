@@ -92,20 +92,21 @@ class ReadAhead:
 class SourcePosition:
     """`offset` is fetched next, `epoch` the leader epoch of the last batch read (KIP-320), `topic_id` None if unknown.
 
-    `end` is the offset up to which a consumer may read, -1 before the first answer. `answered_at` is the time of the
-    source's last answer (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now.
-    `open_since` is the time since which an open transaction keeps the records from `end` on from a consumer that reads
-    committed records (monotonic seconds). `open_since` is None while all records are readable.
+    `log_start` is the first offset of the log, and `end` the offset up to which a consumer may read, both -1 before the
+    first answer. `answered_at` is the time of the source's last answer (monotonic seconds). `refusals` counts the
+    fetches in a row that the source refused for now. `open_since` is the time since which an open transaction keeps the
+    records from `end` on from a consumer that reads committed records (monotonic seconds). `open_since` is None while
+    all records are readable.
     """
 
-    __slots__ = ("answered_at", "end", "epoch", "offset", "open_since", "refusals", "topic_id")
+    __slots__ = ("answered_at", "end", "epoch", "log_start", "offset", "open_since", "refusals", "topic_id")
 
     def __init__(self, position: Position, topic_id: str | None) -> None:
         self.offset = position.next_source
         self.epoch = position.leader_epoch
         known = position.topic_id or topic_id
         self.topic_id = None if known is None else uuid.UUID(known)
-        self.end = SourceOffset(-1)
+        self.log_start = self.end = SourceOffset(-1)
         self.answered_at: float | None = None
         self.open_since: float | None = None
         self.refusals = 0
@@ -114,6 +115,7 @@ class SourcePosition:
         """Read on at a position."""
         if position.topic_id is not None:
             self.topic_id = uuid.UUID(position.topic_id)
+        self.log_start = SourceOffset(-1)
         self.offset = position.next_source
         self.epoch = position.leader_epoch
 
@@ -135,6 +137,7 @@ class SourcePosition:
         """The source answered without an error."""
         self.refusals = 0
         self.answered_at = now
+        self.log_start = SourceOffset(fetched.log_start)
         committed = read_committed and fetched.last_stable_offset >= 0
         end = SourceOffset(fetched.last_stable_offset if committed else fetched.high_watermark)
         if end >= fetched.high_watermark:

@@ -461,6 +461,21 @@ _IDENT = Area(
                 "mm2.properties`: copying continues with translated offsets."
             ),
         ),
+        Message(
+            "TW-IDENT-03",
+            "A remote log keeps records that its source deleted",
+            "warning",
+            lines=("`log start: east.T-0 keeps the records before offset N, which T-0 deleted: ...`",),
+            meaning=(
+                "The source deleted its first records, by retention or by DeleteRecords. The login of the target lacks "
+                "DELETE on the remote topic, or `cleanup.policy` of the remote topic lacks `delete`."
+            ),
+            impact="Records are copied. A consumer from the first offset sees older records on the target.",
+            mend=(
+                "Grant DELETE on the remote topic, or set its `cleanup.policy` to `delete`. twinlog tries again every "
+                "minute."
+            ),
+        ),
     ),
 )
 
