@@ -119,3 +119,17 @@ def test_replicas_and_a_leader_that_dies(source_cluster: KafkaCluster, topic_nam
         running.release()
         assert running.heard.held == []
         require_same(flow, topic_name, PARTITIONS)
+
+
+def test_records_of_applications_that_have_moved_stay(copy_flow: CopyFlow, topic_name: str) -> None:
+    """Applications write to the target, and an operator empties the old source while the flow still runs."""
+    remote = copy_flow.create(topic_name)
+    produce(copy_flow.source, topic_name, numbered(100))
+    running = copy_flow.start(topic_name, **HOW)
+    copy_flow.wait_until_caught_up(running, topic_name)
+    produce(copy_flow.target, remote, numbered(3))
+    delete_records(copy_flow.source, topic_name, 100)
+    held = running.wait_for_held()
+    assert (held.reason, held.message_id, held.source_offset) == ("diverged", "TW-IDENT-01", 100)
+    running.release()
+    assert offsets(copy_flow.target, remote) == (0, 103)

@@ -1,4 +1,4 @@
-"""The begin of a remote log follows the begin of its source log, where copies keep their offsets."""
+"""The bounds of a remote log, where copies keep their offsets: its begin follows the source, its end is watched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.requests import DELETE_RECORDS, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from tests.unit.copier.test_identical_transactions import SourceProducer, require_same, transactional_world
-from twinlog.copier.log_starts import INTERVAL_S, REFUSED_S
+from twinlog.copier.remote_bounds import ENDS_S, INTERVAL_S, REFUSED_S
 from twinlog.kafka.protocol.error_codes import Code
 
 VALUES = [b"%d" % number for number in range(40)]
@@ -110,6 +110,41 @@ def test_an_aborted_transaction_that_has_lost_its_first_records() -> None:
         require_same(here)
         here.write(b"after")
         require_same(here)
+
+
+def test_a_foreign_record_is_found_while_the_source_is_idle() -> None:
+    with world(offsets="identical", partitions=2) as here:
+        copied_world(here, 2)
+        here.target.write(REMOTE, b"foreign")
+        here.until(lambda: bool(here.held), 2 * ENDS_S)
+        (held,) = here.held
+        assert (held.partition, held.reason, held.source_offset) == (0, "diverged", 40)
+        assert "it ends at offset 41, and the copies end before offset 40" in held.text
+        here.feed(VALUES, number=1)
+        here.until(lambda: here.target.log(REMOTE, 1).end == 80)
+        assert here.failures == []
+
+
+def test_records_of_applications_that_have_moved_are_never_deleted() -> None:
+    """An operator empties the old source while the flow still runs."""
+    with world(offsets="identical") as here:
+        copied_world(here)
+        here.target.write(REMOTE, b"of the application")
+        trim(here, 40)
+        here.until(lambda: bool(here.held), 3 * INTERVAL_S)
+        assert here.held[0].reason == "diverged"
+        assert starts(here) == [0]
+
+
+def test_copies_under_way_are_no_foreign_records() -> None:
+    with world(offsets="identical") as here:
+        copied_world(here)
+        here.target.fault(PRODUCE, Fault(delay_s=2.0), times=50, topic=REMOTE)
+        for _ in range(40):
+            here.feed(VALUES)
+            here.pass_by(ENDS_S / 20)
+        here.until(lambda: here.target.log(REMOTE).end == 41 * 40)
+        assert here.held == []
 
 
 @pytest.mark.parametrize(
