@@ -34,12 +34,16 @@ class Transaction:
 
 
 class VirtualTransactions:
-    """`open` are the producers by transactional id. `news()` is called when markers were written."""
+    """`open` are the producers by transactional id. `news()` is called when markers were written.
+
+    `longest_ms` is the longest transaction that the brokers allow (`transaction.max.timeout.ms`).
+    """
 
     def __init__(
         self, topics: VirtualTopics, faults: Faults, news: Callable[[], None], offsets: VirtualOffsets
     ) -> None:
         self.open: dict[str, Transaction] = {}
+        self.longest_ms = 900_000
         self._topics = topics
         self._faults = faults
         self._news = news
@@ -60,6 +64,8 @@ class VirtualTransactions:
 
     def init_producer_id(self, _node: int, request: Any, code: int) -> Any:
         kind = transaction.InitProducerIdResponse
+        if request.transactional_id and request.transaction_timeout_ms > self.longest_ms:
+            code = code or Code.INVALID_TRANSACTION_TIMEOUT
         if code:
             return kind(throttle_time_ms=0, error_code=code, producer_id=-1, producer_epoch=-1)
         known = self.open.get(request.transactional_id or "")

@@ -133,7 +133,8 @@ class ThrottledError(ClusterError):
 class RefusedError(ClusterError):
     """A cluster refused: wrong credentials, or a permission is missing. A retry has the same end.
 
-    `resource` is the topic or group that a permission is missing for, "" if the cluster refuses the whole client.
+    `resource` is the topic, the group or the kind of request that the refusal is about, "" if the cluster refuses the
+    whole client.
     """
 
     retriable = False

@@ -20,6 +20,7 @@ EVENT_IDS: Mapping[str, str] = {
     "gap": "TW-GAP-01",
     "heartbeats": "TW-TARGET-09",
     "limit": "TW-RECORD-06",
+    "log start": "TW-IDENT-03",
     "oversized": "TW-RECORD-09",
     "positions": "TW-TARGET-07",
     "progress": "TW-INTERNAL-06",

@@ -18,6 +18,7 @@ from tests.copier_reports import NotedReports
 from tests.integration.child_copier import ChildCopier
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
+from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.loop import Loop
@@ -85,24 +86,39 @@ class RunningCopier:
         """Begin to copy; returns when each partition has its position."""
         self._loop.run(self.copier.copy_partitions, grants)
 
+    def partition_copy(self, topic: str, partition: int = 0) -> PartitionCopy:
+        """One source partition while it is copied: waits until it begins, fails at once if it is held."""
+        part = TopicPartition(TopicName(topic), partition)
+
+        def begun() -> PartitionCopy | None:
+            copied = self.copier.partitions.get(part)
+            if copied is None:
+                reasons = [f"{held.message_id}: {held.text}" for held in self.heard.held if held.source == part]
+                assert not reasons, f"{part} is held: {reasons}"
+                assert self.heard.failures == []
+            return copied
+
+        return wait_for(begun, DEADLINE_S, f"{part} begins", every_s=0.005)
+
     def position(self, topic: str, partition: int = 0) -> Position:
         """What is acknowledged of one source partition."""
-        return self.copier.partitions[TopicPartition(TopicName(topic), partition)].acknowledged
+        return self.partition_copy(topic, partition).acknowledged
 
     def lag(self, topic: str, partition: int = 0) -> int:
         """Source offsets still to be copied, -1 while the end is unknown."""
-        return self.copier.partitions[TopicPartition(TopicName(topic), partition)].lag
+        return self.partition_copy(topic, partition).lag
 
     def queued_bytes(self, topic: str, partition: int = 0) -> int:
         """What is read of one source partition and not appended."""
-        return self.copier.partitions[TopicPartition(TopicName(topic), partition)].queue.queued_bytes
+        return self.partition_copy(topic, partition).queue.queued_bytes
 
     def wait_for_position(self, topic: str, next_source: int, partition: int = 0) -> Position:
-        """Wait until everything before a source offset is acknowledged; fails at once when the copier does."""
+        """Wait until everything before a source offset is acknowledged.
+
+        Fails at once when the copier fails or holds the partition.
+        """
 
         def reached() -> bool:
-            if any(held.source == (topic, partition) for held in self.heard.held):
-                return True
             return bool(self.heard.failures) or self.position(topic, partition).next_source >= next_source
 
         wait_for(reached, DEADLINE_S, f"{topic}-{partition} is copied up to {next_source}", every_s=0.005)

@@ -39,6 +39,7 @@ from twinlog.copier.partition.routes import Routes
 from twinlog.copier.producers import CopierProducer, IdempotentProducer
 from twinlog.copier.proofs import CopierProofs
 from twinlog.copier.recovery import MaxMessageBytes, Recovery
+from twinlog.copier.remote_bounds import RemoteBounds
 from twinlog.copier.stalled_partitions import CopierHeldPartitions, DeliveryTimeout, StallReasons
 from twinlog.copier.start.first_look import LogsAtRest
 from twinlog.copier.start.gap_check import GapCheck
@@ -122,6 +123,7 @@ class Copier:
         self._limits = MaxMessageBytes(context)
         self._committer = OffsetCommitter(context, self.partitions)
         self._fillers = OffsetFillers(context, self.partitions, self._committer)
+        self._bounds = RemoteBounds(context, self.partitions)
         self._ids = ProducerIds(lambda: context.retry(self.target.init_producer))
         gap_check = GapCheck(self.source, settings, context.report_event)
         self._recovery = Recovery(
@@ -195,6 +197,8 @@ class Copier:
             self.loop.start(self._forget_routes)
         self._committer.start(positions=self.transactions is None)
         self.loop.start(self._foreign.keep_counting)
+        if self.settings.may_keep_offsets:
+            self.loop.start(self._bounds.keep)
 
     async def _reach_target(self) -> None:
         await self.context.retry(self.target.connect)

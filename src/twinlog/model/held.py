@@ -141,7 +141,7 @@ class HeldPartition:
             source.topic,
             source.partition,
             reason,
-            (error.message_id if reason == "transform" else "") or _IDS[kind],
+            _cause_id(error, reason) or _IDS[kind],
             error.message.removeprefix(f"{source}: "),
             error.way_out or _WAYS_OUT.get(reason, ""),
             since_ms,
@@ -149,6 +149,14 @@ class HeldPartition:
             target_offset,
             SourceOffset(-1 if gap is None else gap.resume_at),
         )
+
+
+def _cause_id(error: TwinlogError, reason: HeldReason) -> str:
+    """The id of a cause that the reason alone does not tell; "" if the id of the reason tells it."""
+    if reason == "transform":
+        return error.message_id
+    # A right that is missing has the id of its class.
+    return error.message_id if reason == "missing right" and error.message_id != error.kind_id else ""
 
 
 def reason_of(error: TwinlogError) -> HeldReason | None:

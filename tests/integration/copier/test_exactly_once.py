@@ -32,7 +32,7 @@ def values(records: list[Record]) -> list[bytes | None]:
 
 
 def committed(running: RunningCopier, topic: str, partition: int = 0) -> Position:
-    return running.copier.partitions[TopicPartition(TopicName(topic), partition)].durable
+    return running.partition_copy(topic, partition).durable
 
 
 def wait_until_committed(flow: CopyFlow, running: RunningCopier, topic: str, partition: int = 0) -> Position:

@@ -248,6 +248,30 @@ def test_the_rights_for_markers_and_aborted_records(
         require_same(flow, topic_name)
 
 
+def test_brokers_that_refuse_long_transactions_hold_one_topic(
+    source_cluster: KafkaCluster, topic_name: str, new_name: Callable[[str], str]
+) -> None:
+    plain = new_name("plain")
+    config = {"transaction.max.timeout.ms": "10000"}
+    with (
+        KafkaCluster("short", sasl=False, heap="256m", config=config) as target,
+        closing(CopyFlow(source_cluster, target)) as flow,
+    ):
+        for name in (topic_name, plain):
+            flow.create(name)
+            produce(source_cluster, name, numbered(3, size=40))
+        produce(source_cluster, topic_name, numbered(3, size=40), transactional_id=new_name("tx"), abort=True)
+        wait_until_marked(source_cluster, topic_name, 1)
+        running = flow.start(topic_name, plain, **HOW)
+        held = running.wait_for_held()
+        assert (held.topic, held.message_id, held.source_offset) == (topic_name, "TW-TARGET-10", 3)
+        produce(source_cluster, plain, numbered(3, size=40))
+        flow.wait_until_caught_up(running, plain)
+        running.release()
+        assert running.heard.failures == []
+        require_same(flow, plain)
+
+
 def copied_by_mirrormaker(flow: CopyFlow, topic: str, plain: str) -> tuple[Any, int]:
     """Copy two topics with a login; returns the held partition of the first, if any, and the copies of the second."""
     login = ClientSettings(

@@ -87,7 +87,7 @@ def test_a_target_that_ends_a_transaction_by_itself_hides_no_loss(copy_flow: Cop
     produce(copy_flow.target, remote, RECORDS[LEFT : LEFT + LOST], transactional_id=topic_name, abort=True)
     first_lost = left.next_target
     copied = replace(left, next_source=LEFT + LOST, next_target=first_lost + LOST + 1)
-    part = running.copier.partitions[TopicPartition(TopicName(topic_name), 0)]
+    part = running.partition_copy(topic_name)
 
     async def pretend_copied() -> None:
         # At once, as the source must have what the copier is to go on with.

@@ -155,7 +155,7 @@ def test_a_position_waits_for_its_records(copy_flow: CopyFlow, topic_name: str, 
     wait_for(lambda: stored() == [b'{"offset":9}'], 60, "the position is stored")
     held.allowed.clear()
     produce(copy_flow.source, topic_name, numbered(10, start=10))
-    part = held.copier.partitions[TopicPartition(TopicName(topic_name), 0)]
+    part = held.partition_copy(topic_name)
     wait_for(lambda: part.read.offset == 20, 60, "the records are read")
 
     # Meanwhile another copier stores its positions many times.
@@ -246,7 +246,7 @@ def test_a_partition_that_comes_back_to_a_copier(copy_flow: CopyFlow, topic_name
     produce(copy_flow.source, topic_name, numbered(10))
     running = copy_flow.start(topic_name)
     copy_flow.wait_until_caught_up(running, topic_name)
-    grant = running.copier.partitions[part].grant_again()
+    grant = running.partition_copy(*part).grant_again()
 
     for start in (10, 20, 30):
         released = running.release_one(part)

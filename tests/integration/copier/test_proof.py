@@ -23,14 +23,14 @@ from tests.integration.segments import CODECS, stored_batches
 from twinlog.copier.proof.comparing import ProofDifference
 from twinlog.copier.proof.notes import PartitionProof
 from twinlog.errors import DifferenceError
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import TopicPartition
 
 FOUND_S = 10.0
 CRC, CRC_START, HEADER_SIZE = 17, 21, 61
 
 
 def proof_of(running: RunningCopier, topic: str, partition: int = 0) -> PartitionProof:
-    found = running.copier.partitions[TopicPartition(TopicName(topic), partition)].copied.proof
+    found = running.partition_copy(topic, partition).copied.proof
     assert found is not None
     return found
 

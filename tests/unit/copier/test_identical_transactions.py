@@ -180,11 +180,41 @@ def test_brokers_without_the_request_hold_the_partition() -> None:
         here.source.log(TOPIC).mark(7, 0, commit=True)
         here.begin()
         here.until(lambda: bool(here.held))
-        assert here.held[0].reason == "missing right"
+        assert (here.held[0].reason, here.held[0].message_id) == ("missing right", "TW-BROKER-04")
         assert "its brokers refuse markers of clients" in here.held[0].text
         assert here.held[0].way_out == "set twinlog.offsets = translated for the topic"
         assert here.copied() == [b"a"]
         assert here.failures == []
+
+
+def test_brokers_that_refuse_long_transactions_hold_the_partition_alone() -> None:
+    with transactional_world(partitions=2) as here:
+        here.target.transactions.longest_ms = 10_000
+        here.write(b"a", number=0)
+        one = SourceProducer(here, 7)
+        one.send(b"aborted")
+        one.end(commit=False)
+        here.write(b"b", number=1)
+        here.begin(here.grant(0), here.grant(1))
+        here.until(lambda: bool(here.held))
+        (held,) = here.held
+        assert (held.reason, held.message_id, held.source_offset) == ("missing right", "TW-TARGET-10", 1)
+        assert "it refuses transactions of 60000 ms" in held.text
+        assert held.way_out.startswith("lower transaction.timeout.ms of its producer, or raise transaction.max.timeout")
+        here.write(b"c", number=1)
+        here.until(lambda: here.copied(1) == [b"b", b"c"])
+        assert here.copied(0) == [b"a"]
+        assert here.failures == []
+
+
+def test_a_shorter_limit_of_the_brokers_is_enough() -> None:
+    with transactional_world() as here:
+        here.target.transactions.longest_ms = 60_000
+        one = SourceProducer(here, 7)
+        one.send(b"aborted")
+        one.end(commit=False)
+        here.begin()
+        require_same(here)
 
 
 IN_DOUBT = (
@@ -378,6 +408,8 @@ def crash_again_and_again(seed: int) -> None:
             copier = here.begin(here.grant(position=position))
             here.pass_by(chance.choice([0.0, 0.005, 0.02, 0.3, 2.0]) * chance.random())
             draw_traffic(here, chance, producers, chance.randrange(4))
+            for copied in copier.partitions.values() if chance.random() < 0.3 else ():
+                copied.free_memory(here.clock.monotonic())
             here.pass_by(chance.choice([0.0, 0.005, 0.02, 0.3, 2.0]) * chance.random())
             here.crash(copier)
             position = here.stored() if chance.random() < 0.8 else position

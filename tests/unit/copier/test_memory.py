@@ -10,7 +10,7 @@ from twinlog.copier import memory as rules
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.kafka.net.frame_memory import FrameMemory
-from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.appends import STEP_BYTES, Append, Markers
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -66,6 +66,21 @@ def test_what_is_asked_for_counts_until_it_came(world: World) -> None:
     assert world.memory.used_bytes == 4 * MB
     world.memory.release(1)
     assert world.memory.used_bytes == 0
+
+
+def test_markers_count_though_they_have_no_batch(world: World) -> None:
+    part = world.part(0)
+    steps = [
+        Append(bytearray(), 1, SourceOffset(at), SourceOffset(at + 1), -1, ((SourceOffset(at), 1),), step=Markers())
+        for at in range(1_000)
+    ]
+    world.memory.track_waiting(steps)
+    part.queue.put(steps)
+    assert part.queue.queued_bytes == world.memory.used_bytes == 1_000 * STEP_BYTES
+    assert part.fetch_position(1_000 * STEP_BYTES) is None
+    del steps
+    part.queue.drop_pending()
+    assert (part.queue.queued_bytes, world.memory.used_bytes) == (0, 0)
 
 
 def test_half_of_the_room_is_left_for_others(world: World) -> None:

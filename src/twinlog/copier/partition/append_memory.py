@@ -62,7 +62,7 @@ class AppendMemory:
 
     def _count(self, one: Append | RoutedRows) -> None:
         kept = _Kept(one, self._gone)
-        kept.size = one.bytes
+        kept.size = one.memory_bytes
         self._kept[id(kept)] = kept
         self._kept_bytes += kept.size
 

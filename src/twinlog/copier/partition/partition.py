@@ -371,7 +371,9 @@ class PartitionCopy:
             return None
         if prepared.oversized and self._must_ask_limit():
             return None
-        left_out = rules.keep_offsets and self._awaited_markers.leave_out(prepared, fetched)
+        left_out = rules.keep_offsets and self._awaited_markers.leave_out(
+            prepared, fetched, self.read.offset, self.acknowledged.next_source
+        )
         self.awaits_marker = left_out and not prepared.appends
         if self.awaits_marker:
             self.read_ahead.back_off(self._now(), MARKER_BACKOFF_S)

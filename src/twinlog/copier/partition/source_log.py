@@ -92,20 +92,21 @@ class ReadAhead:
 class SourcePosition:
     """`offset` is fetched next, `epoch` the leader epoch of the last batch read (KIP-320), `topic_id` None if unknown.
 
-    `end` is the offset up to which a consumer may read, -1 before the first answer. `answered_at` is the time of the
-    source's last answer (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now.
-    `open_since` is the time since which an open transaction keeps the records from `end` on from a consumer that reads
-    committed records (monotonic seconds). `open_since` is None while all records are readable.
+    `log_start` is the first offset of the log, and `end` the offset up to which a consumer may read, both -1 before the
+    first answer. `answered_at` is the time of the source's last answer (monotonic seconds). `refusals` counts the
+    fetches in a row that the source refused for now. `open_since` is the time since which an open transaction keeps the
+    records from `end` on from a consumer that reads committed records (monotonic seconds). `open_since` is None while
+    all records are readable.
     """
 
-    __slots__ = ("answered_at", "end", "epoch", "offset", "open_since", "refusals", "topic_id")
+    __slots__ = ("answered_at", "end", "epoch", "log_start", "offset", "open_since", "refusals", "topic_id")
 
     def __init__(self, position: Position, topic_id: str | None) -> None:
         self.offset = position.next_source
         self.epoch = position.leader_epoch
         known = position.topic_id or topic_id
         self.topic_id = None if known is None else uuid.UUID(known)
-        self.end = SourceOffset(-1)
+        self.log_start = self.end = SourceOffset(-1)
         self.answered_at: float | None = None
         self.open_since: float | None = None
         self.refusals = 0
@@ -114,6 +115,7 @@ class SourcePosition:
         """Read on at a position."""
         if position.topic_id is not None:
             self.topic_id = uuid.UUID(position.topic_id)
+        self.log_start = SourceOffset(-1)
         self.offset = position.next_source
         self.epoch = position.leader_epoch
 
@@ -135,6 +137,7 @@ class SourcePosition:
         """The source answered without an error."""
         self.refusals = 0
         self.answered_at = now
+        self.log_start = SourceOffset(fetched.log_start)
         committed = read_committed and fetched.last_stable_offset >= 0
         end = SourceOffset(fetched.last_stable_offset if committed else fetched.high_watermark)
         if end >= fetched.high_watermark:
@@ -158,37 +161,62 @@ class AwaitedMarkers:
     another aborted transaction, whose own marker follows, it begins at once.
     """
 
-    __slots__ = ("_awaited", "_open")
+    __slots__ = ("_awaited", "_begun", "_markers")
 
     def __init__(self) -> None:
         self._awaited: tuple[SourceTransaction, int] | None = None
         """The transaction to begin next, and the end of the log when it was first listed: its marker lies before this
         offset."""
-        self._open: set[SourceTransaction] = set()
-        """The transactions whose records were taken, and whose markers were not."""
+        self._begun: dict[SourceTransaction, SourceOffset] = {}
+        """The transactions whose records were taken, each with its first taken offset."""
+        self._markers: dict[SourceTransaction, SourceOffset] = {}
+        """The offsets of the markers among them that were taken, until the target has them: dropped appends are read
+        again."""
 
-    def leave_out(self, prepared: PreparedFetch, fetched: PartitionResponse) -> bool:
-        """Leave the appends out from the first transaction on whose marker is not readable yet; returns whether any."""
+    def leave_out(
+        self, prepared: PreparedFetch, fetched: PartitionResponse, begin: SourceOffset, acknowledged: SourceOffset
+    ) -> bool:
+        """Leave the appends out from the first transaction on whose marker is not readable yet; returns whether any.
+
+        The answer was read from the offset `begin` on, and the target has the offsets before `acknowledged`.
+        """
+        still_open = self._open_at(begin, acknowledged)
         marked = {append.step.transaction for append in prepared.appends if isinstance(append.step, AbortMarker)}
         for number, append in enumerate(prepared.appends):
+            first = append.first_source_offset
             match append.step:
                 case AbortMarker(transaction):
-                    self._open.discard(transaction)
+                    still_open.discard(transaction)
+                    if transaction in self._begun:
+                        self._markers[transaction] = first
                 case AbortedRecords(transaction):
-                    first = append.first_source_offset
-                    begins = not self._open and transaction.begin >= first and transaction not in marked
+                    begins = not still_open and transaction.begin >= first and transaction not in marked
                     if begins and not self._is_marker_readable(transaction, fetched):
                         prepared.position = first
                         del prepared.appends[number:]
                         return True
-                    self._open.add(transaction)
+                    still_open.add(transaction)
+                    self._begun.setdefault(transaction, first)
         return False
+
+    def _open_at(self, begin: SourceOffset, acknowledged: SourceOffset) -> set[SourceTransaction]:
+        """The transactions that are open at offset `begin`; forgets what ended before `acknowledged`."""
+        for transaction, marker in list(self._markers.items()):
+            if marker < acknowledged:
+                del self._markers[transaction], self._begun[transaction]
+        return {
+            transaction
+            for transaction, first in self._begun.items()
+            if first < begin <= self._markers.get(transaction, begin)
+        }
 
     def _is_marker_readable(self, transaction: SourceTransaction, fetched: PartitionResponse) -> bool:
         readable_to = fetched.last_stable_offset
         if readable_to >= fetched.high_watermark:
             self._awaited = None
             return True
+        if transaction in self._markers:
+            return readable_to > self._markers[transaction]
         if self._awaited is None or self._awaited[0] != transaction:
             self._awaited = transaction, fetched.high_watermark
         return readable_to >= self._awaited[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.explain.message import COPIES_NOTHING, NOTHING_TO_DO, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
+from twinlog.explain.message import NOTHING_TO_DO, ONE_PARTITION_WAITS, UNAFFECTED, Area, Message, Page
 
 _HELD = Area(
     name="HELD",
@@ -404,9 +404,13 @@ _TARGET = Area(
             "error",
             lines=("`it refuses transactions of N ms; lower KEY of its producer, or raise ...`",),
             meaning=(
-                "With `exactly.once.source.support` a transaction exceeds `transaction.max.timeout.ms` of the brokers."
+                "With `exactly.once.source.support` a transaction exceeds `transaction.max.timeout.ms` of the brokers. "
+                "With `twinlog.offsets = identical` the copy of an aborted transaction exceeds it."
             ),
-            impact=COPIES_NOTHING,
+            impact=(
+                "With `exactly.once.source.support` nothing is copied. With `twinlog.offsets = identical` only the "
+                "partition waits, and all other partitions are copied."
+            ),
             mend=(
                 "Set the key in the line, for example `west.producer.transaction.timeout.ms = 60000`, or raise "
                 "`transaction.max.timeout.ms` of the brokers."
@@ -455,6 +459,21 @@ _IDENT = Area(
             mend=(
                 "Take the way out in the line. Or set `twinlog.offsets.T = translated` and run `twinlog reload "
                 "mm2.properties`: copying continues with translated offsets."
+            ),
+        ),
+        Message(
+            "TW-IDENT-03",
+            "A remote log keeps records that its source deleted",
+            "warning",
+            lines=("`log start: east.T-0 keeps the records before offset N, which T-0 deleted: ...`",),
+            meaning=(
+                "The source deleted its first records, by retention or by DeleteRecords. The login of the target lacks "
+                "DELETE on the remote topic, or `cleanup.policy` of the remote topic lacks `delete`."
+            ),
+            impact="Records are copied. A consumer from the first offset sees older records on the target.",
+            mend=(
+                "Grant DELETE on the remote topic, or set its `cleanup.policy` to `delete`. twinlog tries again every "
+                "minute."
             ),
         ),
     ),

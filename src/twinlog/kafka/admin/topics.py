@@ -306,21 +306,35 @@ async def delete_records(client: ClusterClient, partition: TopicPartition, befor
     ClusterError for a failure that may pass.
     """
     leader = client.require_leader(partition)
+    code = (await request_deletions(client, leader.node, {partition: before}))[partition]
+    if error_codes.refused(code):
+        raise client.lacks("DELETE", f"topic {partition.topic}", "deleting the records that lead to its first offset")
+    if code not in (Code.NONE, Code.POLICY_VIOLATION):
+        why = error_codes.explain(code)
+        raise ClusterError(f"cluster {client.alias}: records of {partition} are still to be deleted: {why}")
+    return Code(code)
+
+
+async def request_deletions(
+    client: ClusterClient, node: int, befores: Mapping[TopicPartition, TargetOffset], timeout_ms: int = CREATE_MS
+) -> dict[TopicPartition, int]:
+    """Have a broker delete the records of the partitions that it leads, each before an offset, as `delete_records`.
+
+    Returns the error code of each partition: REQUEST_TIMED_OUT if the leader has deleted its records, and another
+    replica has not after `timeout_ms`. Raises ClusterError if the broker does not answer.
+    """
     kind = DeleteRecordsRequest.DeleteRecordsTopic
+    topics: dict[TopicName, list[Any]] = {}
+    for (topic, number), before in befores.items():
+        topics.setdefault(topic, []).append(kind.DeleteRecordsPartition(partition_index=number, offset=before))
     request = DeleteRecordsRequest(
-        topics=[
-            kind(
-                name=partition.topic,
-                partitions=[kind.DeleteRecordsPartition(partition_index=partition.partition, offset=before)],
-            )
-        ],
-        timeout_ms=CREATE_MS,
+        topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+        timeout_ms=timeout_ms,
         max_version=2,
     )
-    ((result,),) = (topic.partitions for topic in (await client.send_change(request, leader.node, TIMEOUT_S)).topics)
-    if error_codes.refused(result.error_code):
-        raise client.lacks("DELETE", f"topic {partition.topic}", "deleting the records that lead to its first offset")
-    if result.error_code not in (Code.NONE, Code.POLICY_VIOLATION):
-        why = error_codes.explain(result.error_code)
-        raise ClusterError(f"cluster {client.alias}: records of {partition} are still to be deleted: {why}")
-    return Code(result.error_code)
+    response = await client.send_change(request, node, TIMEOUT_S)
+    return {
+        TopicPartition(TopicName(topic.name), part.partition_index): part.error_code
+        for topic in response.topics
+        for part in topic.partitions
+    }

@@ -94,10 +94,11 @@ class TransactionCoordinator:
         )
         code = response.error_code
         if code == Code.INVALID_TRANSACTION_TIMEOUT:
+            key = key_of(ProducerSettings, "transaction_timeout_ms")
             raise RefusedError(
-                f"cluster {self._client.alias}: it refuses transactions of {self.timeout_ms} ms; lower "
-                f"{key_of(ProducerSettings, 'transaction_timeout_ms')} of its producer, or raise "
-                "transaction.max.timeout.ms of the brokers",
+                f"cluster {self._client.alias}: it refuses transactions of {self.timeout_ms} ms",
+                resource=f"transactional id {self.transactional_id}",
+                way_out=f"lower {key} of its producer, or raise transaction.max.timeout.ms of the brokers",
                 message_id="TW-TARGET-10",
             )
         self._check(code)
@@ -219,7 +220,10 @@ class TransactionCoordinator:
                 f"cluster {alias}: another process has taken over transactional id {name}: {error_codes.explain(code)}"
             )
         if error_codes.refused(code):
-            raise RefusedError(f"cluster {alias}: transactional id {name} may not be used: {error_codes.explain(code)}")
+            raise RefusedError(
+                f"cluster {alias}: transactional id {name} may not be used: {error_codes.explain(code)}",
+                resource=f"transactional id {name}",
+            )
         raise ClusterError(f"cluster {alias}: transactional id {name}: {error_codes.explain(code)}")
 
 

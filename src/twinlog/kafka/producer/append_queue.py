@@ -214,7 +214,7 @@ class AppendQueue:
             self.waits_since = self._now()
         self.pending.extend(appends)
         for append in appends:
-            self.queued_bytes += append.bytes
+            self.queued_bytes += append.memory_bytes
 
     @property
     def idle(self) -> bool:
@@ -335,7 +335,7 @@ class AppendQueue:
             done = window.popleft()
             self._known = True
             self.waits_since = self._now()
-            self.queued_bytes -= done.append.bytes
+            self.queued_bytes -= done.append.memory_bytes
             self._acknowledged(done.append, done.base_offset)
         if not self._in_flight and window and window[0].state is SendState.FAILED:
             # Each remaining append has failed, or follows a failed append; the error of the first append counts.
@@ -371,7 +371,7 @@ class AppendQueue:
         self._take_back_window()
         first = self.pending.popleft()
         self.pending.extendleft(reversed(parts))
-        self.queued_bytes += sum(part.bytes for part in parts) - first.bytes
+        self.queued_bytes += sum(part.memory_bytes for part in parts) - first.memory_bytes
         self._aside = None
         self.stopped = self._ended
 
@@ -392,7 +392,7 @@ class AppendQueue:
         assert done is self._aside
         self._aside = None
         self.waits_since = self._now()
-        self.queued_bytes -= done.bytes
+        self.queued_bytes -= done.memory_bytes
         self.late.pass_over(done.first_source_offset, done.next_source_offset)
         self._acknowledged(done, base_offset)
 
@@ -437,7 +437,7 @@ class AppendQueue:
         self.pending = deque(append for append in self.pending if not unwanted(append))
         if self._aside is not None and unwanted(self._aside):
             self._aside = None
-        self.queued_bytes = sum(append.bytes for append in self.waiting())
+        self.queued_bytes = sum(append.memory_bytes for append in self.waiting())
 
     def set_owner(
         self, acknowledged: Callable[[Append, TargetOffset], None], troubled: Callable[[SentAppend], None]

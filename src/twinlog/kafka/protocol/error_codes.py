@@ -181,7 +181,8 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
     if isinstance(error, IncompatibleBrokerVersion):
         named = re.search(r"'(\w+?)(?:Request)?'", str(error))
         what = f"requests of kind {named[1]}" if named else str(error)
-        return RefusedError(f"cluster {cluster}: its brokers are too old for {what}", message_id="TW-BROKER-04")
+        text = f"cluster {cluster}: its brokers are too old for {what}"
+        return RefusedError(text, resource=what, message_id="TW-BROKER-04")
     if isinstance(error, RequestTimedOutError | KafkaTimeoutError):
         words = in_words(error)
         return ClusterError(f"cluster {cluster}: a broker has not answered in time{f' ({words})' if words else ''}")

@@ -1,11 +1,13 @@
 """Finds topics whose copies cannot keep the offsets of their sources, and estimates the fillers and markers of a run.
 
-The last offsets of each source log are read: they show transactions, and offsets that lack a record.
+The last offsets of each source log are read: they show transactions, and offsets that lack a record. ACLs of the target
+show logins whose records would take the offsets of copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.console.table import shown_duration
@@ -17,12 +19,13 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import scan
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.model.acls import AclOperation
+from twinlog.model.acls import AclOperation, AclPermissionType, ResourceType
 from twinlog.model.amounts import shown_bytes
-from twinlog.model.topics import is_compacted
-from twinlog.model.types import TopicPartition
+from twinlog.model.topics import is_compacted, listed
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import Problem
+from twinlog.ops.plan.obstacles import EVERYBODY, covers, forbidden
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 
@@ -34,6 +37,8 @@ SAMPLE = 1_000
 
 PARTITION_BYTES, MOST_BYTES = 128 << 10, 8 << 20
 """The size of an answer for a partition, and of an answer for all partitions of a broker."""
+
+_FOREIGN = "a record of another producer holds its partition (TW-IDENT-01)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ def unkept_offsets(
         if not flow.keeps_offsets(name):
             continue
         way_out = f"set {flow.key('offsets')}.{name} = translated"
-        fills = markers = 0
+        fills = markers = earlier = 0
         transactions = False
         for number in range(pair.source.partitions):
             part = TopicPartition(name, number)
@@ -115,6 +120,13 @@ def unkept_offsets(
                 text = f"{pair.remote} has copies with translated offsets, so identical offsets may not follow"
                 problems.append(Problem("offsets", f"{text}; delete it on {flow.target}, or {way_out}"))
                 break
+            if end and position is None and log is not None and end > log.end:
+                text = f"{remote} ends at offset {end}, and {part} ends at offset {log.end}"
+                lost = f"the partition would be held, because {flow.source} lacks the last records of {flow.target}"
+                way = f"save them, and delete {pair.remote} on {flow.target}"
+                problems.append(Problem("offsets", f"{text}: {lost}; {way}", "TW-IDENT-01"))
+                break
+            earlier += end if position is None else 0
             if log is not None and (position is None or position.fills):
                 fills += max(0, log.start - end)
             if log is not None and (sample := samples.get(part)) is not None:
@@ -126,6 +138,11 @@ def unkept_offsets(
                 text = f"{name} has transactions, and its partitions are held at the next transaction"
                 problems.append(Problem("offsets", f"{text}; set {key} = read_committed, or {way_out}", "TW-IDENT-02"))
             notes.append(f"{name} keeps its offsets{_markers(flow, here, pair, markers)}{_fillers(fills)}")
+            if earlier:
+                notes.append(
+                    f"{pair.remote} has records on {flow.target}, and a position is missing: a run compares the last "
+                    "of them with the source, and continues after them if they are equal, as after a switchover"
+                )
     return problems, notes
 
 
@@ -149,3 +166,55 @@ def marker_right(there: Inventory, lacks: Callable[[str, str, str], RefusedError
     if there.may(AclOperation.ALTER) is not False:
         return []
     return [Problem.of("permission", lacks("ALTER", "the cluster", PURPOSE))]
+
+
+def other_writers(flow: FlowSettings, pairs: Iterable[TopicPair], there: Inventory, login: str) -> list[str]:
+    """Notes on logins other than `login`, the flow's own, that may write to the remote topics of kept offsets.
+
+    `there` is the target. Each note names the command that takes the right from a login. Super users, and the default
+    for topics without an ACL (`allow.everyone.if.no.acl.found`), are out of sight.
+    """
+    remotes = [pair.remote for pair in pairs if flow.keeps_offsets(pair.source.name)]
+    if not remotes:
+        return []
+    if there.acls is None:
+        unknown = f"the ACLs of {flow.target} are unknown, or it has no authorizer"
+        return [f"{unknown}: keep other producers away from {listed(remotes)}, because {_FOREIGN}"]
+    found: dict[tuple[str, ...], list[TopicName]] = defaultdict(list)
+    for remote in remotes:
+        found[_writers(there, remote, login)].append(remote)
+    open_to_all = found.pop((), [])
+    unlisted = [name for name in open_to_all if not _has_acl(there, name)]
+    notes = [_note(flow, others, names) for others, names in found.items()]
+    if unlisted:
+        notes.append(
+            f"{listed(unlisted)} on {flow.target} lacks an ACL: with allow.everyone.if.no.acl.found each login may "
+            f"write to it, and {_FOREIGN}"
+        )
+    return notes
+
+
+def _writers(there: Inventory, remote: TopicName, login: str) -> tuple[str, ...]:
+    """The logins other than `login` that an ACL lets write to a topic, in order."""
+    allowed = {
+        acl.principal
+        for acl in there.acls or ()
+        if acl.resource == ResourceType.TOPIC
+        and covers(acl, remote)
+        and acl.permission == AclPermissionType.ALLOW
+        and acl.operation in (AclOperation.WRITE, AclOperation.ALL)
+        and acl.principal != login
+    }
+    return tuple(sorted(one for one in allowed if not forbidden(there.acls or (), one, remote, AclOperation.WRITE)))
+
+
+def _has_acl(there: Inventory, remote: TopicName) -> bool:
+    return any(acl.resource == ResourceType.TOPIC and covers(acl, remote) for acl in there.acls or ())
+
+
+def _note(flow: FlowSettings, others: Sequence[str], names: Sequence[TopicName]) -> str:
+    text = f"{listed(others)} may write to {listed(names)} on {flow.target}, and {_FOREIGN}"
+    if EVERYBODY in others:
+        return f"{text}; remove the ACL of {EVERYBODY}, which a DENY would turn against the flow, too"
+    deny = f"kafka-acls.sh --add --deny-principal {others[0]} --operation Write --topic {names[0]}"
+    return f"{text}; take the right away, for example by {deny}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import RefusedError
@@ -58,11 +58,13 @@ def written_by_others(
     copied: Iterable[TopicPartition],
     alias: Alias,
     others: str | None = None,
+    compared: Container[TopicName] = (),
 ) -> tuple[list[Problem], list[str]]:
     """Remote topics that exist although this flow has yet to copy to them; with notes on odd partition counts.
 
     `logs` are the target's logs, `copied` the source partitions that have a position. `others` is another program that
-    runs the flow now, if any; its newest positions may be missing.
+    runs the flow now, if any; its newest positions may be missing. A run compares the records of the `compared` source
+    topics with their remote topics.
     """
     known = {part.topic for part in copied}
     problems, notes = [], []
@@ -82,7 +84,7 @@ def written_by_others(
                 f"{pair.remote} is on {alias} with {held} records, and a position is missing for {pair.source.name}: "
                 f"{others} may have copied them and may still store it; make this plan again once it has ended"
             )
-        elif pair.source.name not in known and held:
+        elif pair.source.name not in known and held and pair.source.name not in compared:
             problems.append(
                 Problem(
                     "clash",
@@ -251,7 +253,7 @@ def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: 
     If a topic lacks ACLs, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
     False. A right for a single host counts as a right for every host.
     """
-    here = [acl for acl in acls if acl.resource == ResourceType.TOPIC and _covers(acl, topic)]
+    here = [acl for acl in acls if acl.resource == ResourceType.TOPIC and covers(acl, topic)]
     mine = [
         acl
         for acl in here
@@ -262,7 +264,8 @@ def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: 
     return bool(here) and not any(acl.permission == AclPermissionType.ALLOW for acl in mine)
 
 
-def _covers(acl: Acl, topic: TopicName) -> bool:
+def covers(acl: Acl, topic: TopicName) -> bool:
+    """Whether the name of a right on topics is the name, or a prefix of the name, of a topic."""
     if acl.pattern == PatternType.PREFIXED:
         return topic.startswith(acl.name)
     return acl.name in (topic, EVERY_TOPIC)

@@ -9,6 +9,7 @@ from functools import partial
 from twinlog.errors import ClusterError, ConfigError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.net.connections import principal
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.gaps import Gap
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
@@ -30,7 +31,7 @@ from twinlog.ops.inventory import Content, Inventory, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
-from twinlog.ops.plan.kept_offsets import marker_right, sample_logs, unkept_offsets
+from twinlog.ops.plan.kept_offsets import marker_right, other_writers, sample_logs, unkept_offsets
 from twinlog.ops.plan.obstacles import (
     ClusterRights,
     after_last_copy,
@@ -205,7 +206,10 @@ class FlowPlanner:
             copy = [replace(one, identical=flow.keeps_offsets(one.topic)) for one in copy]
             plan = replace(plan, copy=tuple(copy))
             others = running_others(self._target, flow, there)
-            findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
+            kept = {pair.source.name for pair in pairs if flow.keeps_offsets(pair.source.name)}
+            findings.add(
+                *written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others, kept)
+            )
             self._look_at_kept_offsets(pairs, here, there, positions, findings)
             if others is None:
                 findings.notes += after_last_copy(pairs, there.logs, positions, flow)
@@ -254,6 +258,7 @@ class FlowPlanner:
             samples = {}
             findings.notes.append(f"the last records of topics that keep their offsets are unread: {error}")
         findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions, samples))
+        findings.notes += other_writers(flow, pairs, there, principal(flow.producer.client))
         if any(sample.markers for sample in samples.values()):
             findings.add(marker_right(there, self._target.client.lacks))
 

@@ -72,11 +72,18 @@ def test_topics_that_cannot_keep_their_offsets_are_problems() -> None:
     assert unkept(here=LogOffsets(0, 500), sample=in_transactions, committed=True)[0] == []
 
 
+def test_a_remote_log_with_earlier_records_is_compared() -> None:
+    problems, notes = unkept(here=LogOffsets(0, 50), there=LogOffsets(0, 40))
+    assert problems == []
+    assert "a.t has records on b, and a position is missing: a run compares the last of them" in notes[1]
+    assert unkept(here=LogOffsets(0, 50), there=LogOffsets(0, 51)) == (["TW-IDENT-01"], [])
+
+
 def test_the_markers_that_wait_are_estimated() -> None:
     sample = LogSample(100, 20, transactions=True)
     (note,) = unkept(here=LogOffsets(100, 500), sample=sample, committed=True)[1]
     assert ": about 80 markers on b fill the offsets of transactions that wait for a copy" in note
-    (note,) = unkept(
+    note, _ = unkept(
         here=LogOffsets(100, 500), there=LogOffsets(100, 450), sample=sample, policy="compact", committed=True
     )[1]
     assert ": about 10 markers on b fill the offsets of transactions and removed records" in note
