@@ -19,6 +19,7 @@ from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
 from twinlog.ui.live import LivePoller
 from twinlog.ui.live_flows import LiveFlows
+from twinlog.ui.live_parts import LiveParts
 from twinlog.ui.login_check import LoginCheck
 from twinlog.ui.migration.migrations import MigrationStore
 from twinlog.ui.open_id.code_flow import CodeFlow
@@ -111,6 +112,7 @@ class ConsoleSite:
         self.clock = clock
         self.root = ROOT
         self.live = LiveFlows(sources, clock)
+        self.live_parts = LiveParts(self.live)
         self.conductor = SwitchoverConductor(sources, clock)
         self.sessions = SessionStore(
             clock,
