@@ -9,11 +9,11 @@ import re
 import threading
 import time
 import urllib.parse
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from html import unescape
-from http.cookiejar import CookieJar
+from http.cookies import SimpleCookie
 from pathlib import Path
 from statistics import median
 
@@ -35,25 +35,50 @@ LIVE_PART = {"X-Live": "1", "HX-Request": "true", "HX-Target": "div#live"}
 
 
 class WatchingClient:
-    """A client of a watcher: it keeps its cookies and takes compressed answers, as a browser does."""
+    """A client of a watcher: it keeps connection and cookies, and takes compressed answers, as a browser does."""
 
     def __init__(self, listener: str, ended: threading.Event) -> None:
         self.ended = ended
-        self._listener = listener
-        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        self._address = urllib.parse.urlsplit(listener).netloc
+        self._connection = http.client.HTTPConnection(self._address, timeout=REQUEST_S)
+        self._cookies: dict[str, str] = {}
 
-    def open(self, path: str, headers: Mapping[str, str], timeout_s: float) -> http.client.HTTPResponse:
-        """Raises OSError while the system does not listen."""
-        request = urllib.request.Request(self._listener + path, headers=dict(headers))
-        answer: http.client.HTTPResponse = self._opener.open(request, timeout=timeout_s)
-        return answer
+    @contextmanager
+    def stream(self, path: str, headers: Mapping[str, str]) -> Iterator[http.client.HTTPResponse]:
+        """The answer over a connection of its own, which is closed after it. Raises OSError while the system does not
+        listen, and for a refusal."""
+        connection = http.client.HTTPConnection(self._address, timeout=STREAM_S)
+        try:
+            yield self._answer(connection, path, headers)
+        finally:
+            connection.close()
 
     def ask(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[str, int]:
-        """The text of an answer, and its bytes on the wire."""
-        with self.open(path, {"Accept-Encoding": "gzip", **(headers or {})}, REQUEST_S) as answer:
+        """The text of an answer, and its bytes on the wire. Raises as `stream` does, and HTTPException."""
+        try:
+            answer = self._answer(self._connection, path, {"Accept-Encoding": "gzip", **(headers or {})})
             content = answer.read()
-            packed = answer.headers.get("Content-Encoding") == "gzip"
+        except (OSError, http.client.HTTPException):
+            # The next request connects again.
+            self._connection.close()
+            raise
+        packed = answer.headers.get("Content-Encoding") == "gzip"
         return (gzip.decompress(content) if packed else content).decode(), len(content)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _answer(
+        self, connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items())}
+        connection.request("GET", path, headers={**headers, **(cookies if self._cookies else {})})
+        answer = connection.getresponse()
+        for text in answer.headers.get_all("Set-Cookie", []):
+            self._cookies.update((name, morsel.value) for name, morsel in SimpleCookie(text).items())
+        if answer.status != http.HTTPStatus.OK:
+            raise OSError(f"{path} is answered with status {answer.status}")
+        return answer
 
 
 class Watcher:
@@ -114,15 +139,17 @@ class Watcher:
         self._running = []
 
     def _run(self, client: WatchingClient) -> None:
-        while not client.ended.wait(EVERY_S):
-            try:
-                self.watch(client)
-            except (OSError, http.client.HTTPException):
-                # It has not begun to listen, or has ended.
-                continue
-            except Exception as error:
-                self._trouble = f"a client of {self.listener} ended: {type(error).__name__}: {error}"
-                return
+        try:
+            while not client.ended.wait(EVERY_S):
+                try:
+                    self.watch(client)
+                except (OSError, http.client.HTTPException):
+                    # It has not begun to listen, or has ended.
+                    continue
+        except Exception as error:
+            self._trouble = f"a client of {self.listener} ended: {type(error).__name__}: {error}"
+        finally:
+            client.close()
 
 
 class Scraper(Watcher):
@@ -149,7 +176,7 @@ class Browsers(Watcher):
             raise HarnessError(f"the page of the flow at {self.listener} has no stream of events, or no charts")
         charts = unescape(points[1])
         since = shown_until(client, charts, 0)
-        with client.open(unescape(live[1]), {"Accept": "text/event-stream"}, STREAM_S) as stream:
+        with client.stream(unescape(live[1]), {"Accept": "text/event-stream"}) as stream:
             for line in stream:
                 if client.ended.is_set():
                     return

@@ -18,6 +18,7 @@ from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 _INLINE_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.DOTALL)
 
 
@@ -114,6 +115,12 @@ def parse_properties(text: str, file: str) -> list[PropertyEntry]:
             remarks = _remarks(element.value, element.source)
             entries.append(PropertyEntry(element.key, element.value, file, line, element.value, remarks=remarks))
         line += len(_LINE_END.findall(element.source))
+
+
+def property_line(key: str, value: str) -> str:
+    """A line of a properties file, as Java reads it."""
+    text = "".join(_ESCAPES.get(one) or (one if " " <= one <= "~" else javaproperties.escape(one)) for one in value)
+    return f"{javaproperties.escape(key)} = {chr(92) * value.startswith(' ')}{text}\n"
 
 
 def _remarks(value: str, source: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from twinlog.errors import RequestError
 from twinlog.ui.assets import takes_gzip
 from twinlog.ui.events import EventStreams
 from twinlog.ui.guards import SecurityHeaders
+from twinlog.ui.live_parts import LEVEL, PACKED_FROM
 from twinlog.ui.login import LoginPages
 from twinlog.ui.pages.connector_forms import ConnectorFormPages
 from twinlog.ui.pages.connector_offsets import ConnectorOffsetsPages
@@ -34,7 +35,6 @@ from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources
 from twinlog.ui.visits import ConsoleEndpoint, Visit
 
-_PACKED_FROM = 1024
 _MOST_URL, _MOST_HEADERS = 8 * 1024, 32 * 1024
 
 
@@ -93,7 +93,7 @@ class _PackedAnswers:
     """Compresses large answers for clients that take gzip; Starlette compresses also for `gzip;q=0`."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = GZipMiddleware(app, _PACKED_FROM)
+        self._app = GZipMiddleware(app, PACKED_FROM, LEVEL)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not takes_gzip(Headers(scope=scope).get("accept-encoding", "")):

@@ -21,8 +21,8 @@ from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind, SwitchoverOptions, TooLongError
-from twinlog.ops.switchover.report import report
-from twinlog.ops.switchover.session import carry_out, claim_machine, stands
+from twinlog.ops.switchover.report import SwitchoverActions, report
+from twinlog.ops.switchover.session import carry_out, claim_machine, stage
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
 from twinlog.ui.faults import log_fault
@@ -30,6 +30,11 @@ from twinlog.ui.sources import ConsoleSources
 
 _LOG = logging.getLogger(__name__)
 MOST_LINES = 200
+
+CONTINUE, UNDO, RELEASE = "Continue", "Undo", "Lift the fence"
+"""The titles of the actions on a begun switchover."""
+
+ACTIONS = SwitchoverActions(f"choose {CONTINUE}", f"choose {UNDO}", UNDO, "switch over again", f"the action {RELEASE}")
 
 
 class StopAskedError(TwinlogError):
@@ -192,7 +197,7 @@ def _audit_begin(request: SwitchoverRequest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SwitchoverReading:
-    """The newest switchover of a journal, its report, {} before the first, and its state in words."""
+    """The newest switchover of a journal, its report, {} before the first, and its stage in words."""
 
     entries: JournalEntries
     report: Data
@@ -228,7 +233,7 @@ class SwitchoverReader(_OneClusterReader):
         """Read the journal. Raises ClusterError."""
         self._connect()
         entries = self._both.journal.read()
-        return SwitchoverReading(entries, report(entries), stands(entries))
+        return SwitchoverReading(entries, report(entries, ACTIONS), stage(entries))
 
 
 class LeftFenceReader(_OneClusterReader):

@@ -111,12 +111,16 @@ class LivePoller(Generic[R, V]):
     def touch(self) -> None:
         """A browser looks: read for the next half minute."""
         with self._changed:
-            self._touched_at = self._clock.monotonic()
+            now = self._clock.monotonic()
+            # A thread that reads again by itself sees the time of this look then.
+            paused = now - self._touched_at >= LOOKS_S
+            self._touched_at = now
             if self._thread is None and not self._closed:
                 self._due_at = LONG_AGO
                 self._thread = threading.Thread(target=self._run, name=f"console {self.name}", daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
+            if paused:
+                self._changed.notify_all()
 
     def hurry(self) -> None:
         """Read at once, as after an action; a read that has begun may lack the action, and another read follows it."""

@@ -38,7 +38,8 @@ NAVIGATION = (
 class ConsolePage:
     """A page: its template, the section that the navigation marks, its title, and its values, which are values of JSON.
 
-    `live` names the readings that the page follows, `FLOW` or `KIND:FLOW`; a reading replaces its block `live`.
+    `live` names the readings that the page follows, `FLOW` or `KIND:FLOW`; a reading replaces its block `live`. This
+    block is `shared` if it is the same for every session and changes only with these readings.
     """
 
     template: str
@@ -47,6 +48,7 @@ class ConsolePage:
     data: Mapping[str, Any]
     status: int = 200
     live: tuple[str, ...] = ()
+    shared: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

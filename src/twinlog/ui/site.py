@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.connect.rest.middleware import CONSOLE_ROOT
@@ -19,12 +19,15 @@ from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
 from twinlog.ui.live import LivePoller
 from twinlog.ui.live_flows import LiveFlows
+from twinlog.ui.live_parts import LiveParts
 from twinlog.ui.login_check import LoginCheck
-from twinlog.ui.migration.migrations import MigrationStore
 from twinlog.ui.open_id.code_flow import CodeFlow
 from twinlog.ui.rendering import PageRenderer
 from twinlog.ui.sessions import SessionStore
 from twinlog.ui.sources import ConsoleSources
+
+if TYPE_CHECKING:
+    from twinlog.ui.migration.migrations import MigrationStore
 
 ROOT = CONSOLE_ROOT
 
@@ -111,6 +114,7 @@ class ConsoleSite:
         self.clock = clock
         self.root = ROOT
         self.live = LiveFlows(sources, clock)
+        self.live_parts = LiveParts(self.live)
         self.conductor = SwitchoverConductor(sources, clock)
         self.sessions = SessionStore(
             clock,
@@ -119,7 +123,7 @@ class ConsoleSite:
             most=settings.sessions,
             most_of_user=settings.sessions_of_user,
         )
-        self.migrations = None if settings.migrations is None else MigrationStore(sources, settings.migrations)
+        self.migrations = None if settings.migrations is None else _migrations(sources, settings.migrations)
         self.threads = ConsoleThreads()
         self.logins = LoginCheck(settings.users, self.threads.login, clock)
         self.open_id = None if settings.open_id is None else CodeFlow(settings.open_id, clock)
@@ -176,3 +180,10 @@ class ConsoleSite:
         self.threads.close()
         if self.migrations is not None:
             self.migrations.close()
+
+
+def _migrations(sources: ConsoleSources, folder: Path) -> MigrationStore:
+    # A process that runs flows has no migrations: its console begins without their readers.
+    from twinlog.ui.migration.migrations import MigrationStore  # noqa: PLC0415
+
+    return MigrationStore(sources, folder)

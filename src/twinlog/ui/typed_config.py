@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from twinlog.config.connector import InitialState, parse_connector
 from twinlog.config.file_kind import is_json
 from twinlog.config.keys.scope import connector_key
+from twinlog.config.properties import property_line
 from twinlog.errors import ConfigError
 from twinlog.mistakes import ConfigProblem
 from twinlog.ops.connectors.create import HIDDEN, shown
-from twinlog.ops.convert.to_properties import property_line
 
 DROPPED = "(write it again)"
 """In place of a secret of an unreadable text: the session keeps only secrets of texts that it can read."""

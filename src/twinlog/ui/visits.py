@@ -16,6 +16,7 @@ from twinlog.connect.rest.bodies import read_body
 from twinlog.connect.rest.users import credentials
 from twinlog.errors import ConfigError, OptionError, PatternError, RefusedError, RequestError, TwinlogError
 from twinlog.message_ids import told
+from twinlog.ui.assets import takes_gzip
 from twinlog.ui.faults import log_fault
 from twinlog.ui.guards import address_of, port_of, require_own_machine, require_same_origin
 from twinlog.ui.rendering import ConsolePage, PageFrame
@@ -46,12 +47,16 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request with its session; `form` has the fields of a form that was sent, `fields` all values of each field."""
+    """A request with its session; `form` has the fields of a form that was sent, `fields` all values of each field.
+
+    `takes_json` says that the answer of a page is JSON.
+    """
 
     request: Request
     session: ConsoleSession
     form: Mapping[str, str]
     fields: Sequence[tuple[str, str]] = ()
+    takes_json: bool = False
 
     @property
     def user(self) -> str:
@@ -148,11 +153,28 @@ class ConsoleEndpoint:
         form = dict(fields)
         if request.method == "POST" and not self._open and not self._is_own(request, session, form):
             raise RequestError(403, "The form is of an earlier session: go back, load the page again, and send it.")
-        visit = Visit(request, session, form, fields)
-        found = await handler(visit)
-        response = self._render(visit, found) if isinstance(found, ConsolePage) else found
+        visit = Visit(request, session, form, fields, wants_json(request, always=self._always_json))
+        response = await (self._share(visit, handler) if wants_part(visit) else self._make(visit, handler))
         if new:
             set_session(response, session, request)
+        return response
+
+    async def _make(self, visit: Visit, handler: Handler) -> Response:
+        found = await handler(visit)
+        return self._render(visit, found) if isinstance(found, ConsolePage) else found
+
+    async def _share(self, visit: Visit, handler: Handler) -> Response:
+        """The live part of a page, made once for all browsers if the page is shared."""
+        parts, url = self._site.live_parts, visit.url
+        versions = parts.versions(url)
+        part = parts.find(url, versions)
+        if part is not None:
+            return part.answer(packs=takes_gzip(visit.request.headers.get("accept-encoding", "")))
+        found = await handler(visit)
+        if not isinstance(found, ConsolePage):
+            return found
+        response = self._render(visit, found)
+        parts.keep(url, found, versions, response)
         return response
 
     async def _session(self, request: Request) -> tuple[ConsoleSession | None, bool]:
@@ -206,7 +228,7 @@ class ConsoleEndpoint:
         return RedirectResponse(login, 303)
 
     def _render(self, visit: Visit, page: ConsolePage) -> Response:
-        if wants_json(visit.request, always=self._always_json):
+        if visit.takes_json:
             return self._site.renderer.json(page)
         return render(self._site, visit, page)
 
@@ -239,9 +261,14 @@ def render(site: ConsoleSite, visit: Visit, page: ConsolePage) -> Response:
     """The page as HTML, or only its live part, as the browser asks for."""
     token, version = site.sessions.token(visit.session.name), site.live.versions(page.live)
     frame = PageFrame(visit.user, token, visit.url, site.settings.needs_login, version)
+    return site.renderer.html(page, frame, partial=wants_part(visit))
+
+
+def wants_part(visit: Visit) -> bool:
+    """Whether the answer is only the live part of a page, as HTML."""
     headers = visit.request.headers
-    partial = "hx-request" in headers and headers.get("hx-target", "").endswith("#live")
-    return site.renderer.html(page, frame, partial=partial)
+    asks = visit.request.method == "GET" and "hx-request" in headers and not visit.takes_json
+    return asks and headers.get("hx-target", "").endswith("#live")
 
 
 def wants_json(request: Request, *, always: bool = False) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -14,12 +14,23 @@ from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ops.switchover.machines import A_TO_B
 from tests.unit.ops.switchover.scripted import Brokers, Kill
 from tests.unit.ui.browser import Browser
-from tests.unit.ui.fakes import HELD, FakeSources, ScriptedClusters, group, rehearsed, snapshot
+from tests.unit.ui.fakes import (
+    HELD,
+    FakeAnswers,
+    FakeRehearsalReader,
+    FakeSources,
+    ScriptedClusters,
+    group,
+    rehearsed,
+    snapshot,
+)
 from twinlog.errors import ClusterError
 from twinlog.model.types import GroupId, SourceOffset, TopicPartition
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic, Preflight, SwitchoverOptions
-from twinlog.ui.rehearsal import RehearsalReader
+from twinlog.ui.app import ConsoleApp
+from twinlog.ui.live import LivePoller, LiveReading
+from twinlog.ui.rehearsal import Rehearsal, RehearsalReader
 
 READY = "/ui/readiness?flow=a-%3Eb"
 BEHIND = replace(STANDS, group=GroupId("late"), copied=SourceOffset(0))
@@ -108,6 +119,42 @@ def test_after_a_failed_repetition_the_last_answer_counts_as_unknown(browser: Br
     poller.hurry()
     poller.wait_reading(60, poller.reading.version)
     assert browser.json(READY)["ready"] == "unknown"
+
+
+class GatedRehearsal(FakeRehearsalReader):
+    """A rehearsal that ends with its gate."""
+
+    def __init__(self, answers: FakeAnswers, gate: threading.Event) -> None:
+        super().__init__(answers)
+        self._gate = gate
+
+    def read(self) -> Rehearsal:
+        assert self._gate.wait(60)
+        return super().read()
+
+
+def test_the_page_is_shown_before_the_end_of_its_rehearsal(
+    browser: Browser, app: ConsoleApp, sources: FakeSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(sources, "open_rehearsal", lambda name: GatedRehearsal(sources.answers[name], gate))
+    waited: list[str] = []
+    wait = LivePoller.wait_fresh
+
+    def watch(poller: LivePoller[Any, Any], timeout_s: float) -> LiveReading[Any]:
+        waited.append(poller.name)
+        return wait(poller, timeout_s)
+
+    monkeypatch.setattr(LivePoller, "wait_fresh", watch)
+    text = browser.get(READY).text
+    assert "rehearsal of a->b" not in waited
+    assert "The rehearsal runs; it takes some seconds." in text
+    assert "State of the flow" in text
+    gate.set()
+    app.site.live.flow("a->b").rehearsal.wait_reading(60)
+    text = browser.get(READY).text
+    assert "By a rehearsal at" in text
+    assert '<span class="word running">yes</span>' in text
 
 
 class KnowingClusters(ScriptedClusters):

@@ -6,16 +6,19 @@ import asyncio
 import json
 import re
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from harness.wait import wait_for
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import DEADLINE_S, SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
-from twinlog.clock import LONG_AGO, SYSTEM
+from twinlog.clock import LONG_AGO, SYSTEM, SystemClock
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.ops.status.flow import FlowReader
 from twinlog.ui.app import console_app
@@ -132,6 +135,34 @@ def test_the_first_page_of_a_flow_waits_for_state_and_topics_at_the_same_time(
     assert Browser(app).get(f"/ui/flow?flow={quoted(FLOW)}").status == 200
     assert False not in begun
     app.close()
+
+
+class CountedWaits(SystemClock):
+    """Counts the waits of the threads that read."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+
+    def wait_for(  # type: ignore[override]
+        self, changed: threading.Condition, true: Callable[[], bool], timeout_s: float
+    ) -> bool:
+        self.waits += threading.current_thread().name.startswith("console ")
+        return super().wait_for(changed, true, timeout_s)
+
+
+def test_a_look_lets_a_thread_sleep_that_reads_again_by_itself(sources: FakeSources) -> None:
+    clock = CountedWaits()
+    poller = LivePoller("idle", lambda: sources.open_flow(FLOW), lambda reader: reader.read(), 3600.0, clock)
+    first = poller.wait_reading(DEADLINE_S).version
+    wait_for(lambda: clock.waits == 1, DEADLINE_S, "the thread waits")
+    for _ in range(50):
+        poller.touch()
+        # A thread that was woken would wait a second time meanwhile.
+        time.sleep(0.001)
+    assert clock.waits == 1
+    poller.hurry()
+    assert poller.wait_reading(DEADLINE_S, first).version == first + 1
+    poller.close()
 
 
 def test_a_failed_reading_shows_no_figures_of_earlier(sources: FakeSources) -> None:

@@ -94,9 +94,33 @@ def test_the_page_can_be_switched_off(sources: FakeSources) -> None:
         app.close()
 
 
-@pytest.mark.parametrize("query", ["partition=x", "place=time&value=x", "place=offset&value=", "place=nothing"])
-def test_a_wrong_place_is_refused(browser: Browser, query: str) -> None:
-    assert browser.get(f"/ui/records?topic=orders&{query}").status == 400
+@pytest.mark.parametrize(
+    ("query", "kept", "mistake"),
+    [
+        ("partition=x", {"partition": ["x"]}, "Write partitions as numbers"),
+        ("place=time&value=x", {"place": ["time"], "value": ["x"]}, "is unknown; write 2026-11-20T08:00:00Z"),
+        ("place=offset&value=", {"place": ["offset"]}, "Write the offset as a number"),
+        ("place=nothing", {}, "Choose a place"),
+    ],
+)
+def test_a_form_with_a_wrong_place_comes_back(
+    browser: Browser, query: str, kept: dict[str, list[str]], mistake: str
+) -> None:
+    answer = browser.get(f"/ui/records?topic=orders&count=50&as=hex&{query}")
+    assert answer.status == 400
+    assert mistake in answer.text
+    expected = {"topic": ["orders"], "count": ["50"], "as": ["hex"], **kept}
+    assert {name: answer.fields[name] for name in expected} == expected
+    data = browser.get(f"/ui/api/records?topic=orders&{query}").json
+    assert (data["error_code"], data["found"]) == (400, None)
+    assert mistake in data["message"]
+
+
+def test_the_form_comes_back_if_a_cluster_is_silent(browser: Browser, sources: FakeSources) -> None:
+    sources.only.pairs = ClusterError("cluster a: no broker answers")
+    answer = browser.get(URL)
+    assert (answer.status, answer.fields["topic"], answer.fields["value"]) == (502, ["orders"], ["4"])
+    assert "no broker answers" in answer.text
 
 
 def test_times_beyond_every_calendar_are_numbers(browser: Browser, sources: FakeSources) -> None:

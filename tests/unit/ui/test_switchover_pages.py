@@ -198,6 +198,16 @@ def test_a_failed_step_is_continued_or_undone(browser: Browser, app: ConsoleApp,
     assert "TW-FAULT-04" in shown["conducted"]["trouble"]
     assert shown["report"]["state"] == "running"
     assert titles(shown) == ["Continue", "Undo", "Fail over without the source"]
+    assert shown["report"]["next"] == ["choose Continue: it goes on there; Undo undoes it"]
+    assert shown["stands"].startswith("a->b is running, last step ")
+    text = browser.get(f"/ui/switchover?{urlencode({'flow': FLOW})}").text
+    assert "same command" not in text
+    assert "--abort" not in text
+    conducted = app.site.conductor.find(FLOW)
+    assert conducted is not None
+    conducted.runs = True
+    assert page(browser)["report"]["next"] == [], "a console that works on it leaves nothing to a user"
+    conducted.runs = False
     assert "keeps the fence and the limits of its begin" in confirm(browser).text
     sources.kill.at = -1
     # The scripted owner is this process, which may continue.

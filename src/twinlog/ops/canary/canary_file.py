@@ -13,14 +13,13 @@ from dataclasses import dataclass
 
 from twinlog.config.keys.process import LISTENERS, REST_KEYS
 from twinlog.config.keys.scope import KeyScope, KeyScopes, SourceAndTarget
-from twinlog.config.properties import PropertyEntry
+from twinlog.config.properties import PropertyEntry, property_line
 from twinlog.config.text.entries import without_duplicates
 from twinlog.errors import ConfigError
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import is_legal_topic
 from twinlog.model.types import Alias, TopicName
 from twinlog.ops.convert.model import raw
-from twinlog.ops.convert.to_properties import property_line
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 

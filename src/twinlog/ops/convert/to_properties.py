@@ -7,11 +7,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-import javaproperties
-
 from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.table import CONNECTOR, PROCESS, SECURITY, WORKER, WORKER_FILE
-from twinlog.config.properties import PropertyEntry
+from twinlog.config.properties import PropertyEntry, property_line
 from twinlog.ops.convert.model import (
     CONVERTER,
     ConnectorSpec,
@@ -26,8 +24,6 @@ from twinlog.ops.convert.model import (
 )
 from twinlog.ops.convert.secrets import SecretStore
 from twinlog.settings.flow import ConnectorKind
-
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 _ALIASES = ("source.cluster.alias", "target.cluster.alias")
 _CONNECTORS_OWN = {"connector.class", "name", *_ALIASES, "enabled", OWNER}
@@ -79,12 +75,6 @@ def _lines(worker: WorkerSpec, vault: SecretStore) -> Iterator[str]:
     values |= vault.providers(values.get("config.providers", ""))
     for key, value in values.items():
         yield property_line(key, value)
-
-
-def property_line(key: str, value: str) -> str:
-    """A line of a properties file, as Java reads it."""
-    text = "".join(_ESCAPES.get(one) or (one if " " <= one <= "~" else javaproperties.escape(one)) for one in value)
-    return f"{javaproperties.escape(key)} = {chr(92) * value.startswith(' ')}{text}\n"
 
 
 def to_properties(mirrors: Mirrors, vault: SecretStore) -> Output:

@@ -4,6 +4,7 @@ operator."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +21,31 @@ _LAST = "open"
 """After this step producers may resume."""
 
 
-def report(entries: JournalEntries) -> Data:
-    """Everything that is known of the newest switchover of a journal, as values of JSON. Times are UTC."""
+@dataclass(frozen=True, slots=True)
+class SwitchoverActions:
+    """The names of the actions on a switchover in the next steps of a report.
+
+    `again` continues it, `undo` undoes it by the action `undo_name`, `repeat` begins it a second time after its end,
+    and `release` lifts its fence.
+    """
+
+    again: str
+    undo: str
+    undo_name: str
+    repeat: str
+    release: str
+
+
+_COMMANDS = SwitchoverActions(
+    "run the same command again", "run it with --abort", "--abort", "run the same command again", "--release"
+)
+
+
+def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> Data:
+    """Everything that is known of the newest switchover of a journal, as values of JSON. Times are UTC.
+
+    The next steps name `actions`, by default those of the command.
+    """
     run = entries.run
     if run is None:
         return {}
@@ -56,7 +80,7 @@ def report(entries: JournalEntries) -> Data:
         "late": (entries.done("watch") or {}).get("late", {}),
         "tail": (entries.done("rejoin") or {}).get("tail", {}),
     }
-    found["next"] = _next(entries, run, found)
+    found["next"] = _next(entries, run, found, actions)
     return found
 
 
@@ -161,10 +185,10 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _next(entries: JournalEntries, run: SwitchoverRun, found: Data) -> list[str]:
+def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: SwitchoverActions) -> list[str]:
     source, target = run.ends.source, run.ends.target
     if run.state is SwitchoverState.ABORTING:
-        return [f"run it with --abort: that undoes the rest, until then producers to {source} may be fenced"]
+        return [f"{actions.undo}: that undoes the rest, until then producers to {source} may be fenced"]
     if run.state is SwitchoverState.ABORTED:
         lines = [f"producers may write to {source}; nothing has moved"]
         created = (entries.done("topics") or {}).get("created", [])
@@ -175,15 +199,15 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data) -> list[str]
         return lines
     if run.state is SwitchoverState.RUNNING and entries.done("open") is not None:
         lines = _for_clients(entries, run)
-        return [*lines, "run the same command again: it looks whether anybody still writes to " + source]
+        return [*lines, f"{actions.again}: it looks whether anybody still writes to {source}"]
     if run.state is SwitchoverState.RUNNING:
-        return ["run the same command again: it goes on there; --abort undoes it"]
+        return [f"{actions.again}: it goes on there; {actions.undo_name} undoes it"]
     lines = _for_clients(entries, run)
     active = [name for name, one in found["groups"].items() if one["members_on_source"]]
     if active and entries.done("release") is None:
         lines.append(
-            f"groups with members on {source}: {listed(active)}. Let them read to the end, stop them, and run the same "
-            f"command again: it brings their offsets to {target}"
+            f"groups with members on {source}: {listed(active)}. Let them read to the end, stop them, and "
+            f"{actions.repeat}: it brings their offsets to {target}"
         )
     open_ones = [name for name, one in found["groups"].items() if one["skipped"] != 0]
     if open_ones:
@@ -228,9 +252,9 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data) -> list[str]
             lines.append(
                 f"stop what still produces to {source}: brokers append the next request of each throttled producer"
             )
-        lines.append(f"producers stay fenced on {source}, until a way back, or --release")
+        lines.append(f"producers stay fenced on {source}, until a way back, or {actions.release}")
         if any(topic.keeps_name for topic in topics_of(entries.done("check") or {"topics": []})):
-            lines[-1] += f"; --release comes before flow {target}->{source} runs without a way back"
+            lines[-1] += f"; {actions.release} comes before flow {target}->{source} runs without a way back"
     return lines
 
 

@@ -66,8 +66,8 @@ _ID = secrets.token_hex(4)
 """Of this process: in containers, processes get the same numbers again."""
 
 
-def stands(entries: JournalEntries) -> str:
-    """How far it is, in a line."""
+def stage(entries: JournalEntries) -> str:
+    """The stage of the newest switchover of a journal, in a line."""
     run = entries.run
     if run is None:
         return "nothing was changed"
@@ -76,14 +76,22 @@ def stands(entries: JournalEntries) -> str:
     step = entries.last_begun(ORDER[run.options.kind]) or "none"
     where = f"{run.ends} is {run.state}, last step {step}"
     if entries.done("open") is not None:
-        return (
-            f"{where}; producers may write to {run.ends.target}, so an undo is impossible; the same command "
-            "completes it"
-        )
-    fenced = "producers are fenced; " if entries.begun("fence") is not None else ""
-    if run.state is SwitchoverState.ABORTING:
-        return f"{where}; {fenced}--abort continues to undo it"
-    return f"{where}; {fenced}the same command continues there, --abort undoes it"
+        return f"{where}; producers may write to {run.ends.target}, so an undo is impossible"
+    return f"{where}; producers are fenced" if entries.begun("fence") is not None else where
+
+
+def stands(entries: JournalEntries) -> str:
+    """The stage, and the commands that are possible there, in a line."""
+    run = entries.run
+    if run is None or run.state in ENDED:
+        return stage(entries)
+    if entries.done("open") is not None:
+        commands = "the same command completes it"
+    elif run.state is SwitchoverState.ABORTING:
+        commands = "--abort continues to undo it"
+    else:
+        commands = "the same command continues there, --abort undoes it"
+    return f"{stage(entries)}; {commands}"
 
 
 class StepLines:

@@ -61,7 +61,7 @@ class FlowPage:
             "report": _report(flow),
             "topics": topics_list(flow, visit, {"flow": name}),
         }
-        return ConsolePage("flow.html", "overview", name, data, live=(name, f"topics:{name}"))
+        return ConsolePage("flow.html", "overview", name, data, live=(name, f"topics:{name}"), shared=True)
 
     async def points(self, visit: Visit) -> Response:
         """The points of the last hour after the moment `since` (Unix ms), as columns."""

@@ -81,7 +81,7 @@ class GroupsPages:
             "trouble": reading.trouble,
             "reading": reading.version == 0,
         }
-        return ConsolePage("groups.html", "groups", f"Groups of {name}", data, live=(f"groups:{name}",))
+        return ConsolePage("groups.html", "groups", f"Groups of {name}", data, live=(f"groups:{name}",), shared=True)
 
     async def show_group(self, visit: Visit) -> ConsolePage:
         """A group by the newest reading. Raises RequestError 404 for an unknown group, 502 before the first reading."""

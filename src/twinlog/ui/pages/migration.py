@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -12,10 +12,12 @@ from starlette.routing import Route
 from twinlog.errors import RequestError, TwinlogError
 from twinlog.ui.audit import audit
 from twinlog.ui.migration.draft import MECHANISMS, PROTOCOLS, ClusterAddress, MigrationDraft
-from twinlog.ui.migration.migrations import FoundClusters, Migration, MigrationStore
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes, with_mistake
+
+if TYPE_CHECKING:
+    from twinlog.ui.migration.migrations import FoundClusters, Migration, MigrationStore
 
 T = TypeVar("T")
 

@@ -53,6 +53,7 @@ class OverviewPage:
             "Overview",
             data,
             live=tuple(flow.settings.name for flow in flows[:MOST_READINGS]),
+            shared=len(flows) <= MOST_READINGS,
         )
 
 

@@ -50,8 +50,11 @@ class ReadinessPage:
         follows = self._site.sources.follower(name) is not None
         if follows:
             await wait_groups(self._site, flow)
-        # A rehearsal takes some seconds, which are worth the wait for a reader of JSON.
-        await self._site.wait_fresh(flow.rehearsal)
+        # A rehearsal takes some seconds. A browser shows the checks meanwhile, and learns of the answer by its stream.
+        if visit.takes_json:
+            await self._site.wait_fresh(flow.rehearsal)
+        else:
+            flow.rehearsal.touch()
         reading, stale = flow.rehearsal.reading, flow.rehearsal.is_stale
         data = {
             "flow": name,
@@ -64,7 +67,7 @@ class ReadinessPage:
             "checks": _checks(flow, follows=follows),
         }
         live = (name, f"rehearsal:{name}", *((f"groups:{name}",) if follows else ()))
-        return ConsolePage("readiness.html", "readiness", f"Readiness of {name}", data, live=live)
+        return ConsolePage("readiness.html", "readiness", f"Readiness of {name}", data, live=live, shared=True)
 
 
 def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None, *, stale: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from starlette.routing import Route
 
-from twinlog.errors import RequestError
+from twinlog.errors import RequestError, TwinlogError
 from twinlog.kafka.record.records import Record
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ui.audit import audit
@@ -20,7 +20,7 @@ from twinlog.ui.pages.topic_actions import log_place, partition_numbers
 from twinlog.ui.pages.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
-from twinlog.ui.visits import Visit, page_routes
+from twinlog.ui.visits import Visit, page_routes, with_mistake
 from twinlog.worker.control.model import LogPlace, LogPlaceKind
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class RecordsPages:
         ]
 
     async def show(self, visit: Visit) -> ConsolePage:
-        """Records from a place on, or only the form that asks for them."""
+        """Records from a place on, or only the form that asks for them; a form with a mistake comes back."""
         if not self._site.settings.records:
             switch = self._site.settings.records_switch
             raise RequestError(403, f"This console leaves records out: `{switch}` turned them off.")
@@ -58,12 +58,11 @@ class RecordsPages:
         form = visit.query("as") if visit.query("as") in FORMS else FORMS[0]
         count = int(visit.query("count")) if visit.query("count") in {str(one) for one in COUNTS} else COUNTS[0]
         kind, value = visit.query("place") or LogPlaceKind.LATEST.value, visit.query("value").strip()
-        numbers = partition_numbers(visit.query("partition", "0")) or (0,)
         data: dict[str, Any] = {
             "flow": name,
             "flows": names,
             "topic": topic,
-            "partition": numbers[0],
+            "partition": visit.query("partition", "0").strip(),
             "place": kind,
             "value": value,
             "as": form,
@@ -71,14 +70,25 @@ class RecordsPages:
             "counts": list(COUNTS),
             "forms": list(FORMS),
             "found": None,
+            "mistake": None,
         }
-        if topic:
-            part, place = TopicPartition(TopicName(topic), numbers[0]), log_place(kind, value)
-            page = await self._read(name, lambda reader: reader.records(part, place, count))
-            facts = {"flow": name, "partition": str(part), "place": str(place), "records": len(page.pairs)}
-            audit(visit.user, visit.address, "read records", **facts)
-            data["found"] = _shown_page(page, form, self._links(data, page))
-        return ConsolePage("records.html", "records", f"Records of {topic}" if topic else "Records", data)
+        page = ConsolePage("records.html", "records", f"Records of {topic}" if topic else "Records", data)
+        try:
+            data["partition"] = next(iter(partition_numbers(data["partition"])), 0)
+            if topic:
+                data["found"] = await self._found(visit, data)
+        except TwinlogError as error:
+            return with_mistake(page, error)
+        return page
+
+    async def _found(self, visit: Visit, data: dict[str, Any]) -> dict[str, Any]:
+        """The records that the fields of the form ask for. Raises TwinlogError."""
+        flow, part = data["flow"], TopicPartition(TopicName(data["topic"]), data["partition"])
+        place = log_place(data["place"], data["value"])
+        page = await self._read(flow, lambda reader: reader.records(part, place, data["count"]))
+        facts = {"flow": flow, "partition": str(part), "place": str(place), "records": len(page.pairs)}
+        audit(visit.user, visit.address, "read records", **facts)
+        return _shown_page(page, data["as"], self._links(data, page))
 
     async def settings(self, visit: Visit) -> ConsolePage:
         """The settings of a topic that differ on the target."""

@@ -17,7 +17,15 @@ from twinlog.ops.switchover.machine import ENDED
 from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions, SwitchoverState
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
-from twinlog.ui.conducting import ConductedSwitchover, SwitchoverMode, SwitchoverReading, SwitchoverRequest
+from twinlog.ui.conducting import (
+    CONTINUE,
+    RELEASE,
+    UNDO,
+    ConductedSwitchover,
+    SwitchoverMode,
+    SwitchoverReading,
+    SwitchoverRequest,
+)
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
@@ -29,8 +37,6 @@ MOST_ROWS = 100
 
 _DEFAULTS = SwitchoverOptions(SwitchoverKind.PLANNED)
 _MOST_NEAR, _MOST_S = 10**12, 86_400.0
-
-CONTINUE = "Continue"
 
 TITLES: Mapping[SwitchoverKind, str] = {
     SwitchoverKind.PLANNED: "Switch over",
@@ -87,7 +93,7 @@ class SwitchoverPages:
             "fence_left": fence_left,
             "conducted": None if conducted is None else _conducted(conducted),
             "offers": possible,
-            "report": {} if found is None else _bounded(found.report),
+            "report": {} if found is None else _bounded(found.report, runs=conducted is not None and conducted.runs),
         }
         return ConsolePage("switchover.html", "readiness", f"Switchover {name}", data, live=(f"switchover:{name}",))
 
@@ -216,7 +222,7 @@ def _offer(
 
 
 def _title(mode: SwitchoverMode, kind: SwitchoverKind) -> str:
-    return {SwitchoverMode.ABORT: "Undo", SwitchoverMode.RELEASE: "Lift the fence"}.get(mode) or TITLES[kind]
+    return {SwitchoverMode.ABORT: UNDO, SwitchoverMode.RELEASE: RELEASE}.get(mode) or TITLES[kind]
 
 
 def _effect(mode: SwitchoverMode, kind: SwitchoverKind, settings: FlowSettings, found: SwitchoverReading | None) -> str:
@@ -276,8 +282,9 @@ def _conducted(one: ConductedSwitchover) -> dict[str, Any]:
     }
 
 
-def _bounded(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The report with a bounded number of partitions and groups, those with a loss first."""
+def _bounded(report: Mapping[str, Any], *, runs: bool) -> dict[str, Any]:
+    """The report with a bounded number of partitions and groups, those with a loss first; without next steps while
+    this console `runs` the switchover."""
     if not report:
         return {}
     groups = [{"group": name, **one} for name, one in report["groups"].items()]
@@ -285,6 +292,7 @@ def _bounded(report: Mapping[str, Any]) -> dict[str, Any]:
     shown = {name: value for name, value in report.items() if name not in ("groups", "partitions", "late", "tail")}
     return {
         **shown,
+        "next": [] if runs else report["next"],
         "partitions": report["partitions"][:MOST_ROWS],
         "more_partitions": max(0, len(report["partitions"]) - MOST_ROWS),
         "groups": [

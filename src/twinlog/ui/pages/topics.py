@@ -61,7 +61,9 @@ class TopicsPage:
             "flows": copying_flows(self._site),
             "topics": topics_list(flow, visit, {"flow": name}),
         }
-        return ConsolePage("topics.html", "topics", f"Topics of {name}", data, live=(name, f"topics:{name}"))
+        return ConsolePage(
+            "topics.html", "topics", f"Topics of {name}", data, live=(name, f"topics:{name}"), shared=True
+        )
 
 
 def copying_flows(site: ConsoleSite) -> list[str]:

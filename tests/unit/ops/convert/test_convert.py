@@ -16,9 +16,8 @@ from typer.testing import CliRunner, Result
 from harness.certificates import authority
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.config.properties import parse_properties
+from twinlog.config.properties import parse_properties, property_line
 from twinlog.config.strimzi.load import load_resource
-from twinlog.ops.convert.to_properties import property_line
 
 HERE = Path(__file__).parent
 STRIMZI = HERE.parents[1] / "config" / "strimzi"
